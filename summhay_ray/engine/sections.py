@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -88,6 +88,8 @@ class Section:
     notes: Sequence[str] = ()
     more: bool = False
     """Whether the section is only shown when everything is asked for."""
+    higher_is_better: Collection[str] = ()
+    """Figures of which more is better: `results.json` says so to other tools."""
 
     @property
     def slug(self) -> str:
@@ -105,7 +107,7 @@ class Section:
             )
         pivot = [self.pivot.rows, self.pivot.columns, *self.pivot.figures, *self.pivot.rest] if self.pivot else []
         chart = [self.chart.x, self.chart.y, self.chart.series, self.chart.sure] if self.chart else []
-        named = {"units": [*self.units], "chart": chart, "pivot": pivot}
+        named = {"units": [*self.units], "chart": chart, "pivot": pivot, "higher_is_better": [*self.higher_is_better]}
         for what, names in named.items():
             for name in names:
                 if name and name not in columns:

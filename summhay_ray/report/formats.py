@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
-import importlib.metadata
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Section
+from summhay_ray.metrics import Z_95
 from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
-from summhay_ray.report.sections import INTERVALS, notes
+from summhay_ray.report.of_run import hashes, versions
+from summhay_ray.report.sections import HIDDEN, INTERVALS, is_figure, notes
 from summhay_ray.text import quoted
 
 if TYPE_CHECKING:
@@ -184,39 +185,65 @@ def _is_set(letter: str) -> bool:
     return letter.isascii() or (letter < "\u0100" and letter.isalpha())
 
 
-def results_json(one: ReportedRun) -> dict[str, Any]:
-    """A run's figures in the form of lm-eval's results.json (task -> metric -> value), with spec, versions and sections."""
-    record = one.run.record
+def results_json(reported: ReportedRun) -> dict[str, Any]:
+    """A run's figures in the form of lm-eval's results.json (task -> metric -> value), with spec, versions, hashes and sections.
+
+    A task is a row of a section that counts what was expected: SECTION/NAMES OF THE ROW.
+    """
+    record = reported.run.record
     results: dict[str, dict[str, Any]] = {}
     counts: dict[str, dict[str, int]] = {}
-    for section in one.sections:
-        if section.pivot is not None and section.table is not None:
-            for row in section.table.iter_rows(named=True):
-                name = "/".join(str(row[key]) for key in ("model", section.pivot.columns) if row.get(key) not in (None, ""))
-                task = results.setdefault(f"{section.slug}/{name}", {"alias": plain(name)})
-                for figure in section.pivot.figures:
-                    task[f"{figure},none"] = _finite(row[figure])
-                    low, high = row.get(f"{figure}_low"), row.get(f"{figure}_high")
-                    if low is not None and high is not None:
-                        task[f"{figure}_stderr,none"] = _finite((high - low) / (2 * 1.959963984540054))
-                        task[f"{figure}_ci95,none"] = [_finite(low), _finite(high)]
-                n = {
-                    what: row[name_]
-                    for what, name_ in (("effective", "n"), ("original", "n_expected"))
-                    if row.get(name_) is not None
-                }
-                counts[f"{section.slug}/{name}"] = n
+    better: dict[str, dict[str, bool]] = {}
+    for section in _scored(reported.sections):
+        assert section.table is not None
+        names, figures = _names_and_figures(section)
+        for row in section.table.iter_rows(named=True):
+            name = "/".join(str(row[key]) for key in names if row[key] not in (None, ""))
+            task = f"{section.slug}/{name}"
+            results[task] = {"alias": plain(name), **{key: value for figure in figures for key, value in _metric(row, figure)}}
+            n = {"effective": row.get("n"), "original": row.get("n_expected")}
+            counts[task] = {what: count for what, count in n.items() if count is not None}
+            better[task] = {figure: True for figure in figures if figure in section.higher_is_better}
     return {
-        "run": one.run.run_id,
+        "run": reported.run.run_id,
         "kind": record["kind"],
         "name": record.get("name", ""),
-        "status": one.status,
+        "status": reported.status,
         "results": results,
         "n-samples": counts,
+        "higher_is_better": better,
         "config": record.get("spec", {}),
-        "versions": {"summhay_ray": importlib.metadata.version("summhay-ray")},
-        "sections": [_section(section) for section in one.sections],
+        "versions": versions(),
+        "hashes": hashes(record),
+        "sections": [_section(section) for section in reported.sections],
     }
+
+
+def _scored(sections: Sequence[Section]) -> list[Section]:
+    """The sections whose rows are tasks: those with a pivot; of a benchmark without one, those that count what was expected."""
+    known = [section for section in sections if section.table is not None and section.table.height]
+    wide = [section for section in known if section.pivot is not None]
+    return wide or [section for section in known if section.table is not None and "n_expected" in section.table.columns]
+
+
+def _names_and_figures(section: Section) -> tuple[list[str], list[str]]:
+    """The columns that name a row, and its figures."""
+    assert section.table is not None
+    if section.pivot is not None:
+        return [section.pivot.rows, section.pivot.columns], [*section.pivot.figures]
+    columns = [name for name in section.table.columns if not name.endswith(HIDDEN) and name != "n"]
+    figures = [name for name in columns if is_figure(section, name)]
+    first = columns.index(figures[0]) if figures else len(columns)
+    return [name for name in columns[:first] if not name.startswith(("n of ", "n_"))], figures
+
+
+def _metric(row: Mapping[str, Any], figure: str) -> Iterator[tuple[str, Any]]:
+    """A figure's fields: its value, and its standard error and interval where they are known."""
+    yield f"{figure},none", _finite(row[figure])
+    low, high = (_finite(row.get(f"{figure}_{end}")) for end in ("low", "high"))
+    if low is not None and high is not None:
+        yield f"{figure}_stderr,none", (high - low) / (2 * Z_95)
+        yield f"{figure}_ci95,none", [low, high]
 
 
 def _section(section: Section) -> dict[str, Any]:

@@ -117,12 +117,9 @@ def _made(run: RunStore) -> Section:
     """The spec, versions, hashes and seed of the run, and the command that repeats it."""
     record = run.record
     spec = record.get("spec")
-    versions = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
-    packages = ", ".join(f"{name} {version}" for name, version in versions.items())
-    lines = [f"# run {run.run_id}, kind {record['kind']}, Python {platform.python_version()}, {packages}"]
-    lines += [f"# haystack {one['name']}: sha256 {one['haystack_id']}" for one in record.get("haystacks", ())]
-    lines += [f"# judge {label}: {identity}" for label, identity in record.get("judges", ())]
-    lines += [f"# input {name}: sha256 {digest}" for name, digest in record.get("inputs", {}).items()]
+    packages = ", ".join(f"{name} {version}" for name, version in versions().items())
+    lines = [f"# run {run.run_id}, kind {record['kind']}, {packages}"]
+    lines += [f"# {what}: sha256 {digest}" for what, digest in hashes(record).items()]
     if spec is None:
         lines.append("# made again with: summhay import FILE.json... of the same content")
     else:
@@ -133,6 +130,19 @@ def _made(run: RunStore) -> Section:
         ]
         lines.append(yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True))
     return Section("How it was made", listing="\n".join(lines), name="made")
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that the figures depend on."""
+    packages = {name: importlib.metadata.version(name) for name in ("summhay-ray", "polars", "pyarrow", "ray")}
+    return {"Python": platform.python_version(), **packages}
+
+
+def hashes(record: Mapping[str, Any]) -> dict[str, str]:
+    """What a run depends on -> its content's hash: haystacks, judges and the files that its spec names."""
+    found = {f"haystack {one['name']}": str(one["haystack_id"]) for one in record.get("haystacks", ())}
+    found |= {f"judge {label}": str(identity) for label, identity in record.get("judges", ())}
+    return found | {f"input {name}": str(digest) for name, digest in record.get("inputs", {}).items()}
 
 
 def _said(spec: Any) -> Any:

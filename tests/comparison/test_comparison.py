@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -83,8 +84,12 @@ def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path)
         [pair] = comparison.of(figure)
         assert pair.paired.n_queries == rows["bm25", k]["n"] == 8
         assert pair.paired.difference == pytest.approx(rows["bm25", k][column] - rows["oracle", k][column])
-    section = summhay_ray.make_report(result.run, str(tmp_path)).section("forest")
+    report = summhay_ray.make_report(result.run, str(tmp_path))
+    section = report.section("forest")
     assert section.table is not None and section.table.height == 5
+    report.write(str(tmp_path), "json")
+    results, task = json.loads((tmp_path / "results.json").read_text()), "retrieval/bm25/10"
+    assert results["results"][task]["F1,none"] == rows["bm25", 10]["f1"] and results["higher_is_better"][task]["nDCG"] is True
     with pytest.raises(UserError, match=r"which has no judges: name two of its systems with --systems A B"):
         summhay_ray.compare(result.run, store=str(tmp_path))
 

@@ -91,6 +91,10 @@ def test_every_format_has_the_same_figures(finished_report: Report, tmp_path: Pa
     assert (
         task["joint,none"] == best["joint"] and results["n-samples"]["results/offline/support/oracle"]["effective"] == best["n"]
     )
+    spread = (best["joint_high"] - best["joint_low"]) / 2
+    assert task["joint_stderr,none"] * 1.96 == pytest.approx(spread, rel=1e-4)
+    assert results["higher_is_better"]["results/offline/support/oracle"] == {"coverage": True, "citation": True, "joint": True}
+    assert results["hashes"].keys() >= {"haystack news", "judge offline/judge"} and results["versions"]["summhay-ray"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "results.csv").read_text())))
     assert str(best["joint"]) in {row["joint"] for row in rows}
     told = f"{100 * best['joint']:.1f}"

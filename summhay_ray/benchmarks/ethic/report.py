@@ -50,11 +50,13 @@ def _sections(scores: Tables) -> Iterator[Section]:
         "n_release. difference: score minus score_release, over n_both. chance: the score of a random order.",
         table=share.select(*columns, "chance", *_COUNTS),
         units=dict.fromkeys(("score", "score_release", "difference", "chance"), "%"),
+        higher_is_better=("score", "score_release"),
     )
     yield Section(
         "Summarizing",
         text="Ratings from 1 to 5. A section without a summary counts as 1 in our score, and not at all in the release's.",
         table=scores["tasks"].filter(pl.col("task") == "Summarizing").select(*columns, *_COUNTS),
+        higher_is_better=("score", "score_release"),
     )
     yield Section("Table 3", text=_UNITS, table=table_3(scores["overall"]), notes=_notes())
     yield Section("Table A", text=f"By domain. {_UNITS}", table=table_a(scores["tasks"]), more=True)

@@ -51,6 +51,7 @@ def _sections(scores: Tables) -> Iterator[Section]:
             _plain(cells).with_columns(_budget()),
             {"usd": "$ a pair"},
             more=True,
+            higher_is_better=("pearson", "spearman"),
         )
         for name in ("pearson", "spearman") if curve.height > 1 else ():
             title = f"{name.capitalize()} by length: {task}"

@@ -77,6 +77,7 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
         + (f" {GEVAL}" if "geval" in measured else ""),
         table=table,
         units={NAMES[metric]: "%" for metric in measured if metric != "geval"},
+        higher_is_better=[NAMES[metric] for metric in measured],
     )
 
 

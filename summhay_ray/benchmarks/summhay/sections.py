@@ -111,7 +111,8 @@ def _results(result: ScoreResult, judge: str) -> Section:
     chart = Chart.bar("model", "joint", "retriever")
     own = judge == _main_judge(result)
     name = "results" if own else f"results {judge}"
-    return Section(f"Results, judged by {judge}", text, frame, dict.fromkeys(FIGURES, "%"), chart, pivot, name, more=not own)
+    title, units = f"Results, judged by {judge}", dict.fromkeys(FIGURES, "%")
+    return Section(title, text, frame, units, chart, pivot, name, more=not own, higher_is_better=FIGURES)
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
@@ -312,6 +313,7 @@ def _position(result: ScoreResult) -> Section | None:
         Pivot("model", "ordering", ("joint",)),
         "position",
         notes=notes,
+        higher_is_better=("joint",),
     )
 
 
@@ -334,6 +336,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequen
             Chart.line("documents", "coverage", "model"),
             Pivot("model", "documents", ("coverage", "joint")),
             "frequency",
+            higher_is_better=("coverage", "joint"),
         )
     if len(result.haystacks) > 1:
         haystacks = [
