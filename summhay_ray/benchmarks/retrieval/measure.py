@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
+_TOGETHER = 1000
+"""Rankings that are measured at once: a measure takes some hundred bytes for each document of a ranking."""
 _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "AP", "mrr": "MRR"}
 
 
@@ -48,33 +51,48 @@ def retrieval_table(
     """
     import polars as pl
 
-    by_retriever: dict[str, list[Retrieved]] = {name: [] for name in expected}
-    for one in found:
-        if any(grade > 0 for grade in one.gold.values()):
-            by_retriever.setdefault(one.retriever, []).append(one)
+    scored = _scored(found, ks, unordered)
     rows: list[dict[str, Any]] = []
-    for retriever, queries in by_retriever.items():
-        # A fixed order, so that the seeded bootstrap draws the same queries.
-        queries.sort(key=lambda one: one.query)
-        ordered = all(one.ordered for one in queries) and retriever not in unordered
-        cuts: list[int | None] = [*(ks if ordered else ()), *([None] if all(one.shown is not None for one in queries) else [])]
-        for k in cuts:
-            rows.append({"retriever": retriever, "k": k, "n": len(queries), "n_expected": expected.get(retriever, len(queries))})
-            rows[-1].update(_measured(queries, k, ordered, seed))
+    for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
+        own = scored.filter(retriever=retriever)
+        cuts = own["k"].unique() if own.height else pl.Series([*(() if retriever in unordered else ks), None], dtype=pl.Int64)
+        for k in (*(k for k in ks if k in cuts), *([None] if cuts.has_nulls() else ())):
+            queries = own.filter(pl.col("k").eq_missing(k))
+            n = queries.height
+            rows.append({"retriever": retriever, "k": k, "n": n, "n_expected": expected.get(retriever, n)})
+            if k is None:
+                rows[-1]["tokens"] = queries["tokens"].mean()
+            values = {name: queries[name].to_list() for name in MEASURES if not queries[name].has_nulls()}
+            for name, (mean, low, high) in column_intervals(values, seed).items():
+                rows[-1].update({name: mean, f"{name}_low": low, f"{name}_high": high})
     figures = {name: pl.Float64 for measure in MEASURES for name in (measure, f"{measure}_low", f"{measure}_high")}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _measured(queries: Sequence[Retrieved], k: int | None, ordered: bool, seed: int) -> dict[str, float | None]:
-    scores = _scores(queries, k, ordered)
-    found: dict[str, float | None] = {}
-    values = {name: [getattr(score, name) for score in scores] for name in MEASURES[: 6 if ordered else 3]}
-    if k is None:
-        found["tokens"] = sum(one.tokens or 0 for one in queries) / len(queries) if queries else None
-    for name, (mean, low, high) in column_intervals(values, seed).items():
-        found.update({name: mean, f"{name}_low": low, f"{name}_high": high})
-    return found
+def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
+    """A row per ranking and k, and one with k null for the documents within the token budget, sorted by retriever and query.
+
+    Columns: retriever, query, k, tokens, and the measures, of which those of the order are null where a ranking has none.
+    """
+    import polars as pl
+
+    schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
+    schema |= dict.fromkeys(MEASURES, pl.Float64)
+    measured = (one for one in found if any(grade > 0 for grade in one.gold.values()))
+    parts = [pl.DataFrame(schema=schema)]
+    while batch := list(itertools.islice(measured, _TOGETHER)):
+        rows: list[tuple[Any, ...]] = []
+        for ordered in (True, False):
+            alike = [one for one in batch if (one.ordered and one.retriever not in unordered) == ordered]
+            for k in (*(ks if ordered else ()), None):
+                cut = [one for one in alike if k is not None or one.shown is not None]
+                for one, score in zip(cut, _scores(cut, k, ordered), strict=True):
+                    values = (getattr(score, name) for name in MEASURES)
+                    rows.append((one.retriever, one.query, k, one.tokens or 0, ordered, *values))
+        parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
+    # A fixed order, so that the seeded bootstrap draws the same queries.
+    return pl.concat(parts).sort("retriever", "query", maintain_order=True)
 
 
 def _scores(queries: Sequence[Retrieved], k: int | None, ordered: bool) -> list[RetrievalScore]:
@@ -94,23 +112,13 @@ def retrieval_by_query(found: Iterable[Retrieved], ks: Sequence[int], unordered:
     and nDCG at the deepest k. Queries of one corpus are resampled together."""
     import polars as pl
 
-    by_retriever: dict[str, list[Retrieved]] = {}
-    for one in found:
-        if any(grade > 0 for grade in one.gold.values()):
-            by_retriever.setdefault(one.retriever, []).append(one)
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
-    figures = {(name, k): _TITLES[name] + ("" if k is None else f"@{k}") for name, k in cuts}
-    rows = []
-    for retriever, queries in by_retriever.items():
-        ordered = all(one.ordered for one in queries) and retriever not in unordered
-        wanted = [cut for cut in figures if (ordered if cut[1] is not None else all(one.shown is not None for one in queries))]
-        scores = {k: _scores(queries, k, ordered) for k in dict.fromkeys(k for _, k in wanted)}
-        for place, one in enumerate(queries):
-            corpus, _, query = one.query.partition("/")
-            named = {figures[name, k]: getattr(scores[k][place], name) for name, k in wanted}
-            rows.append({"system": retriever, "cluster": corpus, "query": query, **named})
-    schema = {**dict.fromkeys(("system", "cluster", "query"), pl.String), **dict.fromkeys(figures.values(), pl.Float64)}
-    return ByQuery(pl.DataFrame(rows, schema=schema, orient="row"), dict.fromkeys(figures.values(), "%"))
+    figures = {_TITLES[name] + ("" if k is None else f"@{k}"): (name, k) for name, k in cuts}
+    columns = [pl.col(name).filter(pl.col("k").eq_missing(k)).first().alias(title) for title, (name, k) in figures.items()]
+    by_query = _scored(found, ks, unordered).group_by("retriever", "query", maintain_order=True).agg(columns)
+    place = pl.col("query").str.splitn("/", 2).struct.rename_fields(["cluster", "query"])
+    named = by_query.select(pl.col("retriever").alias("system"), place.alias("place"), *figures).unnest("place")
+    return ByQuery(named, dict.fromkeys(figures, "%"))
 
 
 def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:

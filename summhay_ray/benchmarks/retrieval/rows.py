@@ -83,19 +83,23 @@ def retrieved_of(tables: Tables, deepest: int) -> Iterator[Retrieved]:
     """
     import polars as pl
 
-    keys = ["corpus_id", "retriever", "query_id"]
-    shown = tables["retrieved"].select(*keys, "shown")
-    counted = tables["ranked"].select(*keys, "rank", "document_id").join(shown, on=keys)
-    counted = counted.filter(pl.col("rank") <= pl.max_horizontal("shown", pl.lit(deepest))).sort(*keys, "rank")
-    ranked = {key: part["document_id"].to_list() for key, part in counted.group_by(keys)}
-    for row in tables["retrieved"].iter_rows(named=True):
-        key = row["corpus_id"], row["retriever"], row["query_id"]
-        yield Retrieved(
-            retriever=row["retriever"],
-            query=f"{row['corpus_id']}/{row['query_id']}",
-            document_ids=ranked.get(key, []),
-            gold=dict(zip(row["gold"], row["grades"], strict=True)),
-            shown=row["shown"],
-            tokens=row["tokens"],
-            ordered=row["ordered"],
-        )
+    keys = ["retriever", "query_id"]
+    ranked = tables["ranked"].select("corpus_id", *keys, "rank", "document_id")
+    corpora = ranked["corpus_id"]
+    # One corpus at a time: as Python's texts, rankings take many times the memory. Tables are sorted by key.
+    for retrieved in tables["retrieved"].partition_by("corpus_id", maintain_order=True):
+        corpus_id = retrieved["corpus_id"][0]
+        start, end = corpora.search_sorted(corpus_id, "left"), corpora.search_sorted(corpus_id, "right")
+        own = ranked.slice(start, end - start).join(retrieved.select(*keys, "shown"), on=keys)
+        own = own.filter(pl.col("rank") <= pl.max_horizontal("shown", pl.lit(deepest))).sort(*keys, "rank")
+        documents = {key: part["document_id"].to_list() for key, part in own.group_by(keys)}
+        for row in retrieved.iter_rows(named=True):
+            yield Retrieved(
+                retriever=row["retriever"],
+                query=f"{corpus_id}/{row['query_id']}",
+                document_ids=documents.get((row["retriever"], row["query_id"]), []),
+                gold=dict(zip(row["gold"], row["grades"], strict=True)),
+                shown=row["shown"],
+                tokens=row["tokens"],
+                ordered=row["ordered"],
+            )
