@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
+
+from summhay_ray.simulator_settings import Settings
 
 if TYPE_CHECKING:
     from summhay_ray import simulator as simulation
@@ -24,41 +27,12 @@ class AnswersChoice(StrEnum):
     short = "short"
 
 
-# name -> (default, help). The settings themselves take half a second to import; a test checks that both agree.
-SETTINGS: Mapping[str, tuple[Any, str]] = {
-    "latency": (0.0, "Mean seconds from request to answer."),
-    "latency_spread": (0.0, "Fraction by which latencies lie above and below the mean."),
-    "rpm": (None, "Requests in any 60 seconds, for each key and model; beyond it 429 with Retry-After."),
-    "input_tpm": (None, "Prompt tokens in any 60 seconds, likewise."),
-    "output_tpm": (None, "Answer tokens in any 60 seconds, likewise."),
-    "concurrency": (None, "Requests at once, for each key and model; beyond it 429 without Retry-After."),
-    "errors": (0.0, "Fraction of the requests answered 500, 502 or 503; not billed."),
-    "hangs": (0.0, "Fraction billed and never answered."),
-    "drops": (0.0, "Fraction billed, the connection then closed."),
-    "broken": (0.0, "Fraction billed and answered with broken JSON."),
-    "refusals": (0.0, "Fraction billed and refused in words."),
-    "filtered": (0.0, "Fraction billed and ended by the content filter."),
-    "cut": (0.0, "Fraction billed and cut in half as by the token limit."),
-    "no_usage": (0.0, "Fraction of the answers without usage."),
-    "wrong_usage": (0.0, "Fraction of the answers with untrue usage; the bill stays true."),
-    "claim": (1.0, "Times by which usage exceeds the tokens that are billed: a provider that lies."),
-    "token_skew": (0.0, "Largest fraction by which the provider's token counts differ from cl100k's."),
-    "context_window": (None, "Tokens of prompt and longest answer together."),
-    "input_price": (2.5, "Dollars a million prompt tokens."),
-    "cached_price": (1.25, "Dollars a million prompt tokens that the prefix cache holds."),
-    "output_price": (10.0, "Dollars a million answer tokens."),
-    "search_price": (0.002, "Dollars a search, of which a reranking takes one for each 100 documents."),
-    "cache_lifetime": (300.0, "Seconds for which a served prompt's beginnings are cached."),
-    "quota": (None, "Dollars: a key whose bill reaches it is refused for good."),
-    "seed": (0, "Of every fault, latency and skew, with the prompt and its attempt."),
-}
 # name -> help; drawn, as all faults are, with the prompt and --seed.
 FAULTS: Mapping[str, str] = {
     "forget": "Fraction of a synthesis's documents, chapters and edits that lack an insight.",
     "extra": "Fraction of them that state an insight more.",
     "malformed": "Fraction of a synthesis's other answers that are not what was asked for.",
 }
-_WHOLE = ("concurrency", "context_window", "seed")
 _Parameters = list[inspect.Parameter]
 
 
@@ -76,9 +50,12 @@ def _parameters() -> _Parameters:
             "answers", AnswersChoice, AnswersChoice.offline, "offline: as offline/support, /judge and /writer; short: fixed."
         ),
     ]
-    for name, (default, about) in SETTINGS.items():
-        plain = int if name in _WHOLE else float
-        found.append(_parameter(name, plain | None if default is None else plain, default, about))
+    annotated = get_type_hints(Settings, include_extras=True)
+    for setting in dataclasses.fields(Settings):
+        # Those that take several values are options of another form, below.
+        if setting.name not in ("unknown_models", "models"):
+            kind, about = get_args(annotated[setting.name])
+            found.append(_parameter(setting.name, kind, setting.default, about))
     found += [_parameter(name, float, 0.0, about) for name, about in FAULTS.items()]
     several, path = list[str] | None, str | None
     return [
@@ -139,5 +116,5 @@ def _line(base: str, price: Mapping[str, float]) -> str:
     return f"listening on {base}; in a spec: {model}, with any text in ${KEY_VARIABLE}"
 
 
-# typer reads a command's options from its signature, which is made here from the tables above.
+# typer reads a command's options from its signature, which is made here from the settings and the table above.
 simulate.__dict__["__signature__"] = inspect.Signature(_parameters())

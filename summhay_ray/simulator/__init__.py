@@ -15,7 +15,7 @@ from summhay_ray.simulator.serve import (
     offline_answer,
     simulate,
 )
-from summhay_ray.simulator.settings import Settings, SettingsError, parse_limit, read_keys
+from summhay_ray.simulator_settings import Settings, SettingsError, parse_limit, read_keys
 
 __all__ = [
     "NOTHING_TO_SAY",

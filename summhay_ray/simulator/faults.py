@@ -6,7 +6,7 @@ import hashlib
 import struct
 from dataclasses import dataclass
 
-from summhay_ray.simulator.settings import FAULTS, USAGE_FAULTS, Settings
+from summhay_ray.simulator_settings import FAULTS, USAGE_FAULTS, Settings
 
 SERVER_ERRORS = (500, 502, 503)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from summhay_ray.llm import Usage
+from summhay_ray.llm import Price, Usage
 from summhay_ray.simulator import refusals, vectors
 from summhay_ray.simulator.answering import Answers
 from summhay_ray.simulator.bills import Books, Call, Tally
@@ -36,7 +36,7 @@ from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
 from summhay_ray.simulator.limits import Minute, Taken
 from summhay_ray.simulator.logprobs import with_logprobs
 from summhay_ray.simulator.prefixes import Encoder, n_tokens, steps
-from summhay_ray.simulator.settings import Settings
+from summhay_ray.simulator_settings import Settings
 
 _LONG_TEXT = 100_000
 """Characters of a text that is encoded in a thread."""
@@ -255,7 +255,9 @@ class Provider:
 
     def _bill(self, job: _Job) -> None:
         call, fate = job.call, job.fate
-        price = job.settings.price_of_searches if call.searches else job.settings.price
+        settings = job.settings
+        tokens = Price(settings.input_price, settings.output_price, settings.cached_price)
+        price = Price(0, 0, per_search=settings.search_price) if call.searches else tokens
         call.micros = price.micros(Usage(call.tokens_in, call.tokens_out, call.tokens_cached, searches=call.searches))
         call.fault = fate.fault or fate.usage_fault or call.fault
         job.tally.accepted.append(call.monotonic)

@@ -17,7 +17,7 @@ from summhay_ray.llm import Request
 from summhay_ray.local_models import LocalModels
 from summhay_ray.simulator.answering import Answer, Answers
 from summhay_ray.simulator.provider import Provider
-from summhay_ray.simulator.settings import Settings, SettingsError, parse_limit, read_keys
+from summhay_ray.simulator_settings import Settings, SettingsError, parse_limit, read_keys
 from summhay_ray.synth import Faults, faulty, task_of
 
 JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"

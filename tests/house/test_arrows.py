@@ -42,7 +42,9 @@ IMPORTS: Mapping[str, set[str]] = {
     "generators": {"encoders", "llm", "summarize"},
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
     # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
-    "simulator": {"llm", "local_models", "plugins", "errors", "synth", "text"},
+    # Apart from the simulator, so that the command line has its options without loading it.
+    "simulator_settings": {"errors", "plugins"},
+    "simulator": {"llm", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
     "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "llm", "local_models", "metrics", "outcome", "store"},
@@ -71,7 +73,19 @@ IMPORTS: Mapping[str, set[str]] = {
     # `store`: a report is written into a folder or a bucket, as tables are.
     "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "store", "text"},
     "api": {"comparison", "encoders", "retrieve", "benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
-    "cli": {"api", "benchmarks", "comparison", "engine", "judge", "llm", "outcome", "errors", "report", "simulator"},
+    "cli": {
+        "api",
+        "benchmarks",
+        "comparison",
+        "engine",
+        "judge",
+        "llm",
+        "outcome",
+        "errors",
+        "report",
+        "simulator",
+        "simulator_settings",
+    },
     "__init__": {"api"},
 }
 """Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""

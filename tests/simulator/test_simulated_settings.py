@@ -10,7 +10,7 @@ import pytest
 
 from summhay_ray.errors import UserError
 from summhay_ray.simulator import Settings, SettingsError, parse_limit, read_keys
-from summhay_ray.simulator.settings import FAULTS, PER_MODEL
+from summhay_ray.simulator_settings import FAULTS, PER_MODEL
 
 pytestmark = pytest.mark.core
 
@@ -55,7 +55,7 @@ def test_a_model_differs_only_in_its_own_settings() -> None:
     assert (slow.latency, slow.concurrency, slow.rpm, slow.models) == (9.0, 2, 100, {})
     assert isinstance(slow.concurrency, int)
     assert settings.of("other").rpm == 5.0
-    assert settings.of("slow").price == settings.price
+    assert settings.of("slow").input_price == settings.input_price
 
 
 def test_a_limit_names_a_model_and_its_settings() -> None:

@@ -1,4 +1,4 @@
-"""The settings of the simulated provider. Part of the simulator room; the command line has an option for each field."""
+"""The settings of the simulated provider. The command line makes its options of them, without loading the simulator."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Price
-from summhay_ray.plugins import unknown
 
 FAULTS = ("errors", "hangs", "drops", "broken", "refusals", "filtered", "cut")
 """Settings that are fractions of the calls with a fault instead of an answer; together at most 1."""
@@ -28,55 +26,35 @@ class SettingsError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Prices in dollars per million tokens, times in seconds, limits per API key and model (None: no limit)."""
+    """The settings, each with the help of its option. Limits are per API key and model; None: no limit."""
 
-    latency: float = 0.0
-    """Mean time from request to answer."""
-    latency_spread: float = 0.0
-    """Latencies are uniform between latency x (1 - spread) and latency x (1 + spread)."""
-    rpm: float | None = None
-    """Requests in any 60 seconds."""
-    input_tpm: float | None = None
-    """Prompt tokens in any 60 seconds, cached ones included."""
-    output_tpm: float | None = None
-    """Answer tokens in any 60 seconds."""
-    concurrency: int | None = None
-    """Requests at once."""
-    errors: float = 0.0
-    """Fraction answered 500, 502 or 503; not billed."""
-    hangs: float = 0.0
-    """Fraction billed and never answered; a hang ends when the client disconnects."""
-    drops: float = 0.0
-    """Fraction billed whose connection is then closed without an answer."""
-    broken: float = 0.0
-    """Fraction billed and answered 200 with truncated JSON."""
-    refusals: float = 0.0
-    """Fraction billed and refused in `message.refusal`, without content."""
-    filtered: float = 0.0
-    """Fraction billed and answered without content, finish reason content_filter."""
-    cut: float = 0.0
-    """Fraction billed and answered by half of the answer, finish reason length."""
-    no_usage: float = 0.0
-    """Fraction of the answers without usage."""
-    wrong_usage: float = 0.0
-    """Fraction of the answers whose usage is zero, absurd or negative; the bill is correct."""
-    claim: float = 1.0
-    """Reported tokens as a multiple of the billed ones; the bill is correct."""
-    token_skew: float = 0.0
-    """The provider's counts are cl100k's times a factor between 1 - skew and 1 + skew, the same for the same prompt."""
-    context_window: int | None = None
-    """Most tokens of prompt and max_tokens together."""
-    input_price: float = 2.5
-    cached_price: float = 1.25
-    output_price: float = 10.0
-    search_price: float = 0.002
-    """Dollars per search; a reranking costs nothing else."""
-    cache_lifetime: float = 300.0
-    """How long the prefixes of an answered prompt are discounted."""
-    quota: float | None = None
-    """Dollars; a key whose bill reaches them is refused."""
-    seed: int = 0
-    """Seed of all draws; with model, prompt and attempt it determines every fault, latency and skew."""
+    latency: Annotated[float, "Mean seconds from request to answer."] = 0.0
+    latency_spread: Annotated[float, "Latencies are uniform between latency x (1 - spread) and latency x (1 + spread)."] = 0.0
+    rpm: Annotated[float | None, "Requests in any 60 seconds, for each key and model; beyond it 429 with Retry-After."] = None
+    input_tpm: Annotated[float | None, "Prompt tokens in any 60 seconds, likewise."] = None
+    output_tpm: Annotated[float | None, "Answer tokens in any 60 seconds, likewise."] = None
+    concurrency: Annotated[int | None, "Requests at once, for each key and model; beyond it 429 without Retry-After."] = None
+    errors: Annotated[float, "Fraction of the requests answered 500, 502 or 503; not billed."] = 0.0
+    hangs: Annotated[float, "Fraction billed and never answered; a hang ends when the client disconnects."] = 0.0
+    drops: Annotated[float, "Fraction billed whose connection is then closed without an answer."] = 0.0
+    broken: Annotated[float, "Fraction billed and answered 200 with truncated JSON."] = 0.0
+    refusals: Annotated[float, "Fraction billed and refused in message.refusal, without content."] = 0.0
+    filtered: Annotated[float, "Fraction billed and answered without content, finish reason content_filter."] = 0.0
+    cut: Annotated[float, "Fraction billed and answered by half of the answer, finish reason length."] = 0.0
+    no_usage: Annotated[float, "Fraction of the answers without usage."] = 0.0
+    wrong_usage: Annotated[float, "Fraction of the answers whose usage is zero, absurd or negative; the bill is correct."] = 0.0
+    claim: Annotated[float, "Reported tokens as a multiple of the billed ones; the bill is correct."] = 1.0
+    token_skew: Annotated[float, "Token counts are cl100k's times 1 - skew to 1 + skew, the same for the same prompt."] = 0.0
+    context_window: Annotated[int | None, "Most tokens of prompt and max_tokens together."] = None
+    input_price: Annotated[float, "Dollars per million prompt tokens."] = 2.5
+    cached_price: Annotated[float, "Dollars per million prompt tokens that the prefix cache holds."] = 1.25
+    output_price: Annotated[float, "Dollars per million answer tokens."] = 10.0
+    search_price: Annotated[
+        float, "Dollars per search; a reranking takes one for each 100 documents, and costs nothing else."
+    ] = 0.002
+    cache_lifetime: Annotated[float, "Seconds for which the prefixes of an answered prompt are discounted."] = 300.0
+    quota: Annotated[float | None, "Dollars; a key whose bill reaches them is refused."] = None
+    seed: Annotated[int, "Seed of all draws; with model, prompt and attempt it determines every fault, latency and skew."] = 0
     unknown_models: tuple[str, ...] = ()
     """Models answered 404."""
     models: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -104,16 +82,6 @@ class Settings:
         """Whether every admitted request gets a whole answer with correct usage."""
         return not any(getattr(self, name) for name in (*FAULTS, *USAGE_FAULTS))
 
-    @property
-    def price(self) -> Price:
-        """The price of tokens."""
-        return Price(self.input_price, self.output_price, self.cached_price)
-
-    @property
-    def price_of_searches(self) -> Price:
-        """The price of searches."""
-        return Price(0, 0, per_search=self.search_price)
-
 
 PER_MODEL = tuple(setting.name for setting in dataclasses.fields(Settings) if setting.name not in _ALONE)
 """The settings that may differ by model."""
@@ -128,6 +96,8 @@ def parse_limit(text: str) -> tuple[str, dict[str, float]]:
         if not (model and colon and name and equals):
             raise SettingsError(f"limit {text!r} cannot be read; expected MODEL:setting=number,... as in simulated:rpm=60")
         if name not in PER_MODEL:
+            from summhay_ray.plugins import unknown
+
             raise unknown("setting of a model", name, PER_MODEL)
         try:
             found[name] = float(value)
