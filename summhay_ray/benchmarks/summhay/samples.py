@@ -13,7 +13,7 @@ import polars as pl
 from summhay_ray.benchmark import Facet, SampleRecord, Samples
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.explain import prompts_of
-from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of
+from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.engine import answers_of
@@ -109,18 +109,30 @@ class _SampleMaker:
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
+        again = [self._failed_again(name) for name in rejudge_ids(self._run)]
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
         missing: list[tuple[str, list[Row]]] = []
-        for cell, cell_rows in itertools.groupby(heapq.merge(failures, summaries, key=itemgetter(0, 1)), key=itemgetter(0)):
-            rows = list(cell_rows)
+        merged = heapq.merge(failures, *again, summaries, key=itemgetter(0, 1))
+        for cell, found in itertools.groupby(merged, key=itemgetter(0)):
+            rows = list(found)
             failed = [row for _, what, row in rows if what == "failure"]
             summary = next((row for _, what, row in rows if what == "summary"), None)
             if summary is None:
-                missing.append((cell, failed))
+                missing += [(cell, failed)] if failed else []
                 continue
             verdicts = [verdict for judge in self._judges for verdict in self._verdicts(judge, cell, scores, judgments)]
-            yield self._sample(summary, verdicts, failed)
+            judged = {(verdict["judge"], verdict["insight"]) for verdict in verdicts}
+            again_failed = {(row["judge"], row["insight_id"]): row for _, what, row in rows if what == "rejudge"}
+            rejudged = [row for place, row in again_failed.items() if place not in judged]
+            yield self._sample(summary, verdicts, failed, rejudged)
         yield from self._without_summary(missing)
+
+    def _failed_again(self, name: str) -> Iterator[tuple[str, str, Row]]:
+        """The failures of a rejudge, with its judges' names among all judges of the run."""
+        holder = self._holders.get(name) or self._run.store.run(name).at()
+        names = {judge.label: judge.judge for judge in self._judges if name in judge.runs}
+        for row in _rows(holder, "failures"):
+            yield row["cell_id"], "rejudge", {**row, "judge": names.get(row["judge"], row["judge"])}
 
     def _verdicts(
         self, judge: JudgedBy, cell: str, scores: Mapping[str, _CellReader], judgments: Mapping[str, _CellReader]
@@ -152,7 +164,10 @@ class _SampleMaker:
                     **{what: round(value, _DIGITS) for what, value in figures.items() if value is not None},
                 }
 
-    def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row]) -> SampleRecord:
+    def _sample(self, summary: Row, verdicts: list[Row], failed: list[Row], rejudged: list[Row]) -> SampleRecord:
+        """The sample of a summary. `failed`: the run's own failures; `rejudged`: those of rejudges that nothing made good."""
+        lost = [row for row in (*failed, *rejudged) if row["judge"]]
+        verdicts = [*verdicts, *map(_without_verdict, lost)]
         haystack, query = summary["haystack_id"], self._queries.get((summary["haystack_id"], summary["subtopic_id"]))
         first = [verdict for verdict in verdicts if verdict["judge"] == self._judges[0].judge] if self._judges else []
         scored = [verdict for verdict in first if "coverage" in verdict]
@@ -173,13 +188,13 @@ class _SampleMaker:
             **counts,
             "usd": None if usd is None else usd / MICROS,
             "judges disagree": any(len(labels) > 1 for labels in said.values()),
-            "failed": bool(failed),
+            "failed": bool(failed or rejudged),
         }
         gold = self._gold.get(haystack, {})
         wanted = sorted({number for verdict in first for number in gold.get(verdict["insight"], ())})
         parts: list[Row] = [
             {"kind": "facts", "title": "", "facts": self._facts(facets, query)},
-            *_failed(failed),
+            *_failed([*failed, *rejudged]),
             {"kind": "bullets", "title": "Summary", "bullets": summary["bullets"], "documents": _shelf(haystack)},
             {"kind": "verdicts", "title": "Insights", "insights": _shelf(haystack), "verdicts": verdicts},
             _documents_part(haystack, summary["context_id"], wanted),
@@ -274,6 +289,12 @@ def _failed(failed: Sequence[Row]) -> Iterator[Row]:
             if any(row[name] for row in failed)
         ]
         yield {"kind": "rows", "title": "Failures", "columns": names, "rows": [[row[name] for name in names] for row in failed]}
+
+
+def _without_verdict(failure: Row) -> Row:
+    """A failed judgment, as it stands in the box of its insight."""
+    why = f"{failure['error']}: {failure['message']}"
+    return {"judge": failure["judge"], "insight": failure["insight_id"], "said": why, "cited": [], "key": failure["key"]}
 
 
 def _documents_part(haystack_id: str, context_id: str, gold: Iterable[int]) -> Row:

@@ -13,7 +13,7 @@ from rejudged_runs import N_INSIGHTS, N_QUERIES, PRICE, judged_again, rejudging,
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import all_judgments, judges_of
-from summhay_ray.engine import SpecError, plan
+from summhay_ray.engine import SpecError, plan, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store, StoreError
 
@@ -145,6 +145,13 @@ def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(t
     together = f"offline/judge ({first.run_id})"
     assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id)
     assert all_judgments(run).filter(pl.col("judge") == together).height == N_INSIGHTS
+    # The report shows at every summary what the rejudge failed to judge, in the box of its insight.
+    samples = list(workload_of(run).samples(run).samples)
+    verdicts = [row for sample in samples for part in sample.parts if part["kind"] == "verdicts" for row in part["verdicts"]]
+    lost = [row for row in verdicts if row["said"].startswith("missing_answer: ")]
+    assert {row["judge"] for row in lost} == {"replay/gpt-4o"} and len(lost) == N_INSIGHTS
+    assert not any("coverage" in row for row in lost)
+    assert all(sample.facets["failed"] for sample in samples)
 
 
 def test_a_rejudge_is_named_once(tmp_path: Path) -> None:
