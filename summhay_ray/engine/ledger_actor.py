@@ -12,7 +12,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.execution import SPENDING_EVERY_S, SWEEP_PATIENCE_S
-from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, WorkerMessage
+from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.loops import collect_rarely
 from summhay_ray.store import Block, Evicted, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
 
@@ -66,11 +66,11 @@ class LedgerActor:
         self._service = LedgerService(ledger, self._recover)
         collect_rarely()
 
-    async def exchange(self, worker: str, message: WorkerMessage) -> News:
-        return await self._service.exchange(worker, message)
+    async def exchange(self, worker: str, message: Packed) -> Packed:
+        return (await self._service.exchange(worker, WorkerMessage.unpacked(message))).packed()
 
-    async def listen(self, worker: str) -> News:
-        return await self._service.listen(worker)
+    async def listen(self, worker: str) -> Packed:
+        return (await self._service.listen(worker)).packed()
 
     async def sit(self, worker: str, seat: str, node: str) -> None:
         self._nodes[worker] = node
@@ -159,13 +159,11 @@ class RemoteLedger:
 
     async def exchange(self, message: WorkerMessage) -> News:
         """Send a message; returns the ledger's news."""
-        news: News = await self._actor.exchange.remote(self._worker, message)
-        return news
+        return News.unpacked(await self._actor.exchange.remote(self._worker, message.packed()))
 
     async def listen(self) -> News:
         """Wait for the ledger's next news."""
-        news: News = await self._actor.listen.remote(self._worker)
-        return news
+        return News.unpacked(await self._actor.listen.remote(self._worker))
 
     async def commit(self, block: Block) -> None:
         """Commit a block. Raises RayError, for example with Superseded inside, if that fails."""

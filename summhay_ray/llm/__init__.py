@@ -10,7 +10,7 @@ from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margin
 from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
-from summhay_ray.llm.messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.numbers import scores_of, vectors_of
 from summhay_ray.llm.providers import provider_of
@@ -45,6 +45,7 @@ __all__ = [
     "Message",
     "ModelSettings",
     "News",
+    "Packed",
     "NoKey",
     "Price",
     "RawAnswer",

@@ -26,6 +26,8 @@ DEEPEST = 100
 _FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
 """Finish reasons that some endpoints use in place of OpenAI's. A cut answer must be recognized at every provider."""
 
+_strict = json.JSONEncoder(allow_nan=False).encode
+
 _REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros")
@@ -296,7 +298,7 @@ def _clean(raw: Any, secrets: Sequence[str]) -> Any:
         return None
     # One dump of the whole body is quick. Each value is searched only if the dump shows a reason to.
     try:
-        text = json.dumps(raw, allow_nan=False)
+        text = _strict(raw)
     except (TypeError, ValueError):
         return hidden(json.loads(json.dumps(raw, default=str, skipkeys=True)), secrets)
     if "\\ud" in text or any(json.dumps(secret)[1:-1] in text for secret in secrets):
@@ -310,8 +312,8 @@ def _deep(raw: Any) -> bool:
         level = [
             inner
             for outer in level
-            if isinstance(outer, Mapping | list)
-            for inner in (outer.values() if isinstance(outer, Mapping) else outer)
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
         if not level:
             return False

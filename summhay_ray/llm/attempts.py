@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 
@@ -117,7 +117,7 @@ class Attempts:
 
     async def _claim_again(self, call: Call, granted: GrantedCall, again: Again) -> GrantedCall:
         """Claim a call that is granted already, for another attempt or because its time has passed."""
-        return await self._client.claim(replace(call.claim, ticket=granted.ticket, again=again))
+        return await self._client.claim(call.claim._replace(ticket=granted.ticket, again=again))
 
     async def _in_turn(
         self, call: Call, granted: GrantedCall, number: int, keep: Callable[[Reply, int], Awaitable[None]]

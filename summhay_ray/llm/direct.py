@@ -26,6 +26,8 @@ KEEPALIVE_S = 4.0
 """Idle connections are closed before the server does it (5 s is common): a call sent into a closing one is lost but paid."""
 
 CONNECT_S = 30.0
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+"""The time of a whole attempt is limited by whoever sends it (`llm.attempts`)."""
 COHERE = "https://api.cohere.com"
 BYTES_A_TEXT = 1 << 18
 """The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
@@ -72,7 +74,7 @@ class DirectTransport:
             _address(request, settings),
             data=_body(request, wire_name(settings.model)),
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=CONNECT_S),
+            timeout=_TIMEOUT,
             allow_redirects=False,
         ) as response:
             body = Body(response.status, response.headers, _limit(request, settings))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import uuid
+import secrets
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -244,7 +244,7 @@ class Gateway:
 
     async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
-        known = {"call": uuid.uuid4().hex, "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
+        known = {"call": secrets.token_hex(16), "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         call.announced = not claim.worst_micros
         if claim.worst_micros:
             await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})

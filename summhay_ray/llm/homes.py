@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -168,6 +169,7 @@ Place = Literal["home", "here", "clear", "elsewhere"]
 """home: the provider's own domain. here: this machine. clear: some provider's domain, but over http. elsewhere: any other."""
 
 
+@functools.lru_cache
 def place_of(provider: str, url: str | None) -> Place:
     """Where the URL leads, seen from the provider. Without a URL litellm goes to the provider's own domain."""
     if not url:
@@ -187,6 +189,7 @@ def _parts(url: str) -> tuple[str, str]:
     return (match[1].lower(), (match[2] or match[3]).lower()) if match else ("", "")
 
 
+@functools.lru_cache
 def origin_of(provider: str, url: str | None) -> str:
     """Where a model answers: scheme, host and port of the URL; without a URL, of the provider's domain.
 

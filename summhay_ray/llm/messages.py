@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from summhay_ray.store import Excess, Location, Purpose
 
+Packed = tuple[Any, ...]
+"""A message as plain tuples. Ray pickles an object of a class by Python code, which takes ten times as long."""
 State = Literal["answered", "go", "budget", "stopped", "lost"]
 Again = Literal["", "retry", "late"]
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A call that a worker wants to send: its key, and the most that it can take in micro-dollars and tokens."""
 
     key: str
@@ -40,8 +41,7 @@ class Claim:
         return {"requests": 1.0, "input": float(self.input_tokens), "output": float(self.output_tokens)}
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """The answer to a claim.
 
     - `answered`: the answer is in the log, at `location`.
@@ -59,8 +59,7 @@ class Grant:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """How a granted call ended: the charge, the tokens used, and the `location` of its answer (None: no answer)."""
 
     key: str
@@ -98,6 +97,17 @@ class WorkerMessage:
     reused: int = 0
     """How often the worker reused an answer from its own memory."""
 
+    def packed(self) -> Packed:
+        """The message as plain tuples."""
+        claims, settlements = tuple(map(tuple, self.claims)), tuple(_plain(done, _LOCATED) for done in self.settlements)
+        return claims, settlements, self.limited, self.unasked, self.pauses, dict(self.returned), self.reused
+
+    @classmethod
+    def unpacked(cls, message: Packed) -> WorkerMessage:
+        """The message that was packed."""
+        claims, settlements, *rest = message
+        return cls(tuple(map(Claim._make, claims)), tuple(Settlement._make(_placed(done, _LOCATED)) for done in settlements), *rest)
+
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -116,3 +126,27 @@ class News:
     """The next news comes within this time, which grows with the number of workers."""
     halted: bool = False
     """Nothing that costs money may be sent: the run is stopping, or its driver is silent."""
+
+    def packed(self) -> Packed:
+        """The message as plain tuples."""
+        grants = tuple((ticket, _plain(grant, _GRANTED)) for ticket, grant in self.grants)
+        rest = self.slots, self.keep, self.paused, self.stopped, self.epoch, self.next_s, self.halted
+        return grants, *rest
+
+    @classmethod
+    def unpacked(cls, message: Packed) -> News:
+        """The message that was packed."""
+        grants, *rest = message
+        return cls(tuple((ticket, Grant._make(_placed(grant, _GRANTED))) for ticket, grant in grants), *rest)
+
+
+_LOCATED, _GRANTED = Settlement._fields.index("location"), Grant._fields.index("location")
+
+
+def _plain(fields: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    """A named tuple as a plain one, and so the location in it."""
+    return *fields[:at], None if fields[at] is None else tuple(fields[at]), *fields[at + 1 :]
+
+
+def _placed(fields: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    return fields if fields[at] is None else (*fields[:at], Location._make(fields[at]), *fields[at + 1 :])

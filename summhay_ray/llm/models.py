@@ -5,6 +5,7 @@ Nothing here is part of a request's key.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -120,7 +121,7 @@ class ModelSettings:
     @property
     def margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
-        return TOKEN_MARGIN if _OPENAI.search(self.model) else OTHER_TOKEN_MARGIN
+        return _margin(self.model)
 
     def prompt_tokens(self, prompt: str, sampling: Mapping[str, Any]) -> int:
         """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
@@ -149,3 +150,9 @@ class ModelSettings:
     def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
         """The least that a call can cost, in micro-dollars: our count over the margin, all cached, and one token of answer."""
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1, searches)
+
+
+# Every call asks for it several times, and a run has few models.
+@functools.lru_cache
+def _margin(model: str) -> float:
+    return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN

@@ -49,13 +49,25 @@ class Turn:
         self.in_vain = True
 
 
+class _Leader:
+    """A leading call, as those see it that wait for its end."""
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.in_vain = False
+
+    def end(self, in_vain: bool) -> None:
+        self.in_vain = in_vain
+        self.ended.set()
+
+
 class PrefixGate:
     """Holds back the calls of one worker, on one event loop, that share a prefix with a leading call."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
         self._lifetime_s = lifetime_s
         self._warm_until: dict[str, float] = {}
-        self._leading: dict[str, asyncio.Future[bool]] = {}
+        self._leading: dict[str, _Leader] = {}
 
     @contextlib.asynccontextmanager
     async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
@@ -73,7 +85,7 @@ class PrefixGate:
             yield turn
         finally:
             for prefix in mine:
-                self._leading.pop(prefix).set_result(turn.in_vain)
+                self._leading.pop(prefix).end(turn.in_vain)
 
     async def _lead(self, prefix: str) -> bool:
         """Whether the call leads for the prefix. If another one leads, wait until the prefix is cached or a leader has failed."""
@@ -81,10 +93,10 @@ class PrefixGate:
         while self._warm_until.get(prefix, 0.0) < loop.time():
             leader = self._leading.get(prefix)
             if leader is None:
-                self._leading[prefix] = loop.create_future()
+                self._leading[prefix] = _Leader()
                 return True
-            await asyncio.wait([leader])
-            if leader.result():
+            await leader.ended.wait()
+            if leader.in_vain:
                 return False
         return False
 

@@ -138,7 +138,7 @@ class Request:
 
     def body(self, model: str, sampling: Mapping[str, Any]) -> bytes:
         """The JSON body for a chat endpoint. Raises UnicodeEncodeError for lone surrogates, ValueError for NaN and infinity."""
-        rest = json.dumps({"model": model, **self._wanted, **sampling}, allow_nan=False, ensure_ascii=False)
+        rest = _written({"model": model, **self._wanted, **sampling})
         return f'{{"messages":{self.messages_json(ascii_only=False)},{rest[1:]}'.encode()
 
     @property
@@ -183,6 +183,7 @@ class Request:
         return f"[{','.join(parts)}]"
 
 
+_written = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 _QUOTE = {ascii_only: json.JSONEncoder(ensure_ascii=ascii_only).encode for ascii_only in (True, False)}
 

@@ -19,6 +19,7 @@ from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 
 FOLDER = "log"
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
 
 
@@ -62,7 +63,7 @@ class Mark:
 
 def encode(record: Mapping[str, Any]) -> bytes:
     """The record's line."""
-    body = json.dumps(record, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+    body = _compact(record).encode("ascii")
     return b"%08x %d %s\n" % (zlib.crc32(body), len(body), body)
 
 

@@ -23,6 +23,7 @@ from summhay_ray.llm import (
     RawAnswer,
     Request,
 )
+from summhay_ray.llm.ledger_client import TRIP_EVERY_S
 from summhay_ray.outcome import Outcome
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
 
@@ -113,13 +114,13 @@ class Room:
     @property
     def money(self) -> tuple[int, int]:
         """(spent, reserved), as the ledger has it when all that was said has arrived."""
-        self.run(asyncio.sleep(0.03))
+        self.run(asyncio.sleep(1.5 * TRIP_EVERY_S))
         return self.ledger.account.spent(), self.ledger.account.reserved()
 
     @property
     def in_flight(self) -> int:
         """Calls that the ledger has granted and nobody has ended."""
-        self.run(asyncio.sleep(0.03))
+        self.run(asyncio.sleep(1.5 * TRIP_EVERY_S))
         return len(self.ledger._flights)
 
     def index(self) -> LogIndex:
