@@ -26,7 +26,7 @@ from summhay_ray.engine.execution import (
     until_stopped,
 )
 from summhay_ray.engine.heartbeat import Heartbeat
-from summhay_ray.engine.prepared import finished_source, prepared, prepares, work_items
+from summhay_ray.engine.prepared import batches, finished_source, prepared, prepares, work_items
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
@@ -35,8 +35,6 @@ from summhay_ray.loops import collecting_rarely, run_loop
 from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
 
 SEAT = "inline"
-SOURCES_AT_ONCE = 16
-"""Sources that are prepared and committed together, before their items are answered."""
 SWITCH_S = 0.0005
 """Longest time that a thread computes before it yields to another, in seconds (Python's default is 5 ms)."""
 
@@ -127,17 +125,16 @@ class InlineExecution:
 
     async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
         """The work items, some sources at a time. The prepared rows of a source are committed before its items are answered."""
-        workload, sources = self._work.workload, list(left)
-        for start in range(0, len(sources), SOURCES_AT_ONCE):
-            batch = sources[start : start + SOURCES_AT_ONCE]
+        workload = self._work.workload
+        for batch in batches(left):
             if not prepares(workload):
-                yield [WorkItem(item) for source in batch for item in left[source]]
+                yield [WorkItem(item) for items in batch.values() for item in items]
                 continue
             rows: list[Finished] = []
             works: list[WorkItem] = []
-            for source in batch:
-                ready = await asyncio.to_thread(prepared, workload, source, left[source])
-                works += work_items(left[source], ready)
+            for source, items in batch.items():
+                ready = await asyncio.to_thread(prepared, workload, source, items)
+                works += work_items(items, ready)
                 if (finished := finished_source(source, ready)) is not None:
                     rows.append(finished)
             if rows:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.contract import Item, Prepared, Workload
@@ -11,6 +12,21 @@ from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line
 from summhay_ray.store import Finished
+
+SOURCES_A_BATCH = 16
+"""Most sources that are prepared, and their rows committed, together."""
+
+
+def batches(left: Mapping[str, Sequence[Item]], workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
+    """The sources and their items in batches, which the workers prepare in turn.
+
+    A worker's first batch is one source, so that calls begin soon; each of its next is twice as large.
+    """
+    sources = iter(left.items())
+    for number in itertools.count():
+        if not (batch := dict(itertools.islice(sources, min(SOURCES_A_BATCH, 2 ** (number // workers))))):
+            return
+        yield batch
 
 
 def prepares(workload: Workload[Any]) -> bool:

@@ -20,11 +20,10 @@ from typing import Any
 
 from summhay_ray.engine.contract import Item
 from summhay_ray.engine.placement import CPUS_A_WORKER, Placement
-from summhay_ray.engine.prepared import prepares
+from summhay_ray.engine.prepared import SOURCES_A_BATCH, batches, prepares
 from summhay_ray.engine.queues import WorkItem, read_batch
 from summhay_ray.engine.worker_actor import Preparer, WorkOrder
 
-SOURCES_A_BATCH = 16
 AHEAD_A_WORKER = 2
 """Batches per worker that are prepared ahead of demand."""
 ITEMS_A_BLOCK = 256
@@ -70,18 +69,12 @@ async def _unprepared(left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequ
 async def _by_workers(left: Mapping[str, Sequence[Item]], workers: Sequence[Any]) -> AsyncGenerator[Sequence[WorkItem], None]:
     """The workers prepare in turn, a few batches ahead of demand, so that prepared data does not pile up in this process."""
     waiting: deque[Any] = deque()
-    for sources, worker in zip(_parts(left, SOURCES_A_BATCH), itertools.cycle(workers), strict=False):
+    for sources, worker in zip(batches(left, len(workers)), itertools.cycle(workers), strict=False):
         waiting.append(worker.prepare.remote({source: _text(items) for source, items in sources.items()}))
         if len(waiting) > AHEAD_A_WORKER * len(workers):
             yield [work for text in await waiting.popleft() for work in read_batch(text)]
     while waiting:
         yield [work for text in await waiting.popleft() for work in read_batch(text)]
-
-
-def _parts(left: Mapping[str, Sequence[Item]], size: int) -> Iterator[dict[str, Sequence[Item]]]:
-    sources = iter(left.items())
-    while part := dict(itertools.islice(sources, size)):
-        yield part
 
 
 async def _by_pipeline(

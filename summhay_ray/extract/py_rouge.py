@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from summhay_ray.text import nltk_part
+
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
 """The words of letters and digits that NLTK's tokenizer splits, except `cannot`, which py-rouge keeps whole."""
@@ -74,6 +76,5 @@ def _table() -> dict[str, str]:
 
 @functools.cache
 def _stemmer() -> Any:
-    from nltk.stem.porter import PorterStemmer
-
-    return PorterStemmer(PorterStemmer.ORIGINAL_ALGORITHM)
+    porter = nltk_part("stem.porter").PorterStemmer
+    return porter(porter.ORIGINAL_ALGORITHM)

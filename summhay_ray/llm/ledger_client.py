@@ -107,7 +107,7 @@ class LedgerClient:
         self._mail.set()
 
     def reused(self) -> None:
-        """Report that an answer from this worker's own memory was reused. Nobody waits for this: it goes with the next message."""
+        """Report that an answer from this worker's memory was reused. It travels with the next message: nobody waits for it."""
         self._reused += 1
 
     def limited(self, model: str, *, untimed: bool = False) -> None:

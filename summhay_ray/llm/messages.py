@@ -106,7 +106,9 @@ class WorkerMessage:
     def unpacked(cls, message: Packed) -> WorkerMessage:
         """The message that was packed."""
         claims, settlements, *rest = message
-        return cls(tuple(map(Claim._make, claims)), tuple(Settlement._make(_placed(done, _LOCATED)) for done in settlements), *rest)
+        return cls(
+            tuple(map(Claim._make, claims)), tuple(Settlement._make(_placed(done, _LOCATED)) for done in settlements), *rest
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import OverCorpus
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
+from summhay_ray.text import nltk_part
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,9 +83,7 @@ def _stem(term: str) -> str:
 
 @functools.cache
 def _stemmer() -> Any:
-    from nltk.stem.snowball import EnglishStemmer
-
-    return EnglishStemmer()
+    return nltk_part("stem.snowball").EnglishStemmer()
 
 
 _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {

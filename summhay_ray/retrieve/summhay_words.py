@@ -11,7 +11,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from summhay_ray.text import punkt_sentences
+from summhay_ray.text import nltk_part, punkt_sentences
 
 
 def word_tokens(text: str) -> list[str]:
@@ -36,6 +36,4 @@ def _lines(file: Traversable) -> list[str]:
 
 @functools.cache
 def _tokenizer() -> Any:
-    from nltk.tokenize.destructive import NLTKWordTokenizer
-
-    return NLTKWordTokenizer()
+    return nltk_part("tokenize.destructive").NLTKWordTokenizer()

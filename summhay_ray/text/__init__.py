@@ -6,6 +6,7 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.citations import citations
 from summhay_ray.text.hashes import text_hash
+from summhay_ray.text.nltk_parts import nltk_part
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
@@ -25,6 +26,7 @@ __all__ = [
     "count_tokens",
     "encode_tokens",
     "first_tokens",
+    "nltk_part",
     "plain_words",
     "punkt_sentences",
     "quoted",

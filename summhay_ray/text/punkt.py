@@ -11,6 +11,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from summhay_ray.text.nltk_parts import nltk_part
+
 
 def punkt_sentences(text: str) -> list[str]:
     """The sentences of `text` in order, as `nltk.sent_tokenize(text)` gives them, without the white space between them."""
@@ -19,17 +21,16 @@ def punkt_sentences(text: str) -> list[str]:
 
 @functools.cache
 def _splitter() -> Any:
-    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
-
+    punkt = nltk_part("tokenize.punkt")
     folder = files("summhay_ray.text") / "data" / "punkt_english"
-    parameters = PunktParameters()
+    parameters = punkt.PunktParameters()
     parameters.abbrev_types = set(_lines(folder / "abbrev_types.txt"))
     parameters.sent_starters = set(_lines(folder / "sent_starters.txt"))
     parameters.collocations = {tuple(line.split("\t")) for line in _lines(folder / "collocations.tab")}
     contexts = (line.split("\t") for line in _lines(folder / "ortho_context.tab"))
     # Punkt's own defaultdict would store every word that is ever looked up; a Counter returns 0 and does not grow.
     parameters.ortho_context = Counter({word: int(flags) for word, flags in contexts})
-    return PunktSentenceTokenizer(parameters)
+    return punkt.PunktSentenceTokenizer(parameters)
 
 
 def _lines(file: Traversable) -> list[str]:

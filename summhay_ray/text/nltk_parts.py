@@ -1,0 +1,36 @@
+"""Single modules of NLTK. Part of the text room; any room may use it.
+
+Importing NLTK as a whole also imports SciPy's statistics and scikit-learn, which takes a second in every process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import threading
+import types
+from typing import Any
+
+_LOCK = threading.Lock()
+
+
+def nltk_part(name: str) -> Any:
+    """A module of NLTK, such as `tokenize.punkt`, with only those that it imports itself.
+
+    If the process has imported NLTK, its module is returned; else NLTK stays unimported, and whoever imports it later gets all.
+    """
+    with _LOCK:
+        if "nltk" in sys.modules:
+            return importlib.import_module(f"nltk.{name}")
+        spec = importlib.util.find_spec("nltk")
+        assert spec is not None and spec.submodule_search_locations is not None
+        package = types.ModuleType("nltk")
+        package.__path__ = list(spec.submodule_search_locations)
+        sys.modules["nltk"] = package
+        try:
+            return importlib.import_module(f"nltk.{name}")
+        finally:
+            # A later `import nltk` must run the package's own code.
+            for known in [known for known in sys.modules if known == "nltk" or known.startswith("nltk.")]:
+                del sys.modules[known]

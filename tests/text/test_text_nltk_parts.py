@@ -1,0 +1,29 @@
+"""NLTK's parts are taken without the rest of it, and the rest is there for whoever imports it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.core
+
+CODE = """
+import sys
+from summhay_ray.retrieve.summhay_words import word_tokens
+
+text = "Dr. Quill can't come. Ten (10) boats; 3.5 tons."
+tokens = word_tokens(text)
+print([name for name in ("nltk", "scipy", "sklearn") if name in sys.modules])
+sys.modules.update(dict.fromkeys(("scipy", "sklearn", "matplotlib")))  # not needed here, and slow
+import nltk
+from summhay_ray.text import nltk_part
+
+print(nltk_part("stem.porter") is nltk.stem.porter, callable(nltk.word_tokenize), len(tokens), tokens[:5])
+"""
+
+
+def test_words_need_one_module_of_nltk_and_leave_the_package_to_others() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "True True 15 ['dr.', 'quill', 'ca', \"n't\", 'come']"]
