@@ -13,6 +13,8 @@ import types
 from typing import Any
 
 _LOCK = threading.Lock()
+_PARTS: dict[str, types.ModuleType] = {}
+"""The modules imported here, by name, with an empty package `nltk` around them."""
 
 
 def nltk_part(name: str) -> Any:
@@ -23,14 +25,15 @@ def nltk_part(name: str) -> Any:
     with _LOCK:
         if "nltk" in sys.modules:
             return importlib.import_module(f"nltk.{name}")
-        spec = importlib.util.find_spec("nltk")
-        assert spec is not None and spec.submodule_search_locations is not None
-        package = types.ModuleType("nltk")
-        package.__path__ = list(spec.submodule_search_locations)
-        sys.modules["nltk"] = package
+        if not _PARTS:
+            spec = importlib.util.find_spec("nltk")
+            assert spec is not None and spec.submodule_search_locations is not None
+            _PARTS["nltk"] = types.ModuleType("nltk")
+            _PARTS["nltk"].__path__ = list(spec.submodule_search_locations)
+        sys.modules.update(_PARTS)
         try:
             return importlib.import_module(f"nltk.{name}")
         finally:
             # A later `import nltk` must run the package's own code.
             for known in [known for known in sys.modules if known == "nltk" or known.startswith("nltk.")]:
-                del sys.modules[known]
+                _PARTS[known] = sys.modules.pop(known)

@@ -1,0 +1,45 @@
+"""The words of SummHay's release are NLTK's, also where its patterns are not needed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from summhay_ray.retrieve.summhay_words import tokens_of
+from summhay_ray.text import nltk_part
+
+pytestmark = pytest.mark.core
+
+NLTK = nltk_part("tokenize.destructive").NLTKWordTokenizer()
+PIECES = [
+    "cannot",
+    "Gonna",
+    "can",
+    "not",
+    "a",
+    "U.S",
+    "3",
+    "1,000",
+    " ",
+    "\n",
+    ",",
+    ", ",
+    ".",
+    "..",
+    "-",
+    "--",
+    "?",
+    "!",
+    ":",
+    "'s",
+    "it",
+]
+
+
+@settings(max_examples=400)
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text("aB1 ,.-?!'\n", max_size=30))
+@example("Ten, or 1,000 U.S. boats came; they can-not stay.")
+@example(" a. b , c,d.e 3.5. ")
+def test_a_sentence_has_the_tokens_of_nltk(sentence: str) -> None:
+    assert tokens_of(sentence) == NLTK.tokenize(sentence)
