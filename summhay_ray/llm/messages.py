@@ -100,7 +100,7 @@ class WorkerMessage:
     def packed(self) -> Packed:
         """The message as plain tuples."""
         claims, settlements = tuple(map(tuple, self.claims)), tuple(_plain(done, _LOCATED) for done in self.settlements)
-        return claims, settlements, self.limited, self.unasked, self.pauses, dict(self.returned), self.reused
+        return claims, settlements, self.limited, self.untimed, self.pauses, dict(self.returned), self.reused
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:
