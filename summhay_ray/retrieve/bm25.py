@@ -64,15 +64,14 @@ def _lemma_stem(term: str) -> str:
 @functools.cache
 def _wordnets() -> tuple[Any, Any]:
     """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName where WordNet's data is not installed."""
-    from nltk.stem import PorterStemmer, WordNetLemmatizer
-
-    lemmatizer = WordNetLemmatizer()
+    stem = nltk_part("stem")
+    lemmatizer = stem.WordNetLemmatizer()
     try:
         lemmatizer.lemmatize("geese")
     except LookupError:
         mend = "run python -m nltk.downloader wordnet, or take {bm25: stems}"
         raise UnknownName(f"{{bm25: wordnet}} needs WordNet's data, which is not installed; {mend}") from None
-    return lemmatizer, PorterStemmer()
+    return lemmatizer, stem.PorterStemmer()
 
 
 @functools.lru_cache(maxsize=200_000)

@@ -1,6 +1,6 @@
-"""Single modules of NLTK. Part of the text room; any room may use it.
+"""NLTK's tokenizers without the rest of NLTK. Part of the text room; any room may use it.
 
-Importing NLTK as a whole also imports SciPy's statistics and scikit-learn, which takes a second in every process.
+Importing NLTK as a whole also imports SciPy's statistics and scikit-learn, which takes more than a second in every process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ _PARTS: dict[str, types.ModuleType] = {}
 
 
 def nltk_part(name: str) -> Any:
-    """A module of NLTK, such as `tokenize.punkt`, with only those that it imports itself.
+    """A module of NLTK, by its name within it.
 
-    If the process has imported NLTK, its module is returned; else NLTK stays unimported, and whoever imports it later gets all.
+    One of `tokenize` is imported with only those that it imports itself: NLTK stays unimported, and whoever imports it later
+    gets all. The others need the whole of NLTK, and get it.
     """
     with _LOCK:
-        if "nltk" in sys.modules:
+        if "nltk" in sys.modules or not name.startswith("tokenize."):
             return importlib.import_module(f"nltk.{name}")
         if not _PARTS:
             spec = importlib.util.find_spec("nltk")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +48,7 @@ NEWS = st.builds(
 
 @given(MESSAGES)
 def test_a_workers_message_comes_back(message: WorkerMessage) -> None:
-    back = WorkerMessage.unpacked(pickle.loads(pickle.dumps(message.packed())))
+    back = WorkerMessage.unpacked(message.packed())
     assert back == message
     assert all(isinstance(claim, Claim) for claim in back.claims)
     assert all(isinstance(done, Settlement) and isinstance(done.location, Location | None) for done in back.settlements)
@@ -58,6 +56,6 @@ def test_a_workers_message_comes_back(message: WorkerMessage) -> None:
 
 @given(NEWS)
 def test_the_ledgers_news_come_back(news: News) -> None:
-    back = News.unpacked(pickle.loads(pickle.dumps(news.packed())))
+    back = News.unpacked(news.packed())
     assert back == news
     assert all(isinstance(grant, Grant) and isinstance(grant.location, Location | None) for _, grant in back.grants)

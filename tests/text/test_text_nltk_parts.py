@@ -27,3 +27,16 @@ print(nltk_part("stem.porter") is nltk.stem.porter, callable(nltk.word_tokenize)
 def test_words_need_one_module_of_nltk_and_leave_the_package_to_others() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True True 15 ['dr.', 'quill', 'ca', \"n't\", 'come']"]
+
+
+@pytest.mark.parametrize("first", ["tokenize.punkt", "stem.porter"])
+def test_tokenizers_and_stemmers_come_in_any_order(first: str) -> None:
+    code = f"""
+from summhay_ray.text import nltk_part
+for name in ({first!r}, "tokenize.punkt", "stem.porter", "stem.snowball", "tokenize.destructive", "stem"):
+    nltk_part(name)
+words = nltk_part("tokenize.destructive").NLTKWordTokenizer().tokenize("can't")
+print(nltk_part("stem.porter").PorterStemmer().stem("boats"), *words)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "boat ca n't\n"
