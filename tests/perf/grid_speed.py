@@ -5,9 +5,9 @@
 
 A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and 40 repeats, 50 ms a call, 64 + 64 in flight;
 and the release's own summaries judged anew, one call an insight, 128 in flight. The speed is that from the first call to the
-last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls of prompts as long, repeated as
-often (the provider counts the tokens of each once), which tokenizes, logs and keeps nothing. What is before the first call is
-told apart.
+last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls to each model, as many in flight,
+prompts as long and repeated as often (the provider counts the tokens of each once), which tokenizes, logs and keeps nothing.
+What is before the first call is told apart.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +32,21 @@ from simulated_provider import KEY, Simulated, simulated_provider
 BARE = """
 import asyncio, json, sys
 import aiohttp
-base, n, size, in_flight, repeats = sys.argv[1], *map(int, sys.argv[2:])
-text = "Which of these bullets says what the insight says, and does it say all of it or a part? " * (1 + size // 85)
+base, loops = sys.argv[1], json.loads(sys.argv[2])
+text = "Which of these bullets says what the insight says, and does it say all of it or a part? " * 300
 async def main():
     headers = {"Authorization": "Bearer KEY"}
-    gate = asyncio.Semaphore(in_flight)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        async def one(number):
-            messages = [{"role": "user", "content": f"{number // repeats} {text}"[:size]}]
-            body = {"model": "bare", "messages": messages, "max_tokens": 100}
+        async def call(gate, model, number, size):
+            messages = [{"role": "user", "content": f"{number} {text}"[:size]}]
+            body = {"model": model, "messages": messages, "max_tokens": 100}
             async with gate, session.post(base + "/chat/completions", json=body, headers=headers) as answer:
                 await answer.json()
-        await asyncio.gather(*map(one, range(n)))
+        calls = []
+        for model, n, size, in_flight, repeats in loops:
+            gate = asyncio.Semaphore(in_flight)
+            calls += [call(gate, model, number // repeats, size) for number in range(n)]
+        await asyncio.gather(*calls)
 asyncio.run(main())
 """
 REPEATS = 40
@@ -77,9 +81,9 @@ def timed(provider: Simulated, command: list[str]) -> dict[str, float]:
     return {"calls": len(times), "per_s": len(times) / (last - first), "first_s": first - began, "whole_s": whole}
 
 
-def bare(provider: Simulated, n: int, size: int, in_flight: int, repeats: int = 1) -> dict[str, float]:
-    code = BARE.replace("KEY", KEY)
-    return timed(provider, [sys.executable, "-c", code, provider.base, *map(str, (n, size, in_flight, repeats))])
+def bare(provider: Simulated, *loops: tuple[str, int, int, int, int]) -> dict[str, float]:
+    """The speed of bare loops beside each other: (model, calls, characters of a prompt, in flight, how often a prompt comes)."""
+    return timed(provider, [sys.executable, "-c", BARE.replace("KEY", KEY), provider.base, json.dumps(loops)])
 
 
 def main() -> None:
@@ -97,7 +101,12 @@ def main() -> None:
                 folder.mkdir()
                 spec, told = spec_of(folder, asked.data, provider), ["--store", str(folder / "store"), "--executor", executor]
                 grid = timed(provider, [str(SUMMHAY), "run", str(spec), *told])
-                loop = bare(provider, int(grid["calls"]), SUMMARY_SIZE, 128, REPEATS)
+                served = Counter(call["model"] for call in provider.calls())
+                loop = bare(
+                    provider,
+                    ("writes", served["writes"], SUMMARY_SIZE, 64, REPEATS),
+                    ("judges", served["judges"], JUDGE_SIZE, 64, 1),
+                )
                 files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
                 imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
                 run = json.loads(imported.stdout)["run"]
@@ -106,7 +115,7 @@ def main() -> None:
                     folder, {"judges": [judge | {"max_tokens": 100}], "limits": {"openai/again": {"concurrency": 128}}}
                 )
                 rejudged = timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(again), *told])
-                loop_again = bare(provider, int(rejudged["calls"]), JUDGE_SIZE, 128)
+                loop_again = bare(provider, ("again", int(rejudged["calls"]), JUDGE_SIZE, 128, 1))
                 for name, ours, theirs in (("grid", grid, loop), ("rejudge", rejudged, loop_again)):
                     one = {**ours, "bare_per_s": theirs["per_s"], "ratio": ours["per_s"] / theirs["per_s"]}
                     found.setdefault(f"{name}, {executor}", []).append(one)
