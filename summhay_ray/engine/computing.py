@@ -112,7 +112,8 @@ def _computed(parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: R
     data = ray.data.from_items([{"part": json.dumps(part)} for part in parts], override_num_blocks=len(parts)).map_batches(
         Computer,
         fn_constructor_args=(order,),
-        compute=ray.data.ActorPoolStrategy(size=actors),
+        # One part at a time: otherwise the actor that is ready first takes what another one could compute beside it.
+        compute=ray.data.ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=1),
         num_cpus=max(CPUS_A_WORKER, min(resources.cpus, free / actors)),
         num_gpus=resources.gpus or None,
         batch_size=1,
