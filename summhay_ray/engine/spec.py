@@ -21,7 +21,7 @@ from pydantic.json_schema import SkipJsonSchema
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.llm import REVISION, Limits, ModelSettings, Unpriced, is_local
+from summhay_ray.llm import PRICED_BY, REVISION, Limits, ModelSettings, Unpriced, is_local
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
@@ -101,6 +101,8 @@ class ModelSpec(Reach):
 
     LATER: ClassVar[frozenset[str]] = frozenset({REVISION, "answers"})
     """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+    PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
+    """The fields of a price that the model needs, for messages."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
     name: str = Field(default="", description="the model's name in tables; by default that of the model")
@@ -247,20 +249,20 @@ def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSe
     """Model -> how to reach it and what it costs, partners included. Raises SpecError for a model without a price."""
     known: dict[str, ModelSettings] = {}
     for model in models:
-        settings = _settings_of(spec, model.model, model.model_dump(include=set(REACH)))
+        settings = _settings_of(spec, model.model, model.model_dump(include=set(REACH)), model.PRICED_BY)
         if known.setdefault(model.model, settings) != settings:
             fields = f"{', '.join(REACH[:-1])} and {REACH[-1]}"
             raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {fields}")
     for partner in spec.partners():
         if partner not in known:
-            known[partner] = _settings_of(spec, partner, {})
+            known[partner] = _settings_of(spec, partner, {}, PRICED_BY)
     return known
 
 
-def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any]) -> ModelSettings:
+def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any], priced_by: Sequence[str]) -> ModelSettings:
     limits = spec.limits.get(model)
     try:
-        return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
+        return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits(), priced_by)
     except Unpriced as error:
         raise SpecError(f"spec: {error}") from error
 

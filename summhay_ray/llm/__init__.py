@@ -11,7 +11,7 @@ from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
-from summhay_ray.llm.models import FREE, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
+from summhay_ray.llm.models import FREE, PRICED_BY, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.numbers import scores_of, vectors_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.raw_answer import RawAnswer
@@ -26,6 +26,7 @@ __all__ = [
     "FREE",
     "LONGEST_PAUSE_S",
     "MOST_LOGPROBS",
+    "PRICED_BY",
     "RESERVED",
     "REVISION",
     "USAGE_NOT_CREDIBLE",

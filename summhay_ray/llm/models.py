@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from summhay_ray.llm.homes import origin_of
-from summhay_ray.llm.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
+from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window, may_reason
 from summhay_ray.llm.providers import Transport, is_local, provider_of, transport_of, wire_name
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.sampling import beside, most_bytes
@@ -21,6 +21,7 @@ from summhay_ray.text import count_tokens
 
 __all__ = [
     "FREE",
+    "PRICED_BY",
     "Limits",
     "ModelSettings",
     "Price",
@@ -89,14 +90,14 @@ class ModelSettings:
             object.__setattr__(self, "transport", "local")
 
     @classmethod
-    def written(cls, model: str, entry: Mapping[str, Any], limits: Limits) -> ModelSettings:
+    def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
         """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
 
-        Raises Unpriced if the model has no known price.
+        `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
         return cls(
             model=model,
-            price=find_price(model, entry.get("price")),
+            price=find_price(model, entry.get("price"), priced_by),
             context_window=find_window(model, entry.get("context_window")),
             api_base=entry.get("api_base"),
             api_key_env=entry.get("api_key_env"),

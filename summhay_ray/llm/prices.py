@@ -11,7 +11,7 @@ import importlib.resources
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -113,11 +113,15 @@ FREE = Price(0, 0, 0)
 _FEES = ("input_cost_per_request", "output_cost_per_request", "citation_cost_per_token")
 
 
-def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
+PRICED_BY = ("input_per_mtok", "output_per_mtok")
+"""The fields of a price that a chat model needs."""
+
+
+def find_price(model: str, written: Mapping[str, Any] | None, priced_by: Sequence[str] = PRICED_BY) -> Price:
     """The price of a model: from the spec; free for a local model; else from litellm's map or our dated file.
 
-    Raises Unpriced if none of them has a price, and if the provider charges fees besides tokens. A zero in litellm's map means
-    that the price is unknown; only the spec can declare a model free.
+    `priced_by`: the fields of a price that the message asks for. Raises Unpriced if none of them has a price, and if the provider
+    charges fees besides tokens. A zero in litellm's map means that the price is unknown; only the spec can declare a model free.
     """
     if written is not None:
         fresh, answer, read, write = (written.get(f"{name}_per_mtok") for name in _WRITTEN)
@@ -136,8 +140,8 @@ def find_price(model: str, written: Mapping[str, Any] | None) -> Price:
         raise Unpriced(f"model {model!r} has fees besides its tokens ({fee or 'for each search'}): {mend}")
     price = _price_in(entry) or _price_dated(model)
     if price is None:
-        mend = "write price: {input_per_mtok: ..., output_per_mtok: ...} beside it (0 if free)"
-        raise Unpriced(f"model {model!r} has no known price; {mend}")
+        fields = ", ".join(f"{field}: ..." for field in priced_by)
+        raise Unpriced(f"model {model!r} has no known price; write price: {{{fields}}} beside it (0 if free)")
     return price
 
 

@@ -30,9 +30,11 @@ def model(**fields: Any) -> dict[str, Any]:
         (model(price=1), "SPEC: summarizers[0].price: input should be a valid mapping, found 1"),
         ({"budget_usd": float("inf")}, "SPEC: budget_usd: input should be a finite number, found Infinity"),
         (model(temperature=float("inf")), "SPEC: summarizers[0].temperature: input should be a finite number"),
-        ({"retrievers": ["bm52"]}, "SPEC: no retriever is named 'bm52'; did you mean 'bm25'?"),
-        ({"retrievers": [":"]}, "SPEC: ':' cannot be imported"),
-        ({"retrievers": ["released/vector"]}, "SPEC: retrievers: news holds no scores of 'released/vector'; it holds: none"),
+        ({"retrievers": ["bm52"]}, "SPEC: retrievers[0]: no retriever is named 'bm52'; did you mean 'bm25'?"),
+        ({"retrievers": ["bm25", {"fuse": ["oracle", "bm52"]}]}, "SPEC: retrievers[1]: no retriever is named 'bm52'"),
+        ({"retrievers": ["bm25", {"run": "nowhere.run"}]}, "SPEC: retrievers[1]: no file 'nowhere.run' in"),
+        ({"retrievers": [":"]}, "SPEC: retrievers[0]: ':' cannot be imported"),
+        ({"retrievers": ["released/vector"]}, "SPEC: retrievers[0]: news holds no scores of 'released/vector'; it holds: none"),
         ({"orderings": ["botom"]}, "SPEC: no ordering is named 'botom'; did you mean 'bottom'?"),
         (model(strategy="dircet"), "SPEC: no summarizing strategy is named 'dircet'; did you mean 'direct'?"),
         ({"judges": ["offline/jugde"]}, "SPEC: no offline model is named 'offline/jugde'; did you mean 'offline/judge'?"),
@@ -157,7 +159,7 @@ def test_extra_holds_what_json_holds(cli: Cli, tmp_path: Path, extra: str) -> No
             "--set retrievers.0.x=full: retrievers.0 holds no fields, it is 'bm25'; write a mapping there in the spec",
         ),
         ("seeed=3", "SPEC: seeed: unknown field; did you mean seed?"),
-        ("retrievers.0=bm52", "SPEC: no retriever is named 'bm52'; did you mean 'bm25'?"),
+        ("retrievers.0=bm52", "SPEC: retrievers[0]: no retriever is named 'bm52'; did you mean 'bm25'?"),
     ],
 )
 def test_a_bad_override(cli: Cli, tmp_path: Path, override: str, line: str) -> None:

@@ -42,7 +42,7 @@ from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     WithRetrievers,
-    make_retriever,
+    check_made,
     no_ranking,
     own_code,
     ranking_rows,
@@ -100,8 +100,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     summarize.check_prompt(self.prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model)
-            for entry in self.spec.retrievers:
-                make_retriever(entry, self.spec.seed, self.run_file)
+            check_made(self.spec.retrievers, self.spec.seed, self.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error

@@ -5,6 +5,7 @@ To add a kind, write a class with `head`, its fields and `make`, and add it to `
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -15,6 +16,7 @@ from summhay_ray import retrieve
 from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, Text
 from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.engine import validated
+from summhay_ray.errors import UserError
 from summhay_ray.plugins import code_identity
 
 Read = Callable[[str], str]
@@ -125,8 +127,23 @@ SERVICES = frozenset(_SERVICES.split())
 """Prefixes of model names that a service runs. Other models run in this process, unless the entry has an `api_base`."""
 
 
+class Embedder(ModelSpec):
+    """An embedding model at its service."""
+
+    PRICED_BY: ClassVar[Sequence[str]] = ("input_per_mtok",)
+
+
+class Reranker(ModelSpec):
+    """A reranking model at its service."""
+
+    PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
+
+
 class ModelEntry(Entry, Reach):
     """Base of entries with a model, which runs in this process or at a service."""
+
+    asked_as: ClassVar[type[ModelSpec]] = Embedder
+    """The model at its service."""
 
     revision: str = Field(default="", description="commit on the model hub; for a folder, filled in from its content")
     max_tokens: int | None = Field(
@@ -153,7 +170,7 @@ class ModelEntry(Entry, Reach):
         if self.api_base is None and self.model.partition("/")[0] not in SERVICES:
             return None
         reach = self.model_dump(include=set(Reach.model_fields))
-        return ModelSpec(
+        return self.asked_as(
             model=self.model, temperature=None, max_tokens=1, revision=self.revision, extra=dict(self.extra()), **reach
         )
 
@@ -222,6 +239,7 @@ class RerankEntry(ModelEntry):
     """Reranking of the first documents of another ranking."""
 
     head: ClassVar[str] = "rerank"
+    asked_as: ClassVar[type[ModelSpec]] = Reranker
     rerank: Text = Field(description="cross-encoder name or folder")
     of: RetrieverEntry = Field(default="bm25", description="retriever whose ranking is reranked")
     top: int = Field(default=100, ge=1, description="how many first documents to rerank; the others keep their order after them")
@@ -282,7 +300,7 @@ class RunEntry(Entry):
         return {**self.model_dump(mode="json"), "run": digests.get(self.run, self.run)}
 
 
-RERANK3 = ModelSpec(model=retrieve.RERANK3, temperature=None, max_tokens=1)
+RERANK3 = Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
 """The service model behind the name `rerank3`."""
 
 KINDS: Mapping[str, type[Entry]] = {
@@ -345,14 +363,34 @@ def files(entries: Sequence[str | Entry]) -> list[str]:
     return list(dict.fromkeys(entry.run for entry in every(entries) if isinstance(entry, RunEntry)))
 
 
+@contextlib.contextmanager
+def naming(index: int) -> Iterator[None]:
+    """Turn errors of the user's into SpecErrors that name the retriever's place in the spec."""
+    try:
+        yield
+    except UserError as error:
+        raise SpecError(f"spec: retrievers[{index}]: {str(error).removeprefix('spec: ')}") from error
+
+
 def settled(entries: Sequence[str | Entry], inputs: Inputs) -> list[str | Entry]:
-    """The entries with model folders resolved, after checking models and run files. Raises NoModel, SpecError, BadTrec."""
-    resolved = [at_home(entry, inputs.folder) for entry in entries]
-    for name, revision, kind in local_models_of(resolved):
-        check_model(name, revision, kind)
-    for path in files(resolved):
-        retrieve.read_run(inputs.text(path), path)
+    """The entries with model folders resolved, after checking models and run files. Raises SpecError."""
+    resolved = []
+    for index, entry in enumerate(entries):
+        with naming(index):
+            found = at_home(entry, inputs.folder)
+            for name, revision, kind in local_models_of([found]):
+                check_model(name, revision, kind)
+            for path in files([found]):
+                retrieve.read_run(inputs.text(path), path)
+            resolved.append(found)
     return resolved
+
+
+def check_made(entries: Sequence[str | Entry], seed: int, read: Read) -> None:
+    """Raises SpecError for a retriever that cannot be made."""
+    for index, entry in enumerate(entries):
+        with naming(index):
+            make_retriever(entry, seed, read)
 
 
 def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:

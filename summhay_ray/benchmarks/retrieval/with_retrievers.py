@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Spec, SpecError, semantic_hash
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -22,7 +22,6 @@ from summhay_ray.benchmarks.retrieval.entries import (
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, RequestedTexts, StoredModels
 from summhay_ray.encoders import Encoding, Scoring
-from summhay_ray.errors import UserError
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
 
@@ -203,10 +202,7 @@ def no_ranking(error: BaseException) -> Failed:
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
     """The spec with its retrievers resolved on this machine (see `settled`). Raises SpecError."""
-    try:
-        return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
-    except UserError as error:
-        raise SpecError(f"spec: retrievers: {error}") from error
+    return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
 
 
 def check_retrievers(entries: Any) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import ModelSpec, SpecError
-from summhay_ray.benchmarks.retrieval import Entry, WithRetrievers, every, make_retriever
+from summhay_ray.benchmarks.retrieval import Entry, WithRetrievers, every, make_retriever, naming
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
-from summhay_ray.errors import UserError
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import UnknownName
@@ -65,13 +64,12 @@ def check_models(models: Sequence[ModelSpec]) -> None:
 
 def check_retrievers_of(workload: WithRetrievers, sources: Sequence[Outline]) -> None:
     """Raises SpecError for a retriever that cannot be made, or whose released scores a haystack lacks."""
-    for entry in every(workload.spec.retrievers):
-        try:
-            _check_retriever(entry, workload, sources)
-        except UserError as error:
-            raise SpecError(f"spec: {error}") from error
-        if isinstance(entry, str) and entry.startswith("released/"):
-            _check_released(entry.removeprefix("released/"), sources)
+    for index, entry in enumerate(workload.spec.retrievers):
+        with naming(index):
+            for part in every([entry]):
+                _check_retriever(part, workload, sources)
+                if isinstance(part, str) and part.startswith("released/"):
+                    _check_released(part.removeprefix("released/"), sources)
 
 
 def _check_retriever(entry: str | Entry, workload: WithRetrievers, sources: Sequence[Outline]) -> None:
@@ -87,7 +85,7 @@ def _check_released(name: str, sources: Iterable[Outline]) -> None:
     for source in sources:
         if name not in source.released:
             has = ", ".join(source.released) or "none"
-            raise SpecError(f"spec: retrievers: {source.name} holds no scores of 'released/{name}'; it holds: {has}")
+            raise UnknownName(f"{source.name} holds no scores of 'released/{name}'; it holds: {has}")
 
 
 def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping[str, str]) -> None:

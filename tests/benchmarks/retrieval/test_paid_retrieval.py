@@ -143,8 +143,9 @@ def test_a_service_that_fails_is_a_failure_of_its_stage(base: str, tmp_path: Pat
     monkeypatch.delenv("SIMULATED_API_KEY")
     with pytest.raises(Exception, match="SIMULATED_API_KEY"):
         api.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
-    with pytest.raises(SpecError, match="'openai/no-such-embedder' has no known price"):
-        api.retrieve({**fields(base), "retrievers": [{"embed": "openai/no-such-embedder"}]}, store=str(tmp_path / "store"))
+    for head, model, needed in (("embed", "openai/no-such", "input_per_mtok"), ("rerank", "cohere/no-such", "per_search")):
+        with pytest.raises(SpecError, match=f"'{model}' has no known price; write price: {{{needed}: ...}} beside it"):
+            api.retrieve({**fields(base), "retrievers": [{head: model}]}, store=str(tmp_path / "store"))
     two = [{"embed": "openai/e", "price": {"input_per_mtok": price}, "name": f"e{price}"} for price in (1, 2)]
     with pytest.raises(SpecError, match="'openai/e' has two different settings"):
         api.load({**fields(base), "retrievers": two, "summarizers": ["offline/lead"]})
