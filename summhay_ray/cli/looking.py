@@ -118,8 +118,9 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
 def _left(result: StatusResult, unit: str) -> str:
     """What is left to do, what it may cost, and how to resume."""
     left = dict(result.left or {})
-    usd, cells, calls = left.get("usd"), left.get("cells"), left.get("calls")
-    parts = [f"{cells} {unit}", *([] if calls is None else [f"about {calls} calls"])]
+    usd, cells, calls, most = (left.get(name) for name in ("usd", "cells", "calls", "max_calls"))
+    parts = [f"{cells} {unit}", *([] if calls in (None, most) else [f"about {calls} calls"])]
+    parts += [] if most is None else [f"at most {most} calls"]
     parts += [
         f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
     ]

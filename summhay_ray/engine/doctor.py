@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import NoKey, is_local, key_of, provider_of
-from summhay_ray.store import RunStore, Store, StoreError, vector_flaws
+from summhay_ray.store import RunStore, Store, StoreError, lost_tables, vector_flaws
 from summhay_ray.text import count_tokens
 
 PROVIDER_KEYS = {
@@ -62,7 +63,7 @@ def _provider_key(provider: str, variable: str) -> Check:
 def examine_runs(store: Store) -> list[Check]:
     """Read the whole store: a line for each run, and one for each of its files that is missing or damaged.
 
-    The line of a damaged run says how many calls and dollars running it again would take.
+    The line of a damaged run says how many calls and dollars running it again would take at most.
     """
     checks = []
     for run_id in store.run_ids():
@@ -73,12 +74,14 @@ def examine_runs(store: Store) -> list[Check]:
             checks.append(Check(f"run {run_id}", False, str(error)))
             continue
         rows = sum(table["rows"] for table in result.tables.values())
-        lost = len(result.problems)
+        ended = result.status in ("imported", "done", "partial", "budget", "limited") and not result.driver
+        problems = [*result.problems, *(lost_tables(run.readable()[0]) if ended else ())]
+        lost = len(problems)
         message = f"{len(result.tables)} tables, {rows} rows"
         if lost:
-            message += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run)}"
+            message += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run, result.left)}"
         checks.append(Check(f"run {run_id}", not lost, message))
-        checks += [Check(f"run {run_id}", False, problem) for problem in result.problems]
+        checks += [Check(f"run {run_id}", False, problem) for problem in problems]
     return [*checks, *_of_vectors(store)]
 
 
@@ -94,17 +97,19 @@ def _of_vectors(store: Store) -> list[Check]:
     return [Check("vectors", not damaged, message)]
 
 
-def _again(run: RunStore) -> str:
-    """What running the run again would ask and cost."""
+def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
+    """What running the run again would ask and cost. `left`: the remaining work according to `status`."""
     try:
         workload = workload_of(run)
         if workload.given:
             return "import it again, no call is needed"
-        made = plan(workload, run.store, at=run.readable()[0].without_damaged()[0])
+        if left is None or "max_calls" not in left:
+            left = plan(workload, run.store, at=run.readable()[0].without_damaged()[0]).left
     except UserError as error:
         return f"what a run would ask is not known ({error})"
-    calls, usd = sum(stage.calls for stage in made.stages), made.usd["max"]
-    return f"running it again asks {calls} calls, at most {usd:.6f} dollars" if calls else "running it again asks nothing"
+    if not left["max_calls"]:
+        return "running it again asks nothing"
+    return f"running it again asks at most {left['max_calls']} calls, for at most {left['usd']['max']:.6f} dollars"
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:

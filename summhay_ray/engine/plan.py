@@ -68,6 +68,8 @@ class StagePlan:
     """Input tokens saved because a call shows only a part of a text."""
     spared_micros: int = 0
     """The cost of the saved tokens, nothing cached."""
+    max_calls: int = 0
+    """Upper bound of the calls: questions that build on unknown answers may turn out equal, or not be asked."""
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
@@ -91,6 +93,7 @@ class StagePlan:
             setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
         self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
         self.max_micros += max(most.max_micros, expected.max_micros)
+        self.max_calls += max(most.calls, expected.calls)
 
     @property
     def usd(self) -> float:
@@ -144,6 +147,12 @@ class PlanResult:
             "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
             "max": sum(stage.max_micros for stage in self.stages) / MICROS,
         }
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The remaining work: items (`cells`), expected calls, and at most how many (`max_calls`), and dollars."""
+        calls, most = (sum(getattr(stage, name) for stage in self.stages) for name in ("calls", "max_calls"))
+        return {"cells": self.cells - self.cells_finished, "calls": calls, "max_calls": most, "usd": self.usd}
 
     @property
     def minutes(self) -> float | None:

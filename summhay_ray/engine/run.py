@@ -443,10 +443,7 @@ class Start:
             return {}
         with _Planning(self._plan) as planning:
             made = planning.result()
-        if isinstance(made, str):
-            left = _unknown(n_items)
-        else:
-            left = {"cells": n_items, "calls": sum(stage.calls for stage in made.stages), "usd": dict(made.usd)}
+        left = _unknown(n_items) if isinstance(made, str) else {**made.left, "cells": n_items}
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
         return {"left": left}
 

@@ -74,7 +74,8 @@ class StatusResult:
     stop: Mapping[str, Any] | None = None
     """Why the latest start ended early, and what it left to do; None if it did not."""
     left: Mapping[str, Any] | None = None
-    """The remaining work: cells, calls, and expected dollars; calls and usd are null if unknown."""
+    """The remaining work: cells, calls, and expected dollars; calls and usd are null if unknown. `max_calls`, where it
+    was planned from what is stored: at most so many calls."""
     unit: str = "items"
     """The word for the items that `cells` counts."""
     claims: Sequence[Mapping[str, Any]] = ()
@@ -192,6 +193,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         state = _state(cells, stop, driver, how)
         if state == "done" and claims:
             state = "partial"
+    damaged = [*problems, *lost, *packs, *lost_log(run, index)]
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -210,12 +212,12 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         damaged=index.damaged,
         tables=table_digests(run),
         stop=stop,
-        left=_left(run, benchmark, stop, [] if lost else usage, open_items) if open_items or stop else None,
+        left=_left(run, benchmark, stop, usage, open_items, bool(damaged) and not driver) if open_items or stop else None,
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in claims],
         driver=driver,
         warnings=(*short_log(run, index), *other_origins(origins_in(run), reach.origins)),
-        problems=[*problems, *lost, *packs, *lost_log(run, index)],
+        problems=damaged,
     )
 
 
@@ -271,13 +273,19 @@ def _left(
     stop: Mapping[str, Any] | None,
     usage: Sequence[Mapping[str, Any]],
     open_items: int,
+    damaged: bool,
 ) -> dict[str, Any]:
-    """The remaining work: as recorded when it stopped, else from the benchmark's bounds, else planned minus real usage."""
-    if stop is not None:
+    """The remaining work: of a damaged run as planned from what it still has, since the figures that it recorded no longer hold.
+
+    Otherwise as recorded when it stopped, else from the benchmark's bounds, else planned minus real usage.
+    """
+    if stop is not None and not damaged:
         return dict(stop.get("left") or {})
-    if benchmark is not None and benchmark.bounds is not Workload.bounds:
-        made = plan(workload_of(run), run.store)
-        return {"cells": open_items, "calls": sum(stage.calls for stage in made.stages), "usd": dict(made.usd)}
+    if damaged or (benchmark is not None and benchmark.bounds is not Workload.bounds):
+        try:
+            return {**plan(workload_of(run), run.store, at=run).left, "cells": open_items}
+        except UserError:
+            return {"cells": open_items, "calls": None, "usd": None}
     rows = [row for row in usage if row["planned"] is not None]
     if not rows:
         return {"cells": open_items, "calls": None, "usd": None}

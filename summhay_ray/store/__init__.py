@@ -18,7 +18,7 @@ from summhay_ray.store.drivers import (
 )
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
-from summhay_ray.store.open_tables import TableFormat, publish, table_digests, write_tables
+from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, table_digests, write_tables
 from summhay_ray.store.response_log import (
     Evicted,
     Excess,
@@ -86,6 +86,7 @@ __all__ = [
     "has_ended",
     "how_ended",
     "is_alive",
+    "lost_tables",
     "open_files",
     "open_log",
     "pack",

@@ -32,6 +32,8 @@ RETENTION_S = 24 * 3600.0
 """How long replaced files are kept: longer than any reader takes."""
 DAILY_S = 5.0
 """How long the daily cleaning at the end of a run may take. In a store with very many runs it checks a random part of them."""
+UNFINISHED_S = 600.0
+"""How long a file that is being written is kept at least since the last write to it."""
 _MARK = "cleaned.json"
 
 
@@ -85,6 +87,7 @@ def unneeded(
         yield from _of_log(files, packs, before)
     through = packs[0]["through"] if packs else 0
     yield from _of_drivers(files, session_chain(files).latest() if files.folder is not None else through + 1, before)
+    yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
     runs = list(files.folders("runs"))
     if within_s < math.inf:
         random.shuffle(runs)
@@ -115,7 +118,7 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
     named = {block["name"] for body in _standing(files, manifests.chain, before) for block in body["blocks"]}
     for entry in _old(files, manifests.folder, before):
-        if entry.name not in named:
+        if entry.name not in named and entry.name.endswith(".block"):
             yield Unneeded(entry.name, entry.size, "merged parts")
     yield from _of_chain(files, manifests.chain, before)
 
@@ -162,6 +165,18 @@ def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
+
+
+def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
+    """What processes that were killed have left half written; in a bucket nothing appears before it is whole."""
+    if (root := files.folder) is None:
+        return
+    for path in sorted(root.rglob(".*.part")):
+        # Its writer may finish it meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            stat = path.stat()
+            if stat.st_mtime < before:
+                yield Unneeded(str(path.relative_to(root)), stat.st_size, "unfinished files")
 
 
 def _stem(entry: Entry) -> str:

@@ -2,16 +2,18 @@
 
 When a run ends, each of its tables is written as one Parquet file, `runs/<run>/tables/<table>/part-0.parquet`: sorted by key,
 each row once, with each column's meaning in the metadata. If the run goes on and ends again, the file is replaced as a whole; on
-a local disk a reader that has it open keeps the old content. `runs/<run>/tables.json` holds the number of the commit that was
-written, so that an unchanged run writes nothing, and each table's digest, which is slow to compute.
+a local disk a reader that has it open keeps the old content. `runs/<run>/tables.json` is written last. It says from which
+blocks the tables were written, so that an unchanged run writes nothing, and has each table's digest, which is slow to compute,
+and the sha256 of each file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,20 +31,23 @@ from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """The formats in which a table can be written."""
+_READ = 32 << 20
+"""How many bytes of a file are read at a time."""
 
 
 def publish(run: RunStore) -> list[str]:
-    """Write the run's tables into its folder unless they are up to date with its newest commit.
+    """Write the run's tables into its folder unless they are there and up to date with its newest commit.
 
     Returns a list with a warning if that fails, because the run itself has succeeded; otherwise an empty list.
     """
     try:
-        now = run.at()
-        files, mark = now.store.files, f"runs/{now.run_id}/tables.json"
-        if _published(files, mark).get("commit") != now.version():
-            write_tables(now, files, f"runs/{now.run_id}/tables/")
-            published = {"commit": now.version(), "blocks": _blocks(now), "digests": now.digests()}
-            files.put(mark, json.dumps(published).encode())
+        now, files = run.at(), run.store.files
+        # Earlier versions did not record the files.
+        before = _published(now).get("files")
+        if before is None or not all(map(files.exists, before)):
+            written = {name: digest for _, name, digest in _written(now, files, f"runs/{now.run_id}/tables/", "parquet")}
+            published = {"blocks": _blocks(now), "digests": now.digests(), "files": written}
+            files.put(_mark(now), json.dumps(published).encode())
     except (StoreError, OSError) as error:
         why = str(error) or type(error).__name__
         return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
@@ -55,13 +60,46 @@ def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableForma
     Readers see a whole file or none. In CSV, lists are written as JSON and text that a spreadsheet would take for a formula
     is escaped. Holds one piece of a table in memory.
     """
-    now, written = run.at(), {}
-    for table, pieces in pieces_of(now.store.files, now.manifest().blocks, now.declared):
+    now = run.at()
+    written = {table: name for table, name, _ in _written(now, files, prefix, kind)}
+    return {table: written[table] for table in now.declared}
+
+
+def _written(run: RunStore, files: Files, prefix: str, kind: TableFormat) -> Iterator[tuple[str, str, str]]:
+    """Write each table; yields (table, file name, sha256 of the file)."""
+    for table, pieces in pieces_of(run.store.files, run.manifest().blocks, run.declared):
         name = f"{prefix}{table}/part-0.{kind}"
         with files.writing(name) as path:
-            _write(path, now.declared[table], pieces, kind, now.run_id)
-        written[table] = name
-    return {table: written[table] for table in now.declared}
+            digest = _write(path, run.declared[table], pieces, kind, run.run_id)
+        yield table, name, digest
+
+
+def lost_tables(run: RunStore) -> list[str]:
+    """A line for each of the published tables of an ended run that is missing or damaged. Reads them all."""
+    lines, published = [], _published(run)
+    if not published:
+        where = run.store.files.where(f"runs/{run.run_id}/tables")
+        lines.append(f"{where} has not the run's tables, or not as they are now; run or import again, which writes them")
+    for name, digest in published.get("files", {}).items():
+        found = _digest_of(run.store.files, name)
+        if found is None:
+            lines.append(f"{run.store.files.where(name)} is gone; run or import again, which writes it")
+        elif found != digest:
+            lines.append(f"{run.store.files.where(name)} is damaged; delete it, then run or import again, which writes it")
+    return lines
+
+
+def _digest_of(files: Files, name: str) -> str | None:
+    """The sha256 of a file (hex); None if it is missing."""
+    hasher = hashlib.sha256()
+    try:
+        for offset in itertools.count(0, _READ):
+            hasher.update(part := files.read_range(name, offset, _READ))
+            if len(part) < _READ:
+                break
+    except FileNotFoundError:
+        return None
+    return hasher.hexdigest()
 
 
 def table_digests(run: RunStore) -> dict[str, dict[str, Any]]:
@@ -69,8 +107,8 @@ def table_digests(run: RunStore) -> dict[str, dict[str, Any]]:
 
     Raises Damaged if a block of the run is missing or damaged.
     """
-    published = _published(run.store.files, f"runs/{run.run_id}/tables.json")
-    if published.get("blocks") != _blocks(run):
+    published = _published(run)
+    if not published:
         return run.digests()
     for block in run.manifest().blocks:
         check_block(run.store.files, block)
@@ -82,15 +120,21 @@ def _blocks(run: RunStore) -> str:
     return hashlib.sha256("".join(block.sha256 for block in run.manifest().blocks).encode("ascii")).hexdigest()
 
 
-def _published(files: Files, mark: str) -> Mapping[str, Any]:
+def _mark(run: RunStore) -> str:
+    return f"runs/{run.run_id}/tables.json"
+
+
+def _published(run: RunStore) -> Mapping[str, Any]:
+    """What `publish` has recorded of the run as it is now; empty if it has not written that."""
     try:
-        body = json.loads(files.read(mark))
+        body = json.loads(run.store.files.read(_mark(run)))
     except (FileNotFoundError, ValueError):
         return {}
-    return body if isinstance(body, Mapping) else {}
+    return body if isinstance(body, Mapping) and body.get("blocks") == _blocks(run) else {}
 
 
-def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: TableFormat, run_id: str) -> None:
+def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: TableFormat, run_id: str) -> str:
+    """Write a table to a file, durably, and return the file's sha256 (hex)."""
     if kind == "parquet":
         metadata = {"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)}
         schema = columns.schema.with_metadata(metadata)
@@ -106,6 +150,7 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
                     _flat(piece, columns).write_csv(stream, include_header=not number)
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _flat(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:

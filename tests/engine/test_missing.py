@@ -236,7 +236,9 @@ def test_the_doctor_reads_all_and_says_what_is_asked_again(place: Place) -> None
     for name in [name for name in place.names("log") if "00000002-inline-0" in name]:
         place.delete(name)
     first, *lines = doctored(place)
-    assert f"running it again asks {N_INSIGHTS} calls, at most 0." in first
+    assert f"running it again asks at most {N_INSIGHTS} calls, for at most 0." in first
+    told = status(run)
+    assert f", at most {N_INSIGHTS} calls, " in dict(status_facts(told))["left to do"]
     assert len(lines) == 2 and any("log/00000002-inline-0" in line for line in lines)
     # As the line of the block says: it goes, and the commits with it.
     for name in [block.name, *place.names(f"runs/{run.run_id}/commits")]:

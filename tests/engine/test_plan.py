@@ -237,10 +237,11 @@ def test_bounds_hold_whatever_the_estimates() -> None:
 
     total = between(1)
     assert total["min_micros"] <= total["usd_micros"] <= total["max_micros"]
-    assert (total["calls"], total["input_tokens"], total["usd_micros"]) == (1, 500, 520)
+    assert (total["calls"], total["max_calls"], total["input_tokens"], total["usd_micros"]) == (1, 1, 500, 520)
     # What may not be asked at all costs nothing at least, and all of it at most.
     half = between(0.5)
     assert (half["min_micros"], half["usd_micros"], half["max_micros"]) == (0, 260, total["max_micros"])
+    assert (half["calls"], half["max_calls"]) == (0, 1)
 
 
 def test_stages_stand_in_the_benchmarks_order_whoever_asks_first(tmp_path: Path) -> None:

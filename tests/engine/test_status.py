@@ -116,7 +116,7 @@ def test_a_synthesis_that_goes_on_tells_what_is_really_left(tmp_path: Path) -> N
     found, planned = status(stopped), plan(grid, store)
     calls = sum(stage.calls for stage in planned.stages)
     n_open = found.cells["total"] - found.cells["done"]
-    assert (found.status, found.left) == ("running", {"cells": n_open, "calls": calls, "usd": dict(planned.usd)})
+    assert (found.status, found.left) == ("running", {**planned.left, "cells": n_open})
     going.end("stopped")
     facts = told(stopped)
     assert facts["topics"].endswith("of 2") and facts["status"] == "interrupted" and facts["dollars"].endswith(" of 0.006")

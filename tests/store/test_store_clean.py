@@ -158,6 +158,24 @@ def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
     assert "merged parts" in clean(files) and run.table("summaries").height == 21
 
 
+def test_what_a_killed_process_has_half_written_goes(tmp_path: Path) -> None:
+    run, files = merged_run(tmp_path), LocalFiles(tmp_path)
+    clean(files)
+    names = [
+        "runs/run/tables/scores/.part-0.parquet.0a1b.part",
+        "runs/run/commits/.00000009.json.0a1b.part",
+        "drivers/.latest.0a.part",
+    ]
+    for name in names:
+        files.path(name).parent.mkdir(parents=True, exist_ok=True)
+        files.path(name).write_bytes(b"half")
+    assert clean(files) == [], "it may still be written"
+    for name in names:
+        then = time.time() - room.UNFINISHED_S - 1
+        os.utime(files.path(name), (then, then))
+    assert clean(files) == ["unfinished files"] * 3 and run.table("summaries").height == 20
+
+
 def test_what_is_being_imported_is_left(tmp_path: Path) -> None:
     run = RunStore(Store(str(tmp_path)), "later", declared=new_run(tmp_path, "other").declared)
     run.write("source", [done("c1")])

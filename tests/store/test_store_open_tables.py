@@ -26,7 +26,18 @@ from run_rows import NAMES, TABLES, commit, done, lost, new_run, watched_run
 from s3_servers import CREDENTIALS, SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import Damaged, Finished, RunStore, Store, open_files, publish, s3, table_digests, write_tables
+from summhay_ray.store import (
+    Damaged,
+    Finished,
+    RunStore,
+    Store,
+    lost_tables,
+    open_files,
+    publish,
+    s3,
+    table_digests,
+    write_tables,
+)
 from summhay_ray.text import unquoted
 
 __all__ = ["s3_bucket", "s3_server"]
@@ -128,7 +139,7 @@ def test_nothing_is_written_where_nothing_came(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run" / "tables.json").write_text("[]")
     files.stop_at = -1
     publish(run)
-    assert json.loads((tmp_path / "runs" / "run" / "tables.json").read_text())["commit"] == run.version()
+    assert json.loads((tmp_path / "runs" / "run" / "tables.json").read_text())["digests"] == run.digests()
 
 
 def test_digests_are_those_that_were_kept_until_the_rows_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +158,22 @@ def test_digests_are_those_that_were_kept_until_the_rows_are_others(tmp_path: Pa
         table_digests(run)
     rest, (problem,) = run.without_damaged()
     assert block.name in problem and table_digests(rest) == rest.digests() == counted
+
+
+def test_a_table_that_was_deleted_or_changed_is_told_and_written_again(tmp_path: Path) -> None:
+    run = ended_run(tmp_path)
+    summaries, scores = (tmp_path / "runs" / "run" / "tables" / name / "part-0.parquet" for name in ("summaries", "scores"))
+    before = summaries.read_bytes()
+    assert lost_tables(run) == []
+    summaries.unlink()
+    scores.write_bytes(scores.read_bytes()[:-1] + b"?")
+    gone, damaged = sorted(lost_tables(run), key=lambda line: "damaged" in line)
+    assert gone.startswith(f"{summaries} is gone; ") and damaged.startswith(f"{scores} is damaged; delete it, then run ")
+    publish(run)
+    assert summaries.read_bytes() == before and lost_tables(run) == []
+    commit(run, [done("later")])
+    (line,) = lost_tables(run)
+    assert line.startswith(f"{tmp_path}/runs/run/tables has not the run's tables, or not as they are now; ")
 
 
 PUBLISHER = """

@@ -29,7 +29,6 @@ class SynthStage(StagePlan):
     """A stage of a synthesis: expected calls and tokens, with their bounds."""
 
     min_calls: int = 0
-    max_calls: int = 0
     min_input_tokens: int = 0
     max_input_tokens: int = 0
     min_output_tokens: int = 0
