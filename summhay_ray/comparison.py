@@ -27,6 +27,8 @@ MOST_PAIRS = 10_000
 """More pairs of systems than this are refused."""
 FOREST = 25
 """Systems shown in the forest plot and the matrix: the best ones."""
+_MAY_BE_EMPTY = ("least detectable", "queries needed", "bias removed")
+"""Columns of the forest that are left out where no system has a value."""
 _KEYS = ("system", "cluster", "query")
 Query = tuple[str, str]
 """A query with its cluster: (cluster, query)."""
@@ -177,7 +179,7 @@ def compare_runs(
     queries, or only to further queries of these.
     """
     _shared_figures(runs)
-    comparison = compared(runs, _pairs(runs, systems), seed, over=over)
+    comparison = compare_pairs(runs, _pairs(runs, systems), seed, over=over)
     if not comparison.pairs:
         raise UserError(f"{_named(runs)}: no two of these systems have a scored query in common")
     return comparison
@@ -200,11 +202,11 @@ def every_pair(run: RunScores, seed: int = 0, figures: Sequence[str] = ()) -> Sy
     names = sorted(run.systems)
     if not 2 <= len(names) <= math.isqrt(2 * MOST_PAIRS):
         return None
-    comparison = compared([run], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, figures)
+    comparison = compare_pairs([run], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, figures)
     return comparison if comparison.pairs else None
 
 
-def compared(
+def compare_pairs(
     runs: Sequence[RunScores], chosen: Chosen, seed: int, figures: Sequence[str] = (), over: Over = "haystacks"
 ) -> SystemComparison:
     """Compare the chosen pairs in each figure (by default, in all), with the same resamples for figures of the same queries.
@@ -220,7 +222,7 @@ def compared(
     labels = [system if len(runs) == 1 else f"{runs[index].run} {system}" for index, system in sides]
     pairs: list[SystemPair] = []
     standings = {}
-    drawn: dict[bytes, Resampling] = {}
+    resampling, resampled = None, b""
     warned: dict[str, list[str]] = {}
     for figure in figures or _shared_figures(runs):
         values = {side: runs[side[0]].of(side[1], figure, queries) for side in sides}
@@ -228,13 +230,14 @@ def compared(
         there: NDArray[np.bool_] = np.logical_not(np.isnan(whole).all(axis=1))
         if not there.any():
             continue
-        clusters = [cluster for (cluster, _), scored in zip(queries, there.tolist(), strict=True) if scored]
-        resampling = drawn.setdefault(there.tobytes(), Resampling(clusters, seed, over=over))
-        found = _of_figure(figure, runs, chosen, {side: one[there] for side, one in values.items()}, resampling)
-        if found:
-            pairs += found
+        clusters = [cluster for (cluster, _), is_scored in zip(queries, there.tolist(), strict=True) if is_scored]
+        if resampling is None or resampled != there.tobytes():
+            resampling, resampled = Resampling(clusters, seed, over=over), there.tobytes()
+        scored = {side: scores[there] for side, scores in values.items()}
+        if figure_pairs := _pairs_of_figure(figure, runs, chosen, scored, resampling):
+            pairs += figure_pairs
             standings[figure] = resampling.standings(labels, whole[there])
-            warned[figure] = list(_warnings(resampling, len(set(clusters)), runs[0].cluster, found))
+            warned[figure] = list(_warnings(resampling, len(set(clusters)), runs[0].cluster, figure_pairs))
     units = {figure: runs[0].units[figure] for figure in standings}
     warnings = _by_figure(warned)
     if len({run.judge for run in runs}) > 1:
@@ -242,17 +245,17 @@ def compared(
     return SystemComparison(tuple(run.run for run in runs), pairs, standings, warnings, units, runs[0].cluster)
 
 
-def _of_figure(
+def _pairs_of_figure(
     figure: str, runs: Sequence[RunScores], chosen: Chosen, values: Mapping[Any, NDArray[np.float64]], resampling: Resampling
 ) -> list[SystemPair]:
     pairs = []
     for a, b in chosen:
-        one, other = runs[a[0]], runs[b[0]]
+        run_a, run_b = runs[a[0]], runs[b[0]]
         difference = resampling.difference(values[a], values[b])
         if difference is not None:
-            corrected = one.corrected(figure, a[1], other, b[1], (values[a], values[b]), resampling)
-            sides = one.side(a[1]), other.side(b[1])
-            pairs.append(SystemPair(figure, *sides, difference, corrected, one.units[figure], one.cluster))
+            corrected = run_a.corrected(figure, a[1], run_b, b[1], (values[a], values[b]), resampling)
+            sides = run_a.side(a[1]), run_b.side(b[1])
+            pairs.append(SystemPair(figure, *sides, difference, corrected, run_a.units[figure], run_a.cluster))
     raw = with_holm([pair.paired for pair in pairs])
     unbiased = iter(with_holm([pair.corrected for pair in pairs if pair.corrected is not None]))
     return [
@@ -279,8 +282,8 @@ def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
     else:
         pairs = [((0, name), (1, name)) for name in names[0] if name in names[1]]
         if not pairs:
-            known = "; ".join(f"{run.run}: {', '.join(own)}" for run, own in zip(runs, names, strict=True))
-            raise UserError(f"the runs have no system of one name ({known}); name one of each with --systems A B")
+            known = "; ".join(f"{run.run}: {', '.join(systems)}" for run, systems in zip(runs, names, strict=True))
+            raise UserError(f"no system has the same name in both runs ({known}); name a system of each with --systems A B")
     if len(pairs) > MOST_PAIRS:
         raise UserError(f"{len(pairs):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
     return pairs
@@ -288,8 +291,8 @@ def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
 
 def _matching(run: RunScores, pattern: str) -> Iterable[str]:
     """The systems that match a name or pattern, by either of their names."""
-    exact = [name for name, other in run.systems.items() if pattern in (name, other)]
-    names = exact or [name for name, other in run.systems.items() if fnmatchcase(name, pattern) or fnmatchcase(other, pattern)]
+    exact = [system for system, alias in run.systems.items() if pattern in (system, alias)]
+    names = exact or [name for name, alias in run.systems.items() if fnmatchcase(name, pattern) or fnmatchcase(alias, pattern)]
     if not names:
         raise UserError(f"{run.run} has no scored system {pattern!r}; it has {', '.join(run.systems.values())}")
     return names
@@ -304,8 +307,8 @@ def _warnings(resampling: Resampling, n: int, cluster: str, pairs: Sequence[Syst
         yield f"intervals and p-values are about further queries of {these}, and say nothing of others"
     elif resampling.test == "t":
         yield (
-            f"{n} {cluster}s are few: intervals and p-values are Student's t over {cluster}s, which finds large differences "
-            f"alone (compare --over queries asks of these {cluster}s only); ranks are about these"
+            f"{n} {cluster}s are few: intervals and p-values are Student's t over {cluster}s, which shows large differences "
+            f"only (summhay compare --over queries asks about these {cluster}s alone); ranks are about these {cluster}s"
         )
     elif n < SURE:
         yield f"{n} {cluster}s are fewer than {SURE}: a 95 % interval may cover somewhat less than it says"
@@ -320,8 +323,8 @@ def _warnings(resampling: Resampling, n: int, cluster: str, pairs: Sequence[Syst
 
 def _by_figure(warned: Mapping[str, Sequence[str]]) -> list[str]:
     """The warnings of all figures, each once; one that is not about all figures begins with those that it is about."""
-    lines = dict.fromkeys(line for own in warned.values() for line in own)
-    about = {line: [figure for figure, own in warned.items() if line in own] for line in lines}
+    lines = dict.fromkeys(itertools.chain.from_iterable(warned.values()))
+    about = {line: [figure for figure, warnings in warned.items() if line in warnings] for line in lines}
     return [line if len(figures) == len(warned) else f"{', '.join(figures)}: {line}" for line, figures in about.items()]
 
 
@@ -353,8 +356,8 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
     unit = comparison.units[figure]
     return Section(
         "Which system is the best?",
-        f"The order by {figure} over queries, each counting once; First is the share of 10,000 resamples in which the system is "
-        "the first, the interval that of its rank (95 %). Equal systems share rank and first place.",
+        f"Systems in the order of their mean {figure} over queries. First: the share of 10,000 resamples of the queries in which "
+        "the system is the best, an estimate of the probability that it is. Rank interval: 95 %. Equal systems share ranks.",
         _frame(order),
         {"first": "%"} | ({figure: unit} if unit else {}),
         Chart.bar("system", "first"),
@@ -365,22 +368,25 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
 
 def _differences(comparison: SystemComparison, figure: str, first: bool) -> Iterator[Section]:
     """The differences of the best systems, with intervals and tests: from the best one, and, for the first figure, every pair."""
-    own = comparison.of(figure)
-    pairs = {(pair.a.system, pair.b.system): pair for one in own for pair in (one, one.reversed())}
+    figure_pairs = comparison.of(figure)
+    both_ways = (way for pair in figure_pairs for way in (pair, pair.reversed()))
+    pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
     standings = comparison.standings[figure]
     top = [standing.name for standing in standings[:FOREST]]
     forest = [_of_forest(pairs[system, top[0]]) for system in top[1:] if (system, top[0]) in pairs]
     if not forest:
         return
     points = comparison.units[figure] == "%"
-    if all(row["bias removed"] is None for row in forest):
-        forest = [{name: value for name, value in row.items() if name != "bias removed"} for row in forest]
-    rest = f" Of {len(standings)} systems the first {FOREST} are shown." if len(standings) > FOREST else ""
+    empty = {name for name in _MAY_BE_EMPTY if all(row[name] is None for row in forest)}
+    forest = [{name: value for name, value in row.items() if name not in empty} for row in forest]
+    rest = f" The first {FOREST} of {len(standings)} systems are shown." if len(standings) > FOREST else ""
     yield Section(
-        f"Is it real? {_titled(figure)}, less that of {top[0]}",
-        f"Paired differences by query{', in points' if points else ''}; a system whose interval holds 0 may be as good as the "
-        f"best. Holm is p corrected over all {len(own):,} pairs; queries needed would find the difference seen after Holm "
-        f"(80 %).{rest}",
+        f"Is it real? {_titled(figure)}, compared with {top[0]}",
+        f"The difference from the best system, {top[0]}: its mean over queries that both answered{', in points' * points}, with "
+        "its 95 % interval (orange: it does not hold 0). Where it holds 0, the system may be as good as the best. p (Holm): "
+        f"p corrected for all {len(figure_pairs):,} pairs. d: the mean difference over its standard deviation. Least detectable: "
+        "the smallest difference that these queries find in 80 % of cases; queries needed: how many would find the one seen so."
+        f"{rest}",
         _frame(forest),
         {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in forest[0]},
         Chart.forest("difference", "system"),
@@ -393,7 +399,7 @@ def _differences(comparison: SystemComparison, figure: str, first: bool) -> Iter
     matrix = [
         {
             "system": a,
-            "other": b,
+            "compared with": b,
             "difference": pairs[a, b].paired.difference,
             "p (Holm)": pairs[a, b].paired.p_holm,
             "n": pairs[a, b].paired.n_queries,
@@ -403,11 +409,11 @@ def _differences(comparison: SystemComparison, figure: str, first: bool) -> Iter
     ]
     yield Section(
         "Every pair",
-        f"{_titled(figure)} of the row's system less that of the column's{', in points' if points else ''}; "
-        "a dot: p below 5 % after Holm's correction.",
+        f"{_titled(figure)} of the row's system minus that of the column's{', in points' * points}. "
+        "A dot marks a difference with p below 5 % after Holm's correction.",
         _frame(matrix),
         {"difference": "points"} if points else {},
-        Chart.matrix("other", "system", "difference", sure="p (Holm)"),
+        Chart.matrix("compared with", "system", "difference", sure="p (Holm)"),
         name="pairs",
         more=True,
     )

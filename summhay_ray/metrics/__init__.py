@@ -33,7 +33,17 @@ from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resa
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
-from summhay_ray.metrics.systems import SystemScore, TakenOff, added, column_of, insight_sums, query_means, system_scores
+from summhay_ray.metrics.systems import (
+    SystemScore,
+    TakenOff,
+    added,
+    column_of,
+    column_place,
+    insight_sums,
+    of_column,
+    query_means,
+    system_scores,
+)
 
 __all__ = [
     "COEFFICIENTS",
@@ -67,6 +77,7 @@ __all__ = [
     "citation_scores",
     "column_intervals",
     "column_of",
+    "column_place",
     "concordance",
     "corrected",
     "correlations",
@@ -76,6 +87,7 @@ __all__ = [
     "kappa",
     "mean_interval",
     "mean_within",
+    "of_column",
     "pearson",
     "position_sensitivity",
     "query_means",

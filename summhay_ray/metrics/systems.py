@@ -26,6 +26,10 @@ VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_re
 _COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
 _SUMS = ("scored", "covered", *(f"{name}_{part}" for name in VALUES for part in ("high", "low")))
 _SCORED, _COVERED = 0, 1
+_WHOLE = ("full", "released/full")
+"""Retrievers that show the whole haystack."""
+_FIRST = ("none", "random", "released/random")
+_LAST = ("oracle", "released/oracle", *_WHOLE)
 _TOGETHER = 64
 """Systems whose resamples are held, and sorted, at once."""
 _HIGH, _LOW = 2.0**26, 2.0**34
@@ -51,6 +55,20 @@ class TakenOff:
 def column_of(retriever: str, ordering: str) -> str:
     """The column of a table that has a system's figures; its row is the model."""
     return retriever if ordering == "given" else f"{retriever} {ordering}"
+
+
+def of_column(column: str) -> tuple[str, str]:
+    """(retriever, ordering) of a column. Only the whole haystack has orderings; any other name may contain a space."""
+    retriever, _, ordering = column.rpartition(" ")
+    return (retriever, ordering) if retriever in _WHOLE else (column, "given")
+
+
+def column_place(column: str) -> tuple[int, str]:
+    """The sort key of a column: baselines first, then by name; oracle and the whole haystack last."""
+    retriever = of_column(column)[0]
+    if retriever in _FIRST:
+        return _FIRST.index(retriever) - len(_FIRST), column
+    return (_LAST.index(retriever) + 1 if retriever in _LAST else 0), column
 
 
 @dataclass(frozen=True, slots=True)

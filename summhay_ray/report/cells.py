@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from summhay_ray.engine import Section
-from summhay_ray.report.sections import HIDDEN, SHARES, is_figure, lacks
+from summhay_ray.metrics import of_column
+from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, lacks
 
 MOST_ROWS = 2000
 """Most rows shown on a page; CSV and JSON have all rows."""
@@ -34,6 +35,16 @@ class Cell:
     """Address of the samples behind the cell."""
     cls: str = ""
     """CSS classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """How the figures of a table lead to the samples behind them."""
+
+    facets: Mapping[str, Collection[str]]
+    """Columns of text by which samples are filtered -> their values."""
+    run: str = ""
+    """The run of the table, where a report has several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +78,23 @@ class Grid:
         return len(self.rows) > LONG
 
 
-def grids_of(section: Section, facets: Collection[str] = (), most: int = MOST_ROWS) -> list[Grid]:
+def grids_of(section: Section, links: Links | None = None, most: int = MOST_ROWS) -> list[Grid]:
     """The table of a section for a page. With a pivot, one grid per figure.
 
-    `facets`: the columns by which the viewer can filter samples. `most`: rows to show.
+    `links`: how figures lead to their samples; None: they do not. `most`: rows to show.
     """
     if section.table is None or not section.table.columns:
         return []
     if section.pivot is not None and section.table.height:
-        return [_wide(section, facets, (figure,)) for figure in section.pivot.figures]
+        return [_wide(section, links, (figure,)) for figure in section.pivot.figures]
     columns = [name for name in section.table.columns if not name.endswith(HIDDEN)]
     columns = [name for name in columns if name != "n"] + [name for name in columns if name == "n"]
     figures = [is_figure(section, name) for name in columns]
     rows = [
-        [_cell(section, row, name, figure, facets) for name, figure in zip(columns, figures, strict=True)]
+        [_cell(section, row, name, figure, links) for name, figure in zip(columns, figures, strict=True)]
         for row in section.table.head(most).iter_rows(named=True)
     ]
-    heads = [plain(f"{name} ({section.units[name]})" if name in section.units else name) for name in columns]
+    heads = [_head(section, name) for name in columns]
     n_heads = next((place for place, figure in enumerate(figures) if figure), len(columns))
     return [Grid(heads, rows, max(1, n_heads), cut=section.table.height if section.table.height > most else 0)]
 
@@ -92,11 +103,11 @@ def paper_grids(section: Section) -> list[Grid]:
     """The table of a section for a paper. With a pivot, all figures are side by side if the table is not too wide."""
     if section.pivot is None or section.table is None or not section.table.height:
         return grids_of(section, most=MOST_PAPER_ROWS)
-    whole = _wide(section, (), section.pivot.figures)
+    whole = _wide(section, None, section.pivot.figures)
     return [whole] if len(whole.heads) <= MOST_COLUMNS else grids_of(section)
 
 
-def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> Grid:
+def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid:
     """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
     assert section.table is not None and section.pivot is not None
     pivot = section.pivot
@@ -121,17 +132,22 @@ def _wide(section: Section, facets: Collection[str], figures: Sequence[str]) -> 
         for figure in figures:
             for column in across:
                 row = found.get((name, column))
-                cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, facets)
+                cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, links)
                 top = row is not None and row[figure] == best[figure, column] is not None and name not in pivot.reference
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:
-            line.append(_cell(section, {rest: _of_row([row[rest] for row in own])}, rest, True, ()))
+            line.append(_cell(section, {rest: _of_row([row[rest] for row in own])}, rest, True, None))
         made.append([*line, _total(own)])
-    units = [f"{figure} ({section.units[figure]})" if figure in section.units else figure for figure in figures]
-    groups = [Group("", 1), *(Group(unit, len(across)) for unit in units), Group("", len(pivot.rest) + 1)]
-    heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *pivot.rest, "n"]
+    groups = [Group("", 1), *(Group(_head(section, figure), len(across)) for figure in figures), Group("", len(pivot.rest) + 1)]
+    shared = [_head(section, name) for name in pivot.rest]
+    heads = [pivot.rows, *(plain(column) for _ in figures for column in across), *shared, "n"]
     return Grid(heads, made, 1, groups)
+
+
+def _head(section: Section, name: str) -> str:
+    """The head of a column: its name, and its unit."""
+    return plain(f"{name} ({section.units[name]})" if name in section.units else name)
 
 
 def _of_row(values: Sequence[Any]) -> Any:
@@ -145,18 +161,19 @@ def _total(rows: Sequence[Mapping[str, Any]]) -> Cell:
     expected = [row["n_expected"] for row in rows if row.get("n_expected") is not None]
     if not counts:
         return Cell("-", cls="figure")
-    text = f"{sum(counts)}/{sum(expected)}" if expected else f"{sum(counts)}"
+    text = f"{sum(counts):,}/{sum(expected):,}" if expected else f"{sum(counts):,}"
     return Cell(text, str(sum(counts)), cls="figure")
 
 
-def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, facets: Collection[str]) -> Cell:
+def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, links: Links | None) -> Cell:
     value = row[name]
     if name == "n":
         expected = row.get("n_expected")
-        text = "-" if value is None else f"{value}" if expected is None else f"{value}/{expected}"
-        return Cell(text, "" if value is None else str(value), href=_samples(row, facets), cls="figure")
+        text = "-" if value is None else f"{value:,}" if expected is None else f"{value:,}/{expected:,}"
+        return Cell(text, "" if value is None else str(value), href=_samples(row, links), cls="figure")
     if not figure and isinstance(value, int | float) and not isinstance(value, bool):
-        return Cell(plain(value), plain(value), cls="figure")
+        whole = f"{value:,}" if abs(value) >= 10_000 else str(value)
+        return Cell(four_digits(value) if isinstance(value, float) else whole, repr(value), cls="figure")
     if not figure:
         return Cell(plain(value), plain(value), cls="text-cell" if len(plain(value)) <= WORDY else "text-cell wordy")
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
@@ -167,7 +184,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, fac
     ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
     known = [end for end in ends if isinstance(end, int | float) and math.isfinite(end)]
     small = f"[{', '.join(figure_text(section, name, end) for end in known)}]" if len(known) == 2 else ""
-    return Cell(text, repr(value), small, _samples(row, facets), "figure")
+    return Cell(text, repr(value), small, _samples(row, links), "figure")
 
 
 def figure_text(section: Section, name: str, value: float) -> str:
@@ -175,7 +192,7 @@ def figure_text(section: Section, name: str, value: float) -> str:
     if section.units.get(name) in SHARES:
         # Adding 0.0 turns -0.0 into 0.0.
         return f"{round(100 * value, 1) + 0.0:.1f}"
-    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+    return four_digits(value) if isinstance(value, float) else f"{value:,}"
 
 
 def plain(value: Any) -> str:
@@ -186,16 +203,14 @@ def plain(value: Any) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
-def _samples(row: Mapping[str, Any], facets: Collection[str]) -> str:
+def _samples(row: Mapping[str, Any], links: Links | None) -> str:
     """The address of a row's samples in the viewer, filtered by every column that is also a facet; empty if there are none."""
-    if not row.get("n"):
+    if links is None or not row.get("n"):
         return ""
-    chosen = {}
-    for name, value in row.items():
-        if name in facets and isinstance(value, str) and value:
-            if name == "retriever" and "ordering" in facets and "ordering" not in row:
-                # The table shows retriever and ordering in one column.
-                value, _, ordering = value.partition(", ")
-                chosen["ordering"] = ordering or "given"
-            chosen[name] = value
-    return f"#samples?{urlencode(chosen)}" if chosen else ""
+    chosen = {name: value for name, value in row.items() if name in links.facets and isinstance(value, str) and value}
+    if "retriever" in chosen and "ordering" in links.facets and "ordering" not in row:
+        # The table shows retriever and ordering in one column.
+        chosen["retriever"], chosen["ordering"] = of_column(chosen["retriever"])
+    if not chosen or any(value not in links.facets[name] for name, value in chosen.items()):
+        return ""
+    return f"#samples?{urlencode({'run': links.run, **chosen} if links.run else chosen)}"

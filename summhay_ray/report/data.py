@@ -9,7 +9,7 @@ import heapq
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from operator import itemgetter
 from typing import Any
@@ -25,8 +25,8 @@ LONGEST = 200_000
 """Most characters of a text in a report. A longer text is cut, and its length is given."""
 
 
-def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, list[str]]:
-    """Write the samples of the runs, given as (run id, samples). Returns their number and the names of their facets."""
+def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, Mapping[str, Collection[str]]]:
+    """Write the samples of the runs, given as (run id, samples). Returns their number, and the values of each facet of text."""
     facets = _facets(runs)
     book = _Book(files, facets)
     for run_id, one in runs:
@@ -51,7 +51,7 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
     page = resources.files("summhay_ray.report").joinpath("page", "slickgrid")
     grid, css = (page.joinpath(name).read_text(encoding="utf-8") for name in ("slickgrid.js", "slickgrid.css"))
     files.put("data/grid.js", f'{grid}\nsummhay("grid",{_json(css)});\n'.encode())
-    return book.n, [one.name for one in facets]
+    return book.n, book.dictionaries
 
 
 def _facets(runs: Sequence[tuple[str, Samples]]) -> list[Facet]:

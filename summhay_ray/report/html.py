@@ -9,15 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine import Section
-from summhay_ray.report.cells import grids_of, plain
+from summhay_ray.report.cells import Links, grids_of, plain
 from summhay_ray.report.figures import drawable, page_svg
 from summhay_ray.report.sections import names, notes
 
@@ -43,8 +43,8 @@ class PageData:
     """The data files beside the page."""
 
     n_samples: int = 0
-    facets: Collection[str] = ()
-    """Columns by which samples can be filtered."""
+    facets: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Columns of text by which samples can be filtered -> their values."""
     version: str = ""
     """Identifies the state of the runs that is shown."""
     live: bool = False
@@ -89,7 +89,7 @@ def breakable(text: str) -> Markup:
 
 
 def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:
-    begin = "s" if place is None else f"s{place}"
+    begin, links = ("s", Links(beside.facets)) if place is None else (f"s{place}", Links(beside.facets, run.id))
     return {
         "id": run.id,
         "kind": run.kind,
@@ -101,12 +101,12 @@ def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:
         if run.status in ("partial", "damaged")
         else "",
         "sections": [
-            _section(one, f"{begin}-{name}", beside.facets) for name, one in zip(names(run.sections), run.sections, strict=True)
+            _section(one, f"{begin}-{name}", links) for name, one in zip(names(run.sections), run.sections, strict=True)
         ],
     }
 
 
-def _section(section: Section, name: str, facets: Collection[str]) -> dict[str, Any]:
+def _section(section: Section, name: str, links: Links) -> dict[str, Any]:
     return {
         "id": name,
         "title": plain(section.title),
@@ -114,7 +114,7 @@ def _section(section: Section, name: str, facets: Collection[str]) -> dict[str, 
         "warnings": [plain(note) for note in section.notes],
         "notes": [plain(note) for note in notes(section)[len(section.notes) :]],
         "svg": page_svg(section, name) if drawable(section) else "",
-        "tables": grids_of(section, facets),
+        "tables": grids_of(section, links),
         "listing": "\n".join(_line(line) for line in section.listing.split("\n")),
     }
 

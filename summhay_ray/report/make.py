@@ -125,7 +125,7 @@ class Report:
     def _page(self, files: Files, live: bool) -> list[str]:
         n, facets = write_data(files, [(one.run.run_id, one.workload.samples(one.run)) for one in self.runs])
         version = state_of([one.run for one in self.runs])
-        text = page([one.page_run() for one in self.runs], PageData(n, frozenset(facets), version, live))
+        text = page([one.page_run() for one in self.runs], PageData(n, facets, version, live))
         # The page is written last, so that its data files exist when it is opened.
         files.put("index.html", text.encode("utf-8"))
         put_version(files, version)

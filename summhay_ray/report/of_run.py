@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,18 @@ import yaml
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
 from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
+from summhay_ray.report.cells import plain
 from summhay_ray.store import RunStore
 
 _KEYS = ("stage", "judge", "kind", "error")
+_STATUS = {
+    "budget": "stopped at its budget",
+    "partial": "finished, with failures",
+    "limited": "a first look at some of its items",
+    "interrupted": "interrupted: its driver was stopped or died",
+}
+"""Statuses of a run that need more words."""
+_END = "END OF SPEC"
 _COUNTS = ("n", "n_scored", "n_judged")
 
 
@@ -33,11 +43,11 @@ def _overview(run: RunStore, now: StatusResult) -> Section:
     record = run.record
     facts = [
         ("kind", str(record["kind"])),
-        ("status", f"{now.status}{', ' + now.driver if now.driver else ''}"),
+        ("status", ", ".join(filter(None, (_STATUS.get(now.status, now.status), now.driver)))),
         (now.unit, f"{cells:,} of {total:,} finished, {now.cells['failed']:,} with failures"),
-        ("haystacks", ", ".join(one["name"] for one in record.get("haystacks", ()))),
+        ("haystacks", ", ".join(haystack["name"] for haystack in record.get("haystacks", ()))),
         ("dollars", "nothing was asked" if now.status == "imported" else f"{now.usd['spent'] or 0:.4f}"),
-        *((table, f"{one['rows']:,} rows") for table, one in now.tables.items() if one["rows"]),
+        ("rows stored", ", ".join(f"{table['rows']:,} {name}" for name, table in now.tables.items() if table["rows"])),
     ]
     notes = [*now.warnings, *now.problems]
     if cells < total:
@@ -119,16 +129,16 @@ def _made(run: RunStore) -> Section:
     spec = record.get("spec")
     packages = ", ".join(f"{name} {version}" for name, version in versions().items())
     lines = [f"# run {run.run_id}, kind {record['kind']}, {packages}"]
-    lines += [f"# {what}: sha256 {digest}" for what, digest in hashes(record).items()]
+    lines += [f"# {plain(what)}: sha256 {digest}" for what, digest in hashes(record).items()]
+    lines += ["", "# The command that makes the run again, beside the same files:"]
     if spec is None:
-        lines.append("# made again with: summhay import FILE.json... of the same content")
+        files = " ".join(shlex.quote(f"{haystack['name']}.json") for haystack in record["haystacks"])
+        lines.append(f"summhay import {files}")
     else:
-        lines += [
-            f"# seed {spec.get('seed', 0)}",
-            "# made again with: summhay run SPEC.yaml, which is:",
-            "",
-        ]
-        lines.append(yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True))
+        lines.insert(1, f"# seed {spec.get('seed', 0)}")
+        # YAML indents every line of a text, so that no text can end the spec.
+        text = yaml.safe_dump({"kind": record["kind"], **_said(spec)}, sort_keys=False, allow_unicode=True)
+        lines += [f"cat > {run.run_id}.yaml <<'{_END}' && summhay run {run.run_id}.yaml", f"{text}{_END}"]
     return Section("How it was made", listing="\n".join(lines), name="made")
 
 

@@ -177,7 +177,12 @@ def _value(value: Any, scale: int, percent: bool) -> str:
     if percent:
         # Adding 0.0 turns -0.0 into 0.0.
         return f"{round(value * scale, 1) + 0.0:.1f}"
-    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+    return four_digits(value) if isinstance(value, float) else f"{value}"
+
+
+def four_digits(value: float) -> str:
+    """A number with four significant digits, and with all digits before the point."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:.4g}"
 
 
 def _n(row: Mapping[str, Any]) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_of
+from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_of, column_place
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
 LEGEND = "* fewer insights scored than expected, see n; - nothing to score"
-_FIRST = ("none", "random")
-_LAST = ("oracle", "released/oracle", "full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
 
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
-    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=_place)
+    columns = sorted({column_of(system.retriever, system.ordering) for system in systems}, key=column_place)
     models = sorted({system.model for system in systems})
     found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
     tables = []
@@ -150,13 +148,6 @@ def _placed(row: PositionSensitivity, name: str) -> str:
     scored, expected = row.n.get(name, (0, 0))
     figure = row.baseline_joint if name == "baseline" else row.top if name == "top" else row.bottom
     return percent(figure) + ("*" if scored < expected else "")
-
-
-def _place(column: str) -> tuple[int, str]:
-    name = column.split(" ")[0]
-    if name in _FIRST:
-        return _FIRST.index(name) - len(_FIRST), column
-    return (_LAST.index(name) + 1 if name in _LAST else 0), column
 
 
 def _figure(system: SystemScore | None, field: str) -> str:

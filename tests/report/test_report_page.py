@@ -11,6 +11,7 @@ import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import polars as pl
 import pytest
@@ -78,6 +79,29 @@ def test_a_report_holds_every_sample_and_what_it_stands_on(finished_report: Repo
     assert answers == set(run.table("raw_answers")["key"]) >= {row["key"] for row in verdicts}
     assert "[[BULLETS]]" in next(iter(manifest["prompts"].values()))
     assert "Content-Security-Policy" in (tmp_path / "index.html").read_text() and sum(manifest["index"]) == len(samples)
+
+
+def test_every_link_of_a_table_leads_to_samples(tmp_path: Path) -> None:
+    grid = {"summarizers": ["offline/lead"], "retrievers": ["bm25", "full"], "orderings": ["given", "top"]}
+    report([answered(tmp_path / "store", **grid)[1]]).write(str(tmp_path / "out"))
+    manifest, index = (scripts(tmp_path / "out", name) for name in ("manifest", "index"))
+    words: Any = manifest["manifest"]["dictionaries"]  # type: ignore[index]
+    columns: Any = index["index-0"]["columns"]  # type: ignore[index]
+    links = {link for link in Page((tmp_path / "out" / "index.html").read_text()).links if link.startswith("#samples?")}
+    assert any("ordering=top" in link for link in links)
+    for link in links:
+        wanted = [(columns[name], words[name].index(value)) for name, value in parse_qsl(link.partition("?")[2])]
+        assert any(all(column[row] == code for column, code in wanted) for row in range(len(columns["system"]))), link
+
+
+def test_the_page_tells_the_command_that_makes_the_run_again(finished_report: Report, tmp_path: Path) -> None:
+    [run] = finished_report.runs
+    listing = finished_report.section("made").listing
+    assert listing.endswith("\nEND OF SPEC")
+    _, command, spec = listing.partition(f"cat > {run.run.run_id}.yaml <<'END OF SPEC' && summhay run {run.run.run_id}.yaml\n")
+    assert command
+    (tmp_path / "again.yaml").write_text(spec.removesuffix("END OF SPEC"))
+    assert api.plan(tmp_path / "again.yaml", str(tmp_path / "store")).run == run.run.run_id
 
 
 def test_every_format_has_the_same_figures(finished_report: Report, tmp_path: Path) -> None:

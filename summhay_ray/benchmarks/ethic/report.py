@@ -93,12 +93,6 @@ def _sections(scores: Tables) -> Iterator[Section]:
         table=scores["summaries"],
         more=True,
     )
-    yield Section(
-        "Differences between models",
-        text="Paired on the records that both answered. Intervals and tests are over documents, p_holm over all pairs of a task.",
-        table=scores["differences"],
-        more=True,
-    )
 
 
 def _published() -> dict[str, Any]:

@@ -5,10 +5,9 @@ Part of the ethic folder; pure. A question without an answer has no score, but c
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -17,7 +16,7 @@ from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import release, scoring
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.metrics import Resampling, with_holm
+from summhay_ray.metrics import Resampling
 
 CELL = ("task", "domain", "model")
 BUCKETS = (
@@ -34,7 +33,6 @@ PLACES = 5
 """Equal parts of a context, for the position of a section (Figure 5)."""
 LOWEST = 1.0
 """The rating of a section without a summary."""
-_MOST_PAIRS = 45
 _CLASS_OF_ERROR = {
     "refusal": "refused",
     "content_filter": "refused",
@@ -60,7 +58,7 @@ class How:
 
 
 def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
-    """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, differences, summaries."""
+    """Table -> its rows: samples, tasks, overall, outcomes, lengths, coverage, positions, summaries."""
     items = tables["items"]
     samples = _frame_of_samples(tables, how)
     ratings = tables[RATINGS.name]
@@ -72,7 +70,6 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
         "lengths": by_length(samples, how.seed),
         "low_high": low_high(samples, how.seed),
         "positions": positions(samples, ratings, how),
-        "differences": differences(samples, how.seed),
         "summaries": summaries(samples, ratings, how),
     }
 
@@ -284,41 +281,6 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "missing", "n")
     joined = means.join(level, on="model").join(beside, on=cell)
     return joined.with_columns(shown, off).select(*columns).sort("shown", "fifth")
-
-
-def differences(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
-    """Paired differences of models, by task, on the records that both answered; intervals and tests are over documents."""
-    rows = []
-    for (task,), found in samples.group_by("task", maintain_order=True):
-        wide = found.with_columns(pl.concat_str("domain", "record", separator="/").alias("_key")).pivot(
-            "model", index=("_key", "document"), values="score"
-        )
-        models = [name for name in wide.columns if name not in ("_key", "document") and wide[name].count()]
-        resampling = Resampling(wide["document"].to_list(), seed)
-        pairs = list(itertools.islice(itertools.combinations(models, 2), _MOST_PAIRS))
-        kept = [
-            (a, b, resampling.difference(*(wide[model].cast(pl.Float64).fill_null(math.nan).to_numpy() for model in (a, b))))
-            for a, b in pairs
-        ]
-        there = [(a, b, paired) for a, b, paired in kept if paired is not None]
-        corrected = with_holm([paired for _, _, paired in there])
-        for (a, b, _), paired in zip(there, corrected, strict=True):
-            told = asdict(paired)
-            figures = {name: told[name] for name in ("difference", "p", "p_holm")}
-            rows.append(
-                {
-                    "task": task,
-                    "model": a,
-                    "other": b,
-                    **figures,
-                    "difference_low": paired.low,
-                    "difference_high": paired.high,
-                    "n": paired.n_queries,
-                }
-            )
-    names = ("difference", "p", "p_holm", "difference_low", "difference_high")
-    schema = {**dict.fromkeys(("task", "model", "other"), pl.String), **dict.fromkeys(names, pl.Float64), "n": pl.Int64}
-    return pl.DataFrame(rows, schema=schema).sort("task", "model", "other")
 
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import polars as pl
 
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import MOST_PAIRS, RunScores, Side, SystemComparison, Values, compare_runs, compared, every_pair
+from summhay_ray.comparison import MOST_PAIRS, RunScores, Side, SystemComparison, Values, compare_pairs, compare_runs, every_pair
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import Z_95, Compat, Over, PairedDifference, Resampling, column_of
 from summhay_ray.store import RunStore
@@ -117,7 +117,7 @@ def against_ideal(
         for b, other in sorted(own, key=lambda named: named[0])
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
-    return compared([judged], pairs, seed) if 0 < len(pairs) <= MOST_PAIRS else None
+    return compare_pairs([judged], pairs, seed) if 0 < len(pairs) <= MOST_PAIRS else None
 
 
 def _judges(results: Sequence[ScoreResult], wanted: Sequence[str]) -> list[str]:

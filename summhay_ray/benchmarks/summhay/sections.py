@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.comparison import comparison_sections
-from summhay_ray.metrics import Z_95, SystemScore, column_of, pearson, rank_agreement
+from summhay_ray.metrics import Z_95, SystemScore, column_of, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
 
@@ -99,8 +99,7 @@ def _results(result: ScoreResult, judge: str) -> Section:
         for system in _of(result, judge)
     ]
     rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
-    order = _retriever_order(list(dict.fromkeys(row["retriever"] for row in rows)))
-    rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], order.index(row["retriever"])))
+    rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
     text = (
         "Coverage, citation and joint by summarizer and retriever (paper, Table 2), in per cent, with 95 % intervals of queries "
         "resampled within haystacks; words are those a bullet. The last row is what people reached in the paper, with an "
@@ -120,10 +119,10 @@ def _people(result: ScoreResult, judge: str) -> Section:
     scored = [system for system in _of(result, judge) if system.joint is not None]
     best = sorted(scored, key=lambda system: (-(system.joint or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
-    rows: list[dict[str, Any]] = [{"who": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
+    rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
     rows += [
         {
-            "who": system.model,
+            "model": system.model,
             "retriever": _column(system),
             "minutes": "",
             **{figure: getattr(system, figure) for figure in FIGURES},
@@ -137,16 +136,6 @@ def _people(result: ScoreResult, judge: str) -> Section:
         "none is drawn here: the first row is where it ends (n: summaries), the others are the best systems (n: insights)."
     )
     return Section("People over their reading time (Figure 3)", text, _frame(rows), dict.fromkeys(FIGURES, "%"), name="people")
-
-
-def _retriever_order(names: Sequence[str]) -> list[str]:
-    first, last = ("none", "random", "released/random"), ("oracle", "released/oracle", "full")
-
-    def place(name: str) -> tuple[int, str]:
-        head = name.split(",")[0]
-        return (first.index(head) - len(first) if head in first else last.index(head) + 1 if head in last else 0), name
-
-    return sorted(names, key=place)
 
 
 def _spent(run: RunStore) -> pl.DataFrame:
@@ -176,7 +165,7 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
         if system.system in spent
     ]
     if not rows:
-        why = "Nothing was asked here, so that nobody knows what these summaries cost."
+        why = "These summaries were not made here: what they cost is not known."
         yield Section("Cost and quality", why, name="cost_quality")
         return
     text = "What a query's summary costs a system against joint; the line joins those that no other beats in both."
@@ -283,36 +272,37 @@ def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _position(result: ScoreResult) -> Section | None:
     """Joint by the position of the relevant documents (paper, Table 3)."""
+    judge = _main_judge(result)
+    sensitivity = {effect.model: effect.sensitivity for effect in result.position if effect.judge == judge}
     rows = [
         {
             "model": system.model,
             "ordering": system.ordering,
             **_interval(system, "joint"),
+            "sensitivity": sensitivity.get(system.model),
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
         for system in result.systems
-        if system.retriever == "full" and system.judge == _main_judge(result)
+        if system.retriever == "full" and system.judge == judge
     ]
     if len({row["ordering"] for row in rows}) < 2:
         return None
-    known = [effect for effect in result.position if effect.sensitivity is not None and effect.judge == _main_judge(result)]
-    notes = [
-        f"{effect.model}: sensitivity {100 * (effect.sensitivity or 0):.1f} points against {effect.baseline}" for effect in known
-    ]
-    frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))))
+    frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))), pl.col("sensitivity").cast(pl.Float64))
     frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
-    text = "Joint in the full context by where the documents that matter stand (paper, Table 3)."
+    text = (
+        "Joint when a model sees the whole haystack, by where the query's documents stand in it (paper, Table 3). Sensitivity: "
+        "how far top or bottom, whichever is farther, is from random order; without it, from the haystack's own (given)."
+    )
     chart = Chart.line("ordering", "joint", "model")
     return Section(
         "Position sensitivity",
         text,
         frame,
-        {"joint": "%"},
+        {"joint": "%", "sensitivity": "points"},
         chart,
-        Pivot("model", "ordering", ("joint",)),
+        Pivot("model", "ordering", ("joint",), ("sensitivity",)),
         "position",
-        notes=notes,
         higher_is_better=("joint",),
     )
 
