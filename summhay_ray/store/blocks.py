@@ -35,8 +35,8 @@ _SMALL = 1 << 20
 _BEGIN = 12
 """How many characters of a key a manifest holds: enough to tell apart blocks whose key ranges do not overlap."""
 
-_BATCH = 1 << 14
-"""How many rows are unpacked at a time where only some are kept."""
+_BATCH, _BATCH_BYTES = 1 << 14, 4 << 20
+"""How many rows are unpacked at a time where only some are kept; fewer if they are larger than this in memory (bytes)."""
 
 Keep = Callable[[pa.Table, pl.DataFrame], pa.Table]
 """Filters rows of a block: (rows, the block's units as in `Part`) -> the wanted rows."""
@@ -148,7 +148,9 @@ def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables, keep
         if keep is None:
             stored = file.read(columns=names)
         else:
-            batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(_BATCH, columns=names))
+            piece = block.slices[table]
+            size = min(_BATCH, 1 + _BATCH_BYTES * piece.rows // max(piece.unpacked, 1))
+            batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(size, columns=names))
             empty = file.schema_arrow.empty_table().select(names)
             stored = pa.concat_tables([empty, *(keep(batch, units) for batch in batches)])
         rows[table] = wanted[table].read(stored, UNIT)

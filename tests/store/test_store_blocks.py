@@ -155,6 +155,22 @@ def test_rows_that_compress_to_nothing_come_in_pieces_all_the_same(tmp_path: Pat
     assert pl.concat(run.pieces("documents", ["number"])).equals(whole.select("haystack_id", "number"))
 
 
+def test_long_rows_are_unpacked_a_few_at_a_time(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.commit("haystack", [documents("h", 1000, 20_000)])
+    seen: list[pa.Table] = []
+
+    def keep(batch: pa.Table, _: pl.DataFrame) -> pa.Table:
+        seen.append(batch)
+        return batch
+
+    (block,) = run.manifest().blocks
+    part = read_block(run.store.files, block, {"documents": run.declared["documents"]}, keep)
+    assert part.rows["documents"].num_rows == sum(batch.num_rows for batch in seen) == 1000
+    most = 2 * blocks._BATCH_BYTES
+    assert part.rows["documents"].nbytes > most > max(batch.nbytes for batch in seen)
+
+
 def test_blocks_whose_keys_follow_each_other_are_digested_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, files = watched_run(tmp_path)
     for place in (3, 0, 2, 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -47,9 +48,10 @@ def _gold(run: RunStore, sources: Sequence[Outline]) -> Gold:
 
 def _retrieved(run: RunStore, shown: pl.DataFrame, gold: Gold, whole: set[str], deepest: int) -> Iterator[Retrieved]:
     keys = ["haystack_id", "subtopic_id", "retriever"]
-    ranked = run.table("rankings").select(*keys, "rank", "number").join(shown, on=keys)
-    kept = ranked.filter(pl.col("rank") <= pl.max_horizontal("n_shown", pl.lit(deepest))).sort(*keys, "rank")
-    for key, rows in kept.group_by(keys, maintain_order=True):
+    # A haystack's rows are all in one piece.
+    ranked = (piece.join(shown, on=keys) for piece in run.pieces("rankings", [*keys, "rank", "number"]))
+    kept = (rows.filter(pl.col("rank") <= pl.max_horizontal("n_shown", pl.lit(deepest))).sort(*keys, "rank") for rows in ranked)
+    for key, rows in itertools.chain.from_iterable(rows.group_by(keys, maintain_order=True) for rows in kept):
         haystack_id, subtopic_id, retriever = map(str, key)
         yield Retrieved(
             retriever=retriever,
