@@ -20,7 +20,17 @@ from summhay_ray.retrieve.models import Models, ModelsHere
 from summhay_ray.retrieve.oracle import Errors, Oracle
 from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
 from summhay_ray.retrieve.rerank import RERANK3, Rerank
-from summhay_ray.retrieve.trec import BadTrec, Run, qrels_lines, read_qrels, read_run, run_lines
+from summhay_ray.retrieve.trec import (
+    BadTrec,
+    Run,
+    long_name,
+    qrels_lines,
+    query_names,
+    read_qrels,
+    read_run,
+    run_lines,
+    with_qrels,
+)
 
 __all__ = [
     "CORPUS",
@@ -57,8 +67,10 @@ __all__ = [
     "by_score",
     "corpus_of",
     "known",
+    "long_name",
     "make",
     "qrels_lines",
+    "query_names",
     "query_of",
     "rank_all",
     "rankings",
@@ -67,6 +79,7 @@ __all__ = [
     "read_run",
     "run_lines",
     "titled",
+    "with_qrels",
 ]
 
 

@@ -37,8 +37,9 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
     """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, a query's references as its
-    `metadata`."""
-    rows = [f"{query.query_id}\t{name}\t{grade:g}\n" for query in corpus.queries for name, grade in corpus.grades(query).items()]
+    `metadata`. Raises BadTrec for an id that a line of the qrels cannot hold."""
+    grades = ((_field(query.query_id), name, grade) for query in corpus.queries for name, grade in corpus.grades(query).items())
+    rows = [f"{query_id}\t{_field(name)}\t{grade:g}\n" for query_id, name, grade in grades]
     titles = corpus.titles or ("",) * len(corpus.texts)
     documents = zip(corpus.document_ids, titles, corpus.texts, strict=True)
     return {
@@ -46,6 +47,12 @@ def beir_files(corpus: Corpus) -> dict[str, str]:
         QUERIES: "".join(_line(_query(query)) for query in corpus.queries),
         QRELS: "".join(["query-id\tcorpus-id\tscore\n", *rows]),
     }
+
+
+def _field(name: str) -> str:
+    if set(name) & set("\t\r\n"):
+        raise BadTrec(f"{QRELS} cannot hold the id {name!r}, which contains a tab or the end of a line; give it another id")
+    return name
 
 
 def _query(query: Query) -> dict[str, Any]:

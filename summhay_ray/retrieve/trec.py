@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from summhay_ray.errors import UserError
@@ -11,16 +12,16 @@ from summhay_ray.retrieve.base import Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.plain import OverCorpus
 
-RunLines = Mapping[str, Sequence[tuple[str, float]]]
-"""query_id -> (document_id, score), best first."""
+Lines = Mapping[str, Mapping[str, float]]
+"""Query, by its id or as in `query_names` -> document_id -> score in a run, grade in qrels."""
 
 
 class BadTrec(UserError):
     """A malformed TREC or BEIR file; the message names the file and the line."""
 
 
-def read_run(text: str, name: str) -> RunLines:
-    """The rankings in a run file (lines `query Q0 document rank score tag`), ordered by score, ties in the file's order."""
+def read_run(text: str, name: str) -> Lines:
+    """The scores in a run file (lines `query Q0 document rank score tag`); the column of ranks is not read."""
     found: dict[str, dict[str, float]] = {}
     for line, fields in _lines(text, name, (6,), "query_id Q0 document_id rank score tag"):
         query_id, _, document_id, _, score, _ = fields
@@ -28,7 +29,7 @@ def read_run(text: str, name: str) -> RunLines:
         if document_id in scores:
             raise BadTrec(f"{name}:{line}: query {query_id!r} ranks document {document_id!r} twice; remove one line")
         scores[document_id] = number_of(score, f"{name}:{line}", "score")
-    return {query_id: sorted(scores.items(), key=lambda one: -one[1]) for query_id, scores in found.items()}
+    return found
 
 
 def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
@@ -40,6 +41,29 @@ def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
         if relevance > 0:
             found[fields[0]][fields[2]] = relevance
     return found
+
+
+def long_name(corpus_id: str, query_id: str) -> str:
+    """The name of a query in files, where several corpora have a query of this id."""
+    return f"{corpus_id[:12]}/{query_id}"
+
+
+def query_names(corpus: str, corpus_id: str, query_id: str) -> tuple[str, str, str]:
+    """The names by which files may call a query of a corpus, the most specific first."""
+    return f"{corpus}/{query_id}", long_name(corpus_id, query_id), query_id
+
+
+def found_for(query: Query, corpus: Corpus, lines: Lines) -> Mapping[str, float] | None:
+    """The lines of a query; None where there are none."""
+    names = query_names(corpus.name, corpus.corpus_id, query.query_id)
+    return next((lines[name] for name in names if name in lines), None)
+
+
+def with_qrels(corpus: Corpus, qrels: Lines) -> Corpus:
+    """The corpus with the gold documents of the qrels instead of its own."""
+    queries = tuple(replace(query, gold=found_for(query, corpus, qrels) or {}) for query in corpus.queries)
+    graded = any(grade not in (0, 1) for query in queries for grade in query.gold.values())
+    return replace(corpus, queries=queries, graded=graded)
 
 
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str) -> str:
@@ -91,22 +115,23 @@ def grade_of(text: str, where: str, what: str) -> float:
 
 
 class Run(OverCorpus):
-    """Ranks by a run file. A line names a query by its id, or by CORPUS/ID where several corpora share the id."""
+    """Ranks by the scores of a run file. A line names a query as in `query_names`."""
 
     whole: ClassVar[bool] = False
 
-    def __init__(self, lines: RunLines, name: str) -> None:
+    def __init__(self, lines: Lines, name: str) -> None:
         self.lines = lines
         self.name = name
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """The documents that the file ranks for the query. Raises LookupError for a query without lines, or unknown documents."""
-        found = self.lines.get(f"{corpus.name}/{query.query_id}", self.lines.get(query.query_id))
+        found = found_for(query, corpus, self.lines)
         if found is None:
             raise LookupError(f"run {self.name!r} ranks nothing for query {query.query_id!r} of {corpus.name!r}")
         places = {document_id: number for number, document_id in enumerate(corpus.document_ids, start=1)}
-        for document_id, _ in found:
+        for document_id in found:
             if document_id not in places:
                 where = f"run {self.name!r}, query {query.query_id!r}"
                 raise LookupError(f"{where}: ranks document {document_id!r}, which {corpus.name!r} does not hold")
-        return [Ranked(places[document_id], score) for document_id, score in found]
+        ranked = (Ranked(places[document_id], score) for document_id, score in found.items())
+        return sorted(ranked, key=lambda one: (-one.score, one.number))

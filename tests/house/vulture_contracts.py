@@ -108,7 +108,6 @@ assistant
 
 # For benchmarks with corpora of their own, and `summhay retrieve`.
 Retriever
-read_qrels
 
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter

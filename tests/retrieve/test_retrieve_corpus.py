@@ -73,7 +73,7 @@ def bm25_split() -> retrieve.Bm25:
 
 
 def test_fused_rankings() -> None:
-    first, second = Run({"q1": [("a", 9.0), ("b", 1.0)]}, "1"), Run({"q1": [("b", 3.0), ("c", 3.0)]}, "2")
+    first, second = Run({"q1": {"a": 9.0, "b": 1.0}}, "1"), Run({"q1": {"b": 3.0, "c": 3.0}}, "2")
     queries = FRUIT.queries[:1]
     # rrf: a 1/61, b 1/62 + 1/61, c 1/62; sum: a 1, b 0 + 0 (the second ranking says nothing), c 0
     assert [one.number for one in retrieve.rankings(Fuse([first, second]), FRUIT, queries)[0]] == [2, 1, 3]
@@ -85,6 +85,8 @@ def test_a_run_file_goes_out_and_comes_back_in_the_same_order() -> None:
     assert text == "q1 Q0 c 1 3 mine\nq1 Q0 a 2 2 mine\nq1 Q0 b 3 1 mine\n"
     found = Run(retrieve.read_run(text, "mine.run"), "mine.run")
     assert [one.number for one in retrieve.rankings(found, FRUIT, FRUIT.queries[:1])[0]] == [3, 1, 2]
+    tied = Run(retrieve.read_run("q1 Q0 c 1 2 t\nq1 Q0 b 2 2 t\nq1 Q0 a 3 1 t\n", "tied.run"), "tied.run")
+    assert [one.number for one in retrieve.rankings(tied, FRUIT, FRUIT.queries[:1])[0]] == [2, 3, 1]  # ties by document order
     with pytest.raises(LookupError, match="ranks nothing for query 'q2'"):
         retrieve.rankings(found, FRUIT)
     assert retrieve.read_qrels(retrieve.qrels_lines("q1", {"a": 2.0}) + "q1 0 b 0\n", "q") == {"q1": {"a": 2.0}}

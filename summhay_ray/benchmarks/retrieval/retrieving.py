@@ -82,6 +82,10 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """A corpus with its queries."""
         raise NotImplementedError
 
+    def relevance(self) -> str:
+        """A hash of relevance judgments that replace the corpora's own; empty without."""
+        return ""
+
     def own_code(self) -> Sequence[str]:
         """See `Workload`."""
         return [*super().own_code(), *own_code(self.spec.retrievers)]
@@ -94,15 +98,19 @@ class Retrieving(WithRetrievers, Benchmark[S]):
             "corpora": sorted(self.corpus_queries()),
             "retrievers": self.known_retrievers(),
             **{name: getattr(self.spec, name) for name in names},
+            **self._judged(),
         }
+
+    def _judged(self) -> dict[str, str]:
+        return {"qrels": relevance} if (relevance := self.relevance()) else {}
 
     def items(self) -> Iterator[Item]:
         """See `Workload`. One item per corpus and retriever; one per query for a retriever that calls a service."""
-        known = functools.cache(self.known)
+        known, judged = functools.cache(self.known), self._judged()
         for corpus_id, queries in self.corpus_queries().items():
             for retriever in self.retrievers:
                 content = {"corpus": corpus_id, "retriever": known(retriever), "seed": self.spec.seed}
-                content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget}
+                content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget, **judged}
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.asking:

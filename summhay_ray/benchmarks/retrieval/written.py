@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.outputs import write_new
-from summhay_ray.retrieve import beir_files, qrels_lines, run_lines
+from summhay_ray.retrieve import beir_files, long_name, qrels_lines, run_lines
 from summhay_ray.store import RunStore
 
 _UNSAFE = re.compile(r"[^\w.+,()-]+")
@@ -26,7 +26,7 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
     shared = Counter(queries["query_id"])
 
     def name(corpus_id: str, query_id: str) -> str:
-        return query_id if shared[query_id] == 1 else f"{corpus_id[:12]}/{query_id}"
+        return query_id if shared[query_id] == 1 else long_name(corpus_id, query_id)
 
     texts = {
         "qrels": "".join(
@@ -34,10 +34,14 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
             for row in queries.iter_rows(named=True)
         )
     }
+    tags: dict[str, str] = {}
+    for retriever in ranked["retriever"].unique(maintain_order=True):
+        tag = _UNSAFE.sub("_", retriever)
+        tags[retriever] = tag if tag not in tags.values() else f"{tag}-{len(tags) + 1}"
     for (retriever, corpus_id, query_id), rows in ranked.group_by(keys, maintain_order=True):
-        file = f"{_UNSAFE.sub('_', str(retriever))}.run"
-        tag = _UNSAFE.sub("_", str(retriever))
-        texts[file] = texts.get(file, "") + run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag)
+        tag = tags[str(retriever)]
+        lines = run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag)
+        texts[f"{tag}.run"] = texts.get(f"{tag}.run", "") + lines
     return write_new(folder, texts)
 
 
@@ -49,7 +53,7 @@ def write_beir(workload: Any, folder: Path) -> list[Path]:
     texts: dict[str, str] = {}
     for corpus_id in workload.corpus_queries():
         corpus = workload.corpus(corpus_id)
-        subfolder = _UNSAFE.sub("_", corpus.name)
+        subfolder = _UNSAFE.sub("_", corpus.name).lstrip(".") or corpus_id[:12]
         subfolder = subfolder if f"{subfolder}/corpus.jsonl" not in texts else f"{subfolder}-{corpus_id[:12]}"
         texts |= {f"{subfolder}/{path}": text for path, text in beir_files(corpus).items()}
     return write_new(folder, texts)

@@ -25,7 +25,18 @@ from summhay_ray.benchmarks.summhay.sources import (
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.plugins import unknown
-from summhay_ray.retrieve import CORPUS, QRELS, QUERIES, BadTrec, Corpus, corpus_of, read_beir
+from summhay_ray.retrieve import (
+    CORPUS,
+    QRELS,
+    QUERIES,
+    BadTrec,
+    Corpus,
+    corpus_of,
+    query_names,
+    read_beir,
+    read_qrels,
+    with_qrels,
+)
 from summhay_ray.store import RunStore, Store
 
 
@@ -38,6 +49,11 @@ class RetrievalSpec(RetrievalFields):
     )
     corpora: list[Text] = Field(
         default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/test.tsv"
+    )
+
+    qrels: Text | None = Field(
+        default=None,
+        description="TREC qrels from the spec's folder: gold documents instead of the corpora's own",
     )
 
     @model_validator(mode="after")
@@ -57,6 +73,19 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
         self.sources = self.read_sources()
         check_retrievers_of(self, self.sources)
+        self._check_qrels()
+
+    def _check_qrels(self) -> None:
+        """Raises SpecError for a query of the qrels that no corpus has."""
+        if self._qrels:
+            named = {source.haystack_id: source.name for source in self.sources}
+            named |= {corpus_id: _folder_name(folder) for corpus_id, (folder, _) in self._known_corpora.items()}
+            corpora = self.corpus_queries().items()
+            known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
+            if unknown_queries := self._qrels.keys() - known:
+                raise SpecError(
+                    f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(unknown_queries)!r}; remove its lines"
+                )
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
         """See `Retrieving`."""
@@ -65,8 +94,30 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     def corpus(self, corpus_id: str) -> Corpus:
         """See `Retrieving`."""
-        known = self._known_corpora
-        return self._read(known[corpus_id][0]) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
+        return self._corpus(corpus_id)
+
+    @functools.cached_property
+    def _corpus(self) -> Callable[[str], Corpus]:
+        def read(corpus_id: str) -> Corpus:
+            known = self._known_corpora
+            found = self._read(known[corpus_id][0]) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
+            return with_qrels(found, self._qrels) if self._qrels else found
+
+        return functools.lru_cache(maxsize=2)(read)
+
+    @functools.cached_property
+    def _qrels(self) -> Mapping[str, Mapping[str, float]]:
+        """The spec's qrels; empty without. Raises SpecError."""
+        if self.spec.qrels is None:
+            return {}
+        try:
+            return read_qrels(self.inputs.text(self.spec.qrels), self.spec.qrels)
+        except BadTrec as error:
+            raise SpecError(f"spec: qrels: {error}") from error
+
+    def relevance(self) -> str:
+        """See `Retrieving`."""
+        return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
 
     @functools.cached_property
     def _known_corpora(self) -> Mapping[str, tuple[str, Sequence[str]]]:
@@ -88,13 +139,13 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     @functools.cached_property
     def _read_beir(self) -> Callable[[str], Corpus]:
         def read(folder: str) -> Corpus:
-            return read_beir(lambda path: self.inputs.text(f"{folder}/{path}"), folder.rstrip("/").rpartition("/")[2])
+            return read_beir(lambda path: self.inputs.text(f"{folder}/{path}"), _folder_name(folder))
 
         return functools.lru_cache(maxsize=2)(read)
 
     def _files(self) -> list[str]:
         beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, QRELS)]
-        return [*files(self.spec.retrievers), *beir]
+        return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Workload`."""
@@ -134,6 +185,10 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         run = super().open(store)
         self.haystacks = stored_haystacks(store, haystack_entries(self.sources))
         return run
+
+
+def _folder_name(folder: str) -> str:
+    return folder.rstrip("/").rpartition("/")[2]
 
 
 def retrieval_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:

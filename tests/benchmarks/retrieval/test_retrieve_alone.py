@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,42 @@ def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
         api.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
 
 
+def test_trec_files_of_corpora_that_share_ids_go_out_and_come_back(tmp_path: Path) -> None:
+    other = '{"_id": "d1", "text": "pears"}\n{"_id": "d2", "text": "plums and pears"}\n'
+    gold = "q1\td2\t1\nq2\td1\t2\n"
+    fields: dict[str, Any] = {
+        "kind": "retrieval",
+        "corpora": [str(beir(tmp_path / "small", qrels=gold)), str(beir(tmp_path / "other", corpus=other, qrels=gold))],
+        "retrievers": ["random", {"bm25": "split", "name": "a/b"}, {"bm25": "stems", "name": "a_b"}],
+        "k": [1],
+    }
+    first = api.retrieve(fields, store=str(tmp_path / "store"), executor="inline", trec=tmp_path / "trec")
+    assert {path.name for path in (tmp_path / "trec").iterdir()} == {"qrels", "a_b.run", "a_b-2.run", "random.run"}
+    back = {**fields, "retrievers": [{"run": str(tmp_path / "trec/random.run")}], "qrels": str(tmp_path / "trec/qrels")}
+    again = api.retrieve(back, store=str(tmp_path / "store"), executor="inline")
+    rows = [row for row in first.to_json()["retrieval"] if row["retriever"] == "random"]
+    assert rows[0]["n"] == 4 and (again.status, again.to_json()["retrieval"]) == ("done", rows)
+
+
+def test_qrels_replace_the_gold_documents_of_the_corpora(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"kind": "retrieval", "corpora": [str(beir(tmp_path / "small"))], "retrievers": ["oracle"], "k": [1]}
+    store, runs = str(tmp_path / "store"), {api.retrieve(fields, str(tmp_path / "store"), executor="inline").run}
+    for lines, gold in (("q1 0 d3 1\n", [["d3"], []]), ("q1 0 d3 1\nq2 0 d1 2\nq2 0 d2 0\n", [["d3"], ["d1"]])):
+        (tmp_path / "qrels").write_text(lines)
+        done = api.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
+        assert [(row["n"], row["ndcg"]) for row in done.to_json()["retrieval"]] == [(sum(map(bool, gold)), 1)] * 2
+        assert api.table(done.run, "retrieved", store).sort("query_id")["gold"].to_list() == gold
+        runs.add(done.run)
+    assert len(runs) == 3
+    for lines, told in (
+        ("q9 0 d1 1\n", "no corpus has a query 'q9'"),
+        ("q1 d1 1\n", "qrels:1: expected 'query_id 0 document_id"),
+    ):
+        (tmp_path / "qrels").write_text(lines)
+        with pytest.raises(SpecError, match=f"spec: qrels: .*{told}"):
+            api.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
+
+
 def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_path: Path) -> None:
     queries = '{"_id": "q1", "text": "plums", "metadata": {"references": ["Plums are ripe."]}}\n{"_id": "q2", "text": "pears"}\n'
     folder = beir(tmp_path / "small", queries=queries, qrels="q1\td2\t2\nq1\td1\t1\n")
@@ -147,6 +184,9 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
     ]
     assert [json.loads(line) for line in files["queries.jsonl"].splitlines()] == list(map(json.loads, queries.splitlines()))
     assert files["qrels/test.tsv"] == "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t1\n"
+    spoiled = replace(corpus, document_ids=("d1", "d\t2", "d3"), queries=(replace(corpus.queries[0], gold={"d\t2": 1.0}),))
+    with pytest.raises(BadTrec, match="cannot hold the id 'd.*2', which contains a tab"):
+        beir_files(spoiled)
     with pytest.raises(BadTrec, match=r"qrels:1: the relevance is '1.5'; expected a whole number"):
         read_qrels("q1 0 d1 1.5\n", "qrels")
 
