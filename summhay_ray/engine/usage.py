@@ -18,7 +18,7 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Tally
 
 _NOTHING_ELSE = "nothing else depends on it"
-_PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max")
+_PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
 """Further fields of a plan that gives bounds."""
 

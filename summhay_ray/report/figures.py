@@ -246,6 +246,7 @@ def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> Non
             )
     axes.set_yticks(list(places.values()), list(names.values()))
     axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
     axes.set_xlabel(_axis(section, chart.y))
     axes.grid(visible=False, axis="y") if len(series) == 1 else None
     _legend(axes)

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -34,7 +35,7 @@ def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "defaul
     now = status(run)
     own = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
     own += _compared(workload, run)
-    return [_overview(run, now), *own, _failures(run), _money(now), _made(run)], now.status
+    return [_overview(run, now), *own, _failures(run), _money(run, now), _made(run)], now.status
 
 
 def _overview(run: RunStore, now: StatusResult) -> Section:
@@ -91,32 +92,45 @@ def _failures(run: RunStore) -> Section:
     if not found.height:
         return Section("Failures", "There are none.", name="failures")
     rows = found.select(*keys, (pl.col("usd_micros") / MICROS).alias("dollars"), "such as", "n")
-    text = f"{rows['n'].sum():,} rows could not be answered or read, by class; none of them is scored."
+    text = f"{rows['n'].sum():,} answers are missing or could not be read, by class. None of them is scored."
     table = rows.sort("n", *keys, descending=[True, *(False for _ in keys)])
     return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
 
 
-def _money(now: StatusResult) -> Section:
-    """Dollars by stage and model: planned, used, and saved by caches."""
-    rows = [_row(one) for one in now.usage]
+def _money(run: RunStore, now: StatusResult) -> Section:
+    """Dollars and time by stage and model: planned, used, and saved by caches."""
+    rows = [_row(usage) for usage in now.usage]
     if not rows:
-        return Section("Money", "Nothing was asked, and nothing paid.", name="money")
+        return Section("Money and time", "Nothing was asked, and nothing paid.", name="money")
     dollars = ("planned dollars", "dollars", "saved by cache")
     budget = ", without a budget" if now.usd["budget"] is None else f" of a budget of {now.usd['budget']:g} dollars"
-    text = f"{now.usd['spent'] or 0:.6f} dollars were spent{budget}."
-    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(dollars).cast(pl.Float64))
-    return Section("Money", text, frame, dict.fromkeys(dollars, "$"), name="money")
+    commits = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/commits")]
+    took = max(0.0, max(commits, default=0.0) - datetime.fromisoformat(now.began).timestamp())
+    spent = f"{now.usd['spent'] or 0:.6f} dollars were spent{budget}."
+    text = (
+        f"{spent} The run took {_time(took)} from its creation to its last commit, pauses included. "
+        "Planned minutes: the least that the rate limits allow. Reused: answers that the store had before the "
+        "run, which cost nothing again. Saved by cache: by the prompt cache of the provider. n: calls."
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*dollars, "planned minutes").cast(pl.Float64))
+    return Section("Money and time", text, frame, dict.fromkeys(dollars, "$"), name="money")
 
 
-def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    planned, real = one["planned"] or {}, one["real"]
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
+
+
+def _row(usage: Mapping[str, Any]) -> dict[str, Any]:
+    planned, real = usage["planned"] or {}, usage["real"]
     return {
-        "stage": one["stage"],
-        "model": one["model"],
+        "stage": usage["stage"],
+        "model": usage["model"],
         "planned calls": planned.get("calls"),
+        "reused": planned.get("reused"),
+        "planned minutes": planned.get("minutes"),
         "planned dollars": planned.get("usd"),
         "dollars": real["usd"],
-        "saved by cache": one["saved_usd"],
+        "saved by cache": usage["saved_usd"],
         "input tokens": real["input_tokens"],
         "output tokens": real["output_tokens"],
         "n": real["calls"],

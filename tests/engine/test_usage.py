@@ -163,6 +163,7 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
         "output_tokens": planned.output_tokens,
         "usd": planned.usd,
         "usd_max": planned.usd_max,
+        "minutes": planned.minutes,
     }
     assert summarize["real"] == {
         "calls": 2,

@@ -26,11 +26,13 @@ from summhay_ray.benchmark import (
     Request,
     Results,
     Rows,
+    Section,
     SpecError,
     Table,
     semantic_hash,
 )
 from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
+from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, leaves, read_judges
 from summhay_ray.benchmarks.summarizing import guarded
@@ -202,6 +204,10 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         """See `Workload`."""
         measured = self.measured(_outcomes(run), _micros(run))
         return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Workload`."""
+        return sections(self.measured(_outcomes(run), _micros(run)).judges)
 
     def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:
         """The figures of all judges, from the outcomes of the items and the costs of their answers."""

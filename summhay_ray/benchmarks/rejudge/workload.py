@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Results, Rows, SpecError
+from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Results, Rows, Section, SpecError
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.cell import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -200,6 +200,24 @@ class Rejudge(Judging[RejudgeSpec]):
             "cascades": [asdict(choice) for choice in self.choices],
         }
         return Results(details, Rejudged(self.spec.of, judges, self.choices))
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Workload`: the judges' means; the report of the judged run shows their judgments beside its own."""
+        rows = [
+            {
+                "judge": judge.judge,
+                "joint": judge.joint,
+                "coverage": judge.coverage,
+                "failures": judge.n_failed,
+                "n": judge.n_judged,
+                "n_expected": judge.n_expected,
+            }
+            for judge in self.results(run, compat).scores.judges
+        ]
+        text = f"Means over the insights judged. The report of {self.spec.of} shows these judgments beside its own, by system."
+        figures = ("joint", "coverage")
+        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
+        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`."""

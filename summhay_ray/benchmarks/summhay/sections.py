@@ -168,18 +168,14 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
         why = "These summaries were not made here: what they cost is not known."
         yield Section("Cost and quality", why, name="cost_quality")
         return
-    text = "What a query's summary costs a system against joint; the line joins those that no other beats in both."
-    free = not any(row["dollars a query"] for row in rows)
-    for what, title in (
-        ("dollars", "Cost and quality"),
-        ("tokens", "Tokens and quality"),
-    ):
-        # If no model costs anything, only tokens tell the systems apart.
-        x = "tokens a query" if free else f"{what} a query"
-        chart = Chart.scatter(x, "joint", "model", front=True)
-        yield Section(title, text, _frame(rows), {"joint": "%"}, chart, name=title.replace(" and", ""))
-        if free:
-            return
+    # If no model costs anything, tokens are the cost.
+    costs = [cost for cost in ("dollars a query", "tokens a query") if any(row[cost] for row in rows)]
+    for title, cost in zip(("Cost and quality", "Tokens and quality"), costs, strict=False):
+        text = f"Mean {cost} for its summary, against joint. The line is the Pareto front: systems that no other beats in both."
+        frame = _frame(rows).select("system", "model", cost, "joint", "joint_low", "joint_high", "n", "n_expected")
+        yield Section(
+            title, text, frame, {"joint": "%"}, Chart.scatter(cost, "joint", "model", front=True), name=title.replace(" and", "")
+        )
 
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
@@ -474,7 +470,7 @@ def _agreement(run: RunStore) -> Iterator[Section]:
             rows.append(
                 {
                     "judge": first,
-                    "other": second,
+                    "other judge": second,
                     "correlation": (n * total["xy"] - total["x"] * total["y"]) / spread if spread else None,
                     "same label": total["same"] / n,
                     "same bullet": total["same_bullet"] / total["linked"] if total["linked"] else None,

@@ -365,6 +365,11 @@ def test_a_bench_that_asked_is_a_run_as_any_other(serving: Callable[..., Room]) 
     assert told.usd["spent"] == result.usd_spent
     failed = api.failures(run, room.store.uri)
     assert [one["judge"] for one in failed] == ["openai/simulated"] * 4 and row.failures == {"no_json": 4}
+    shown = api.make_report(run, room.store.uri)
+    agreement, bias = (shown.section(name).table for name in ("agreement", "bias"))
+    assert agreement is not None and bias is not None
+    assert agreement.select("n", "n_expected", "n of bullets").rows() == [(2, 6, row.figures.linking_n)]
+    assert bias["mean"].to_list() == [row.figures.bias_mean]
     found = api.explain(run, failed[0]["cell_id"], room.store.uri)
     assert "Who knows." in json.dumps(found)
     with pytest.raises(SpecError, match="is of kind judge_bench and holds no summaries"):

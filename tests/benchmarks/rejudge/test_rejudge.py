@@ -168,6 +168,9 @@ def test_status_failures_and_explain_know_it(run: RunStore, judged: RunStore) ->
     assert (told.kind, told.status, told.name) == ("rejudge", "done", f"offline/judge on {run.run_id}")
     assert told.cells == {"total": N_QUERIES, "done": N_QUERIES, "failed": 0}
     assert api.failures(judged.run_id, store) == []
+    shown = api.make_report(judged.run_id, store).section("judges")
+    assert shown.table is not None and shown.units["joint"] == "%"
+    assert shown.table["joint"].to_list() == [pytest.approx(judged.table("scores")["joint"].mean())]
     summary = run.table("summaries").row(0, named=True)
     found = api.explain(judged.run_id, summary["cell_id"], store)
     assert (found["system"], found["subtopic_id"]) == (summary["system"], summary["subtopic_id"])
