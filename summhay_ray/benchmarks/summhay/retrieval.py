@@ -82,10 +82,8 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
             named |= {corpus_id: _folder_name(folder) for corpus_id, (folder, _) in self._known_corpora.items()}
             corpora = self.corpus_queries().items()
             known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
-            if unknown_queries := self._qrels.keys() - known:
-                raise SpecError(
-                    f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(unknown_queries)!r}; remove its lines"
-                )
+            if strangers := self._qrels.keys() - known:
+                raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
         """See `Retrieving`."""
