@@ -49,6 +49,7 @@ from summhay_ray.engine import (
     model_entry,
     planning,
     semantic_hash,
+    table_pieces,
 )
 from summhay_ray.llm import LocalModel, Message, Request, assistant, system, user
 from summhay_ray.local_models import LocalModels
@@ -121,5 +122,6 @@ __all__ = [
     "planning",
     "semantic_hash",
     "system",
+    "table_pieces",
     "user",
 ]

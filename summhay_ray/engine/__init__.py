@@ -37,7 +37,7 @@ from summhay_ray.engine.registry import find, kinds, load_workload, scores_itsel
 from summhay_ray.engine.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run import run as run_workload
 from summhay_ray.engine.samples import Facet, SampleRecord, Samples
-from summhay_ray.engine.scoring import scores_by_query
+from summhay_ray.engine.scoring import scores_by_query, table_pieces
 from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
     FILL_IN,
@@ -145,6 +145,7 @@ __all__ = [
     "stop",
     "stored_workload",
     "submit",
+    "table_pieces",
     "through",
     "validated",
     "workload_of",

@@ -197,6 +197,8 @@ class Workload(Generic[S]):
     stages: ClassVar[Sequence[Stage]] = ()
     tables: ClassVar[Sequence[Table]] = ()
     """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
+    in_pieces: ClassVar[Collection[str]] = ()
+    """Large tables that `score` and `by_query` do not find among their tables, and read by `table_pieces`."""
     counted: ClassVar[Counted] = Counted()
     given: ClassVar[bool] = False
     """True for a benchmark whose runs are imported: they are read, and never run."""

@@ -6,7 +6,7 @@ Part of the engine room; no calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -25,10 +25,12 @@ _MEND = "mend it and run again: no answer is paid twice"
 def scored(workload: Workload[Any], run: RunStore) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     tables = _tables(workload, run)
-    for name in (table.name for table in workload.tables):
+    for name in (table.name for table in workload.tables if table.name in tables):
         _check_keys(workload, run, name, tables[name].height)
     with reading(f"{workload.kind}: score", _MEND):
         scores = workload.score(tables)
+    for name, rows in tables.rows.items():
+        _check_keys(workload, run, name, rows)
     _check_scores(workload, scores)
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.report(scores))
@@ -64,9 +66,36 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")
 
 
-def _tables(workload: Workload[Any], run: RunStore) -> dict[str, pl.DataFrame]:
-    """What `score` gets: the run's tables, and its items."""
-    return {ITEMS: items_frame(workload), **run.tables([table.name for table in workload.all_tables()])}
+class RunTables(dict[str, pl.DataFrame]):
+    """What `score` gets: the run's items, and its tables without those of `Workload.in_pieces`."""
+
+    def __init__(self, workload: Workload[Any], run: RunStore) -> None:
+        whole = [table.name for table in workload.all_tables() if table.name not in workload.in_pieces]
+        super().__init__({ITEMS: items_frame(workload), **run.tables(whole)})
+        self._run = run
+        self.rows: dict[str, int] = {}
+        """Table that was read in pieces -> its rows."""
+
+    def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """See `table_pieces`."""
+        rows = 0
+        for piece in self._run.pieces(name, columns):
+            rows += piece.height
+            yield piece
+        self.rows[name] = rows
+
+
+def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
+
+    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time, if
+    `Workload.in_pieces` names the table.
+    """
+    return tables.pieces(name, columns) if isinstance(tables, RunTables) and name not in tables else iter([tables[name]])
+
+
+def _tables(workload: Workload[Any], run: RunStore) -> RunTables:
+    return RunTables(workload, run.at())
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

@@ -81,6 +81,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES
+    in_pieces = ("ranked",)
     rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "geval")
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
@@ -67,6 +67,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
 
     stages = (Stage("embed"), Stage("rerank"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = RANKING_TABLES
+    in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora")
 
     @staticmethod

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from summhay_ray.benchmark import Rows, Table, Tables
+from summhay_ray.benchmark import Rows, Table, Tables, table_pieces
 from summhay_ray.benchmarks.retrieval.measure import Retrieved
 from summhay_ray.retrieve import Corpus, Query, Ranked
 from summhay_ray.text import count_tokens
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +84,31 @@ def retrieved_of(tables: Tables, deepest: int) -> Iterator[Retrieved]:
 
     Of each ranking, only the first `deepest` documents and those within the token budget are read.
     """
+    by_corpus = tables["retrieved"].partition_by("corpus_id", as_dict=True, maintain_order=True)
+    # One corpus at a time: as Python's texts, rankings take many times the memory.
+    for piece in table_pieces(tables, "ranked", ["document_id"]):
+        for corpus, ranked in piece.partition_by("corpus_id", as_dict=True, maintain_order=True).items():
+            yield from _of_corpus(by_corpus.pop(corpus), ranked, deepest)
+    # A retriever may rank no document.
+    for retrieved in by_corpus.values():
+        yield from _of_corpus(retrieved, None, deepest)
+
+
+def _of_corpus(retrieved: pl.DataFrame, ranked: pl.DataFrame | None, deepest: int) -> Iterator[Retrieved]:
     import polars as pl
 
-    keys = ["retriever", "query_id"]
-    ranked = tables["ranked"].select("corpus_id", *keys, "rank", "document_id")
-    corpora = ranked["corpus_id"]
-    # One corpus at a time: as Python's texts, rankings take many times the memory. Tables are sorted by key.
-    for retrieved in tables["retrieved"].partition_by("corpus_id", maintain_order=True):
-        corpus_id = retrieved["corpus_id"][0]
-        start, end = corpora.search_sorted(corpus_id, "left"), corpora.search_sorted(corpus_id, "right")
-        own = ranked.slice(start, end - start).join(retrieved.select(*keys, "shown"), on=keys)
+    keys, documents = ["retriever", "query_id"], {}
+    if ranked is not None:
+        own = ranked.join(retrieved.select(*keys, "shown"), on=keys)
         own = own.filter(pl.col("rank") <= pl.max_horizontal("shown", pl.lit(deepest))).sort(*keys, "rank")
         documents = {key: part["document_id"].to_list() for key, part in own.group_by(keys)}
-        for row in retrieved.iter_rows(named=True):
-            yield Retrieved(
-                retriever=row["retriever"],
-                query=f"{corpus_id}/{row['query_id']}",
-                document_ids=documents.get((row["retriever"], row["query_id"]), []),
-                gold=dict(zip(row["gold"], row["grades"], strict=True)),
-                shown=row["shown"],
-                tokens=row["tokens"],
-                ordered=row["ordered"],
-            )
+    for row in retrieved.iter_rows(named=True):
+        yield Retrieved(
+            retriever=row["retriever"],
+            query=f"{row['corpus_id']}/{row['query_id']}",
+            document_ids=documents.get((row["retriever"], row["query_id"]), []),
+            gold=dict(zip(row["gold"], row["grades"], strict=True)),
+            shown=row["shown"],
+            tokens=row["tokens"],
+            ordered=row["ordered"],
+        )
