@@ -15,7 +15,7 @@ from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import NoKey, is_local, key_of, provider_of
-from summhay_ray.store import RunStore, Store, StoreError, lost_tables, vector_flaws
+from summhay_ray.store import RunStore, Store, StoreError, lost_packs, lost_sessions, lost_tables, vector_flaws
 from summhay_ray.text import count_tokens
 
 PROVIDER_KEYS = {
@@ -61,11 +61,11 @@ def _provider_key(provider: str, variable: str) -> Check:
 
 
 def examine_runs(store: Store) -> list[Check]:
-    """Read the whole store: a line for each run, and one for each of its files that is missing or damaged.
+    """Read the whole store: a line for each run, and one for each file that is missing or damaged.
 
     The line of a damaged run says how many calls and dollars running it again would take at most.
     """
-    checks = []
+    checks = [*_of_log(store), *_without_record(store)]
     for run_id in store.run_ids():
         try:
             run = store.run(run_id)
@@ -83,6 +83,32 @@ def examine_runs(store: Store) -> list[Check]:
         checks.append(Check(f"run {run_id}", not lost, message))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
     return [*checks, *_of_vectors(store)]
+
+
+def _of_log(store: Store) -> list[Check]:
+    """A line for each damaged record of a driver, and for each pack of the log that is missing or damaged."""
+    try:
+        packs = lost_packs(store.files)
+    except StoreError as error:
+        packs = [str(error)]
+    return [
+        *(Check("drivers", False, line) for line in lost_sessions(store.files)),
+        *(Check("log", False, line) for line in packs),
+    ]
+
+
+def _without_record(store: Store) -> list[Check]:
+    """A line for each run that has commits but no record; without it, no command sees the run."""
+    files, known = store.files, set(store.run_ids())
+    return [
+        Check(
+            f"run {name}",
+            False,
+            f"{files.where(f'runs/{name}/run.json')} is gone; put it back from a copy, or run or import again",
+        )
+        for name in files.folders("runs")
+        if name not in known and any(files.names(f"runs/{name}/commits", ".json"))
+    ]
 
 
 def _of_vectors(store: Store) -> list[Check]:

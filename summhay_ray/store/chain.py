@@ -59,8 +59,10 @@ class Chain:
             return last, []
         stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
         there = {int(stem) for stem in stems if stem.isdigit()} | ({last} - {0})
-        gone = {hint, *range(min(there), max(there))} if there else {hint}
-        return max(there, default=0), sorted(gone - there - {0})
+        highest = max(there, default=0)
+        # The records before the first one were cleaned away; one after the last may be missing, if the hint names it.
+        gone = {*range(min(there, default=0), highest), *([hint] if hint > highest else [])}
+        return highest, sorted(gone - there - {0})
 
     def read(self, number: int) -> dict[str, Any] | None:
         """The body of a record, or None if the number is free. Raises StoreError if the record is damaged."""
@@ -93,8 +95,9 @@ class Chain:
         self.files.put(self._first, str(number).encode("ascii"))
 
     def _lowest(self) -> int:
-        """A number from which the records have no gap: 0 if record 1 exists, else the one that `first` names."""
-        return 0 if self._taken(1) else self._named(self._first)
+        """A number from which the records have no gap: that which `first` names if record 1 was deleted, else 0."""
+        first = 0 if self._taken(1) else self._named(self._first)
+        return first if self._taken(first) else 0
 
     def _last(self, known: int) -> int:
         """The last taken number at or after `known`, found by doubling steps, then bisection: numbers have no gaps."""

@@ -168,6 +168,18 @@ def read_session(files: Files, number: int) -> SessionRecord | None:
     return None if body is None else _record(number, body)
 
 
+def lost_sessions(files: Files) -> list[str]:
+    """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
+    chain, lines = session_chain(files), []
+    for name in files.names(FOLDER, ".json"):
+        stem = name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        try:
+            chain.read(int(stem) if stem.isdigit() else 0)
+        except StoreError as error:
+            lines.append(str(error))
+    return lines
+
+
 def has_ended(files: Files, number: int) -> bool:
     """Whether the session's end is recorded, by its driver or by a process that found the driver dead."""
     return files.exists(_name(number, "end.json"))

@@ -70,7 +70,13 @@ def _written(run: RunStore, files: Files, prefix: str, kind: TableFormat) -> Ite
     for table, pieces in pieces_of(run.store.files, run.manifest().blocks, run.declared):
         name = f"{prefix}{table}/part-0.{kind}"
         with files.writing(name) as path:
-            digest = _write(path, run.declared[table], pieces, kind, run.run_id)
+            try:
+                digest = _write(path, run.declared[table], pieces, kind, run.run_id)
+            except OSError as error:
+                if error.errno is None or error.filename is not None:
+                    raise
+                # The error of a full disk does not say which disk it is.
+                raise OSError(error.errno, os.strerror(error.errno), str(path.parent)) from error
         yield table, name, digest
 
 
@@ -144,10 +150,9 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
     else:
         with path.open("wb") as stream:
             for number, piece in enumerate(pieces):
-                if kind == "jsonl":
-                    piece.write_ndjson(stream)
-                else:
-                    _flat(piece, columns).write_csv(stream, include_header=not number)
+                # polars's own errors of a file have no number.
+                text = piece.write_ndjson() if kind == "jsonl" else _flat(piece, columns).write_csv(include_header=not number)
+                stream.write(text.encode())
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
         return hashlib.file_digest(stream, "sha256").hexdigest()

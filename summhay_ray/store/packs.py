@@ -79,6 +79,17 @@ def read_packs(files: Files) -> Packed:
     return Packed(books, body["through"], frozenset(body["others"]))
 
 
+def lost_packs(files: Files) -> list[str]:
+    """A line for each pack whose answers are missing or damaged. Reads them all. Raises StoreError if the packs are not known."""
+    newest, lines = pack_chain(files).newest(), []
+    for pack in newest[1]["packs"] if newest is not None else ():
+        try:
+            _read(files, pack["data"])
+        except StoreError as error:
+            lines.append(str(error))
+    return lines
+
+
 def pack(files: Files) -> int:
     """Pack the log of every session that has ended with all its writers; return how many sessions were packed.
 

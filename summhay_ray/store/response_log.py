@@ -11,7 +11,7 @@ from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_index import Fetched, LogIndex
 from summhay_ray.store.log_lines import Location, decode, encode, read_at
 from summhay_ray.store.log_writer import LogWriter, Writer, open_log
-from summhay_ray.store.packs import pack
+from summhay_ray.store.packs import lost_packs, pack
 from summhay_ray.store.spool_folder import Evicted
 from summhay_ray.store.sweep import seal, seal_rest, sweep
 
@@ -28,6 +28,7 @@ __all__ = [
     "Writer",
     "decode",
     "encode",
+    "lost_packs",
     "open_log",
     "pack",
     "read_at",

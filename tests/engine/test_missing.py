@@ -254,6 +254,9 @@ def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> Non
     place.write(f"runs/{run.run_id}/run.json", b"{")
     (line,) = doctored(place)
     assert "run.json" in line and "is damaged: expected a JSON object" in line
+    place.delete(f"runs/{run.run_id}/run.json")
+    (line,) = doctored(place)
+    assert "run.json" in line and line.endswith(" is gone; put it back from a copy, or run or import again")
 
 
 def test_status_says_the_format(place: Place) -> None:

@@ -132,3 +132,18 @@ def test_a_hint_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     chain = Chain(NoHints(tmp_path), "c")
     assert chain.append(1, {"a": 1}) and chain.append(2, {"a": 2})
     assert chain.newest() == (2, {"a": 2})
+
+
+def test_a_cleaned_chain_whose_last_record_is_lost_says_so_and_begins_anew(tmp_path: Path) -> None:
+    chain_of(tmp_path, 3)
+    chain = Chain(LocalFiles(tmp_path), "some/chain")
+    chain.delete_before(3)
+    for number in (1, 2):
+        (tmp_path / chain.name(number)).unlink()
+    assert (chain.newest(), chain.known()) == ((3, {"place": 3}), (3, []))
+    chain.files.put("some/chain/latest", b"2")
+    assert chain.known() == (3, []), "a wrong hint makes no record miss"
+    chain.files.put("some/chain/latest", b"3")
+    (tmp_path / chain.name(3)).unlink()
+    assert (chain.newest(), chain.latest(), chain.known()) == (None, 0, (0, [3]))
+    assert chain.append(1, {"place": 11}) and chain.newest() == (1, {"place": 11})

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, StoreError, begin, how_ended, is_alive, read_session, sessions
+from summhay_ray.store import Chain, LocalFiles, StoreError, begin, how_ended, is_alive, lost_sessions, read_session, sessions
 from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
@@ -274,3 +274,5 @@ def test_a_damaged_record_is_one_line(files: FarFiles) -> None:
     path.write_bytes(path.read_bytes().replace(b'"r"', b'"s"'))
     with pytest.raises(StoreError, match="00000001.json is damaged; put it back"):
         begin(files, "r", True, SEATS)
+    (line,) = lost_sessions(LocalFiles(files.root))
+    assert "00000001.json is damaged; put it back" in line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,20 @@ def test_what_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run" / "tables").write_text("a file stands where the folder is to be")
     (said,) = publish(run)
     assert said.startswith("the tables were not written as Parquet: ") and "summhay export run --tables FOLDER" in said
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_a_disk_that_is_full_is_named(tmp_path: Path, kind: Any) -> None:
+    run, before = new_run(tmp_path / "store"), resource.getrlimit(resource.RLIMIT_FSIZE)
+    commit(run, [done("c1", os.urandom(30_000).hex())])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as full:
+            write_tables(run, open_files(str(tmp_path / "out")), kind=kind)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert full.value.filename == str(tmp_path / "out" / "summaries")
+    assert list((tmp_path / "out" / "summaries").iterdir()) == []
 
 
 def test_nothing_is_written_where_nothing_came(tmp_path: Path) -> None:

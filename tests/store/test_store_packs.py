@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from far_files import FarFiles, Lost, answer, intent, void
 
-from summhay_ray.store import Chain, LocalFiles, Location, LogIndex, StoreError, begin, open_log, pack, read_at, seal
+from summhay_ray.store import Chain, LocalFiles, Location, LogIndex, StoreError, begin, lost_packs, open_log, pack, read_at, seal
 from summhay_ray.store import packs as room
 from summhay_ray.store.log_lines import Mark, encode, segment_name
 
@@ -123,6 +123,17 @@ def test_who_has_not_ended_is_not_packed(files: FarFiles) -> None:
     assert told(index_of(files)) == told(index_of(files, packed=False))
     with pytest.raises(OSError, match="is closed"):
         open_log(files, first.number, "calling-0")
+
+
+@pytest.mark.parametrize(("how", "told"), [("delete", "is gone"), ("flip", "is damaged")])
+def test_a_pack_whose_answers_are_lost_is_named(files: FarFiles, how: str, told: str) -> None:
+    session(files, 1)
+    assert lost_packs(files) == [] and pack(files) == 1 and lost_packs(files) == []
+    (path,) = (files.root / "log" / "packs").glob("*.jsonl")
+    content = path.read_bytes()
+    path.unlink() if how == "delete" else path.write_bytes(content[:-9] + b"?" + content[-8:])
+    (line,) = lost_packs(files)
+    assert f"{path.name} {told}; put it back from a copy" in line
 
 
 def test_small_packs_become_one(files: FarFiles) -> None:
