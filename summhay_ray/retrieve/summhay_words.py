@@ -14,8 +14,13 @@ from typing import Any
 
 from summhay_ray.text import nltk_part, punkt_sentences
 
-_PLAIN = re.compile(r"(?:[A-Za-z0-9 \n]|,(?=[ 0-9])|-(?!-)|\.(?= ?[A-Za-z0-9]))*[.?!]?")
-_CONTRACTED = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna", re.IGNORECASE)
+_APART = r"?!;@#$%&*()\[\]{}<>’\u2012-\u2015"
+_PLAIN = re.compile(
+    rf"(?:[A-Za-z0-9 \n°{_APART}]++|[,:](?=[ 0-9])|-(?!-)|\.(?= ?[A-Za-z0-9])|(?<=[A-Za-z])'(?=[smdt]\b|[A-Za-z][A-Za-z]))*+\.?"
+)
+_CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna", "d'ye", "more'n")
+_MARK = re.compile(rf"[{_APART}]|[,:](?= )")
+_ENDING = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?=\s|$)")
 
 
 def word_tokens(text: str) -> list[str]:
@@ -25,11 +30,13 @@ def word_tokens(text: str) -> list[str]:
 
 def tokens_of(sentence: str) -> list[str]:
     """The tokens of a sentence by NLTK's word tokenizer, whose thirty patterns a plain sentence does not need."""
-    if not _PLAIN.fullmatch(sentence) or _CONTRACTED.search(sentence):
+    lowered = sentence.lower()
+    if not _PLAIN.fullmatch(sentence) or any(word in lowered for word in _CONTRACTED):
         found: list[str] = _tokenizer().tokenize(sentence)
         return found
-    body, end = (sentence[:-1], sentence[-1]) if sentence.endswith((".", "?", "!")) else (sentence, "")
-    return [*body.replace(", ", " , ").split(), *end]
+    body, end = (sentence[:-1], ".") if sentence.endswith(".") else (sentence, "")
+    apart = _MARK.sub(r" \g<0> ", body)
+    return [*(_ENDING.sub(r" \g<0>", apart) if "'" in apart else apart).split(), *end]
 
 
 @functools.cache

@@ -34,12 +34,28 @@ PIECES = [
     ":",
     "'s",
     "it",
+    "'",
+    "n't",
+    "'ll",
+    "d'ye",
+    "more'n",
+    "’",
+    "%",
+    "$",
+    ";",
+    "(",
+    ")",
+    "—",
+    "*",
+    "<",
+    '"',
 ]
 
 
 @settings(max_examples=400)
-@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text("aB1 ,.-?!'\n", max_size=30))
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text("aB1 ,.-?!:;%()’—'\n", max_size=30))
 @example("Ten, or 1,000 U.S. boats came; they can-not stay.")
 @example(" a. b , c,d.e 3.5. ")
+@example("The company's 5% (of $1,000; more: less) wasn't the dogs', they'd've said'x y.")
 def test_a_sentence_has_the_tokens_of_nltk(sentence: str) -> None:
     assert tokens_of(sentence) == NLTK.tokenize(sentence)
