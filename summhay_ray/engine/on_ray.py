@@ -229,7 +229,8 @@ class RayExecution:
                 if parts and found != resources:
                     self._computing["warnings"] = [f"resources.{COMPUTING}: the cluster has no GPU; the models ran on CPUs"]
                 self._computing["computing"] = await compute(parts, order, found, len(all_actors))
-            async with contextlib.aclosing(work_items_of(left, placement, order, all_actors, first)) as blocks:
+            numbered = [(actor, number) for workers in actors.values() for number, actor in enumerate(workers)]
+            async with contextlib.aclosing(work_items_of(left, placement, order, numbered, first)) as blocks:
                 await dispatcher.run(blocks)
 
         beginning = placed([actor.ready.remote() for actor in all_actors], placement, first)

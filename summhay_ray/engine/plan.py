@@ -73,17 +73,14 @@ class StagePlan:
     minutes: float | None = None
     """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
 
-    def add(
-        self, settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int] = (0, 0, 0)
-    ) -> None:
-        """Count one call. `expected`, `longest`: tokens of the answer; `searches`: billed searches (least, expected, most)."""
-        expected = min(expected, longest)
+    def add(self, input_tokens: int, output_tokens: int, micros: tuple[int, int, int]) -> None:
+        """Count one call. `micros`: what it costs (expected, least, most)."""
         self.calls += 1
-        self.input_tokens += prompt_tokens
-        self.output_tokens += expected
-        self.usd_micros += settings.expected_micros(prompt_tokens, expected, searches[1])
-        self.min_micros += settings.least_micros(prompt_tokens, searches[0])
-        self.max_micros += settings.worst_micros(prompt_tokens, longest, searches[2])
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.usd_micros += micros[0]
+        self.min_micros += micros[1]
+        self.max_micros += micros[2]
 
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
         """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; if it is
@@ -115,6 +112,18 @@ class StagePlan:
         names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
         spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
         return {**{name: getattr(self, name) for name in names}, **(spared if self.spared_tokens else {})}
+
+
+def micros_of(
+    settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    """What a call costs in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`: billed
+    searches (least, expected, most)."""
+    return (
+        settings.expected_micros(prompt_tokens, expected, searches[1]),
+        settings.least_micros(prompt_tokens, searches[0]),
+        settings.worst_micros(prompt_tokens, longest, searches[2]),
+    )
 
 
 @dataclass(frozen=True)
@@ -248,8 +257,10 @@ class CountingAsk(Ask):
         if counts and not self._done:
             if planner.is_new(self._size, question):
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
+                expected = min(expected, longest)
+                micros = micros_of(settings, tokens, expected, longest, request.searches)
                 for stage_plan in counted:
-                    stage_plan.add(settings, tokens, expected, longest, request.searches)
+                    stage_plan.add(tokens, expected, micros)
             else:
                 counted[0].reused += 1
         guess = planner.workload.guess(self.item, stage, self._size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,13 +21,31 @@ SOURCES_A_BATCH = 16
 def batches(left: Mapping[str, Sequence[Item]], workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
     """The sources and their items in batches, which the workers prepare in turn.
 
-    A worker's first batch is one source, so that calls begin soon; each of its next is twice as large.
+    A worker's first batch is one source, so that calls begin soon; each of its next is twice as large. Sources that read the same
+    go to one worker. A worker for which none are left takes over half of those that another one has most of.
     """
-    sources = iter(left.items())
+    alike: dict[tuple[str, str], deque[str]] = {}
+    for source, items in left.items():
+        reads = items[0].reads
+        alike.setdefault((reads, "" if reads else source), deque()).append(source)
+    waiting, mine = deque(alike.values()), [deque[str]() for _ in range(workers)]
     for number in itertools.count():
-        if not (batch := dict(itertools.islice(sources, min(SOURCES_A_BATCH, 2 ** (number // workers))))):
+        batch: dict[str, Sequence[Item]] = {}
+        own = number % workers
+        for _ in range(min(SOURCES_A_BATCH, 2 ** (number // workers))):
+            if not mine[own]:
+                mine[own] = waiting.popleft() if waiting else _half(max(mine, key=len))
+            if mine[own]:
+                source = mine[own].popleft()
+                batch[source] = left[source]
+        if not batch:
             return
         yield batch
+
+
+def _half(sources: deque[str]) -> deque[str]:
+    """Take the latter half of the sources, rounded up."""
+    return deque(reversed([sources.pop() for _ in range(-(-len(sources) // 2))]))
 
 
 def prepares(workload: Workload[Any]) -> bool:

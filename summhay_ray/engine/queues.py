@@ -45,6 +45,8 @@ class WorkItem:
     prepared: Any = None
     problem: Mapping[str, Any] | None = None
     """The failure of preparing: stage, error, message, retryable."""
+    home: int | None = None
+    """The worker that prepared it, by its number among those of its kind: it has read what the item `reads`."""
 
 
 def batch_text(batch: Sequence[WorkItem]) -> str:
@@ -52,10 +54,10 @@ def batch_text(batch: Sequence[WorkItem]) -> str:
     return json.dumps([{**asdict(work.item), "prepared": work.prepared, "problem": work.problem} for work in batch])
 
 
-def read_batch(text: str) -> list[WorkItem]:
+def read_batch(text: str, home: int | None = None) -> list[WorkItem]:
     """The work items of `batch_text`."""
     works = json.loads(text)
-    return [WorkItem(prepared=work.pop("prepared"), problem=work.pop("problem"), item=Item(**work)) for work in works]
+    return [WorkItem(prepared=work.pop("prepared"), problem=work.pop("problem"), item=Item(**work), home=home) for work in works]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ class ItemQueue:
         self._out = [0] * settings.workers
         self._shared: deque[WorkItem] = deque()
         self._by_worker: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
+        self._at_home: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
         self._groups: dict[str, int] = {}
         self._stops = 0
 
@@ -129,11 +132,13 @@ class ItemQueue:
         if self.closed:
             return
         self.waiting += 1
+        home = None if work.home is None or not work.item.reads else work.home % self.settings.workers
         if not work.item.group or self.settings.kind != "calling":
-            self._shared.append(work)
+            (self._shared if home is None else self._at_home[home]).append(work)
             return
-        idlest = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._by_worker[worker]))
-        self._by_worker[self._groups.setdefault(work.item.group, idlest)].append(work)
+        if home is None:
+            home = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._by_worker[worker]))
+        self._by_worker[self._groups.setdefault(work.item.group, home)].append(work)
 
     def take(self) -> tuple[int, list[WorkItem]] | None:
         """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
@@ -141,13 +146,21 @@ class ItemQueue:
             if self._out[worker] >= self.settings.at_once:
                 return None
             batch: list[WorkItem] = []
-            while len(batch) < self.settings.together and (waiting := self._by_worker[worker] or self._shared):
+            while len(batch) < self.settings.together and (waiting := self._for(worker)):
                 batch.append(waiting.popleft())
             if batch:
                 self._out[worker] += len(batch)
                 self.waiting -= len(batch)
                 return worker, batch
         return None
+
+    def _for(self, worker: int) -> deque[WorkItem]:
+        """The items that a worker takes next: its own, else those of nobody. An idle one takes what waits at a full worker."""
+        own = self._by_worker[worker] or self._at_home[worker] or self._shared
+        if own or self._out[worker]:
+            return own
+        full = [self._at_home[other] for other, out in enumerate(self._out) if out >= self.settings.at_once]
+        return max(full, key=len, default=own)
 
     def done(self, worker: int, results: Sequence[ItemResult]) -> None:
         """Note the results of a batch."""
@@ -159,7 +172,7 @@ class ItemQueue:
 
     def _close(self) -> None:
         self.closed, self.waiting = True, 0
-        for waiting in (self._shared, *self._by_worker):
+        for waiting in (self._shared, *self._by_worker, *self._at_home):
             waiting.clear()
 
 

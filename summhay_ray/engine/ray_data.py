@@ -29,6 +29,9 @@ AHEAD_A_WORKER = 2
 ITEMS_A_BLOCK = 256
 """Size of a block of items if nothing is prepared."""
 
+Worker = tuple[Any, int]
+"""A run's actor, and its number among those of its kind."""
+
 
 def in_order_and_quiet() -> None:
     """Configure this process's pipelines: results keep the order of the input, and nothing is printed."""
@@ -45,7 +48,7 @@ def in_order_and_quiet() -> None:
 
 
 async def work_items_of(
-    left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder, workers: Sequence[Any], first: asyncio.Event
+    left: Mapping[str, Sequence[Item]], placement: Placement, order: WorkOrder, workers: Sequence[Worker], first: asyncio.Event
 ) -> AsyncGenerator[Sequence[WorkItem], None]:
     """The remaining items with their prepared data, in blocks; `first` is set with the first one. `workers`: the run's actors."""
     if not prepares(placement.workload):
@@ -66,15 +69,20 @@ async def _unprepared(left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequ
         yield [WorkItem(item) for item in items[start : start + ITEMS_A_BLOCK]]
 
 
-async def _by_workers(left: Mapping[str, Sequence[Item]], workers: Sequence[Any]) -> AsyncGenerator[Sequence[WorkItem], None]:
+async def _by_workers(left: Mapping[str, Sequence[Item]], workers: Sequence[Worker]) -> AsyncGenerator[Sequence[WorkItem], None]:
     """The workers prepare in turn, a few batches ahead of demand, so that prepared data does not pile up in this process."""
-    waiting: deque[Any] = deque()
-    for sources, worker in zip(batches(left, len(workers)), itertools.cycle(workers), strict=False):
-        waiting.append(worker.prepare.remote({source: _text(items) for source, items in sources.items()}))
+    waiting: deque[tuple[Any, int]] = deque()
+
+    async def next_block() -> list[WorkItem]:
+        texts, home = waiting.popleft()
+        return [work for text in await texts for work in read_batch(text, home)]
+
+    for sources, (worker, home) in zip(batches(left, len(workers)), itertools.cycle(workers), strict=False):
+        waiting.append((worker.prepare.remote({source: _text(items) for source, items in sources.items()}), home))
         if len(waiting) > AHEAD_A_WORKER * len(workers):
-            yield [work for text in await waiting.popleft() for work in read_batch(text)]
+            yield await next_block()
     while waiting:
-        yield [work for text in await waiting.popleft() for work in read_batch(text)]
+        yield await next_block()
 
 
 async def _by_pipeline(

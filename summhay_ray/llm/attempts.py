@@ -68,28 +68,34 @@ class Attempts:
 
         `keep` makes a reply durable. The slot is held until then: after a kill, no more calls are repeated than there are slots.
         """
+        first = await self._in_turn(call, granted, 1, keep)
+        if first.decision is None:
+            return first
+        return await self._further(call, granted, first, keep)
+
+    async def _further(
+        self, call: Call, granted: GrantedCall, first: Attempt, keep: Callable[[Reply, int], Awaitable[None]]
+    ) -> Attempt:
+        """Attempt a call again after its first attempt has failed, unless that was the last."""
         ends: Counter[str] = Counter()
         pause_s = 0.0
         current = granted
 
-        async def once() -> Attempt:
-            nonlocal pause_s, current
-            number = ends.total() + 1
-            if number > 1:
-                current = await self._claim_again(call, current, "retry")
-            attempt = await self._in_turn(call, current, number, keep)
-            decision = attempt.decision
+        def noted(attempt: Attempt) -> Attempt:
+            nonlocal pause_s
             pause_s = 0.0
-            if decision is not None:
-                ends[decision.kind] += 1
-                pause_s = self._pause(call, decision)
+            if attempt.decision is not None:
+                ends[attempt.decision.kind] += 1
+                pause_s = self._pause(call, attempt.decision)
             return attempt
 
-        first = await once()
-        if first.decision is None or _is_last(first.decision, ends):
-            return first
+        async def once() -> Attempt:
+            nonlocal current
+            current = await self._claim_again(call, current, "retry")
+            return noted(await self._in_turn(call, current, ends.total() + 1, keep))
+
+        pending = [noted(first)]
         backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
-        pending = [first]
         retrying = AsyncRetrying(
             retry=retry_if_result(lambda attempt: attempt.decision is not None),
             stop=_stopping(ends),

@@ -180,9 +180,11 @@ class Gateway:
             call.wanted = False
 
     async def _complete(self, call: Call) -> Ended:
-        if call.settings.local or call.request.inputs:
+        alone = call.settings.local or call.request.inputs
+        prefixes = () if alone else prefixes_of(call.claim.model, call.request.prompt)
+        if not prefixes:
             return await self._claimed(call, Turn(lambda: None))
-        async with self._prefixes.turn(prefixes_of(call.claim.model, call.request.prompt)) as turn:
+        async with self._prefixes.turn(prefixes) as turn:
             return await self._claimed(call, turn)
 
     async def _claimed(self, call: Call, turn: Turn) -> Ended:

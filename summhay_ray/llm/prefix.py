@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable
 
@@ -26,8 +27,12 @@ def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
     The model is part of the hash. Two prompts have those prefixes in common that lie within their shared text, so that one call
     can lead for a haystack's documents and another for the text that follows them.
     """
-    if len(prompt) < SHORTEST:
-        return ()
+    return _prefixes(model, prompt) if len(prompt) >= SHORTEST else ()
+
+
+# The repeats of a query send the same prompt.
+@functools.lru_cache(maxsize=8)
+def _prefixes(model: str, prompt: str) -> tuple[str, ...]:
     hasher = hashlib.sha256(f"{model}\0".encode())
     hashes, start, end = [], 0, SHORTEST
     while start < len(prompt):

@@ -15,7 +15,7 @@ from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, Item, PlanResult, Workload, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
 from summhay_ray.engine.own_code import Unplannable
-from summhay_ray.engine.plan import StagePlan
+from summhay_ray.engine.plan import StagePlan, micros_of
 from summhay_ray.engine.run import _Planning
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.prices import Price
@@ -227,7 +227,7 @@ def test_bounds_hold_whatever_the_estimates() -> None:
 
     def stage(tokens: int) -> StagePlan:
         found = StagePlan("judge", "x/y")
-        found.add(settings, tokens, 20, 60)
+        found.add(tokens, 20, micros_of(settings, tokens, 20, 60, (0, 0, 0)))
         return found
 
     def between(share: float) -> Mapping[str, Any]:

@@ -111,6 +111,15 @@ def test_items_that_compute_are_spread_whatever_their_group() -> None:
     assert Counter(worker for worker, _ in taken(queue)) == {0: 2, 1: 2}
 
 
+def test_an_item_goes_to_the_worker_that_has_read_what_it_reads_unless_that_is_full_and_another_idle() -> None:
+    queue = queue_of(workers=2, at_once=4, together=2)
+    for number in range(5):
+        queue.put(WorkItem(Item(f"a{number}", QUICK, {"name": f"a{number}"}, reads="a"), home=1))
+    assert [(worker, names(batch)) for worker, batch in taken(queue)] == [(1, ["a0", "a1"]), (1, ["a2", "a3"]), (0, ["a4"])]
+    queue.put(WorkItem(Item("b", QUICK, {"name": "b"}), home=1))
+    assert [(worker, names(batch)) for worker, batch in taken(queue)] == [(0, ["b"])]
+
+
 @given(st.lists(st.sampled_from(["", "a", "b", "c"]), max_size=60), st.integers(1, 4), st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_item_is_sent_once_whatever_comes_back_first(groups: list[str], workers: int, data: st.DataObject) -> None:

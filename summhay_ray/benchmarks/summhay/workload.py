@@ -186,7 +186,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
                 for repeat in range(self.spec.repeats):
                     cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
                     data = {"unit": named_unit, "summarizer": index, "repeat": repeat, "system": system}
-                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first)
+                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first, unit.haystack_id)
                     first = first or cell_id
 
     def query_of(self, item: Item) -> str:
