@@ -36,9 +36,7 @@ preserve_order
 suppress_debug_info
 telemetry
 drop_params
-abbrev_types
 sent_starters
-collocations
 ortho_context
 # A notebook, and the server of a served report.
 log_message
