@@ -35,7 +35,6 @@ def _splitter() -> Any:
     # Punkt's own defaultdict would store every word that is ever looked up; a Counter returns 0 and does not grow.
     parameters.ortho_context = Counter({word: int(flags) for word, flags in contexts})
 
-
     class Splitter(punkt.PunktSentenceTokenizer):  # type: ignore[misc, name-defined]
         def text_contains_sentbreak(self, text: str) -> bool:
             """Whether a sentence ends within `text`. Between plain words this takes a look into two sets; Punkt needs 30 us."""
