@@ -15,10 +15,13 @@ from summhay_ray.metrics.coverage import bullet_index
 from summhay_ray.records import COVERAGE_VALUE
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 _NUMBER = "[0-9]{1,18}"
-_PLAIN_BRACKET = rf"\[{_NUMBER}(?:, ?{_NUMBER})*\]"
+_PLAIN_BRACKET = rf"^({_NUMBER}(?:, ?{_NUMBER})*)\][^\]]*$"
+"""What follows an opening bracket, where the bracket holds numbers only and no other bracket is closed after it."""
 _OTHER_BRACKET = "[［【〔］】〕]"
 _WORD = r"[^\s\x1c-\x1f]+"
 _PLACE = ["haystack_id", "insight_id"]
@@ -40,12 +43,18 @@ def score_columns(
     rows = _judged(summaries, judgments, gold, compat)
     odd = rows.filter("odd")["summary"].unique().sort()
     plain = rows.filter(~pl.col("summary").is_in(odd.implode())) if len(odd) else rows
-    covered = plain.filter(pl.col("coverage") > 0)
-    named = covered.select(pl.col("bullet").unique())
-    bullets = named.with_columns(text=_all_bullets(summaries).gather(named["bullet"]))
-    shares = _shares(covered, _cited(bullets, compat), gold["documents"])
-    scored = plain.select("summary", "judgment", "coverage").join(shares, on="judgment", how="left", maintain_order="left")
-    return scored.with_columns(joint=pl.col("coverage") * pl.col("citation_f1").fill_null(0.0)), odd
+    bullets = _all_bullets(summaries)
+    covered = pl.col("coverage") > 0
+    counts = _counts(plain.select("insight", bullet=pl.when(covered).then("bullet")), bullets, gold["documents"], compat)
+    cited, right = pl.col("cited"), pl.col("right")
+    precision, recall = pl.col("citation_precision"), pl.col("citation_recall")
+    shares = pl.concat([plain.select("summary", "judgment", "coverage"), counts], how="horizontal").with_columns(
+        citation_precision=pl.when(covered).then(pl.when(cited > 0).then(right / cited).otherwise(0.0)),
+        citation_recall=pl.when(covered).then(pl.when(pl.col("gold") > 0).then(right / pl.col("gold")).otherwise(0.0)),
+    )
+    f1 = pl.when(right > 0).then(2 * precision * recall / (precision + recall)).otherwise(0.0)
+    scored = shares.with_columns(citation_f1=pl.when(covered).then(f1))
+    return scored.drop("cited", "gold", "right").with_columns(joint=pl.col("coverage") * pl.col("citation_f1").fill_null(0.0)), odd
 
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
@@ -100,38 +109,55 @@ def _all_bullets(summaries: pl.DataFrame) -> pl.Series:
     return bullets.filter(bullets.list.len() > 0).explode()
 
 
+def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compat: Compat) -> pl.DataFrame:
+    """How many documents are `cited` by each named bullet, are `gold` for the insight, and are both (`right`).
+
+    `named`: `bullet` (null for none) and `insight` of each judgment, as rows of `bullets` and `documents`. Sets of numbers are
+    compared 64 documents at a time, as the bits of an integer.
+    """
+    import numpy as np
+    import polars as pl
+
+    places = named["bullet"].drop_nulls().unique().sort()
+    cited = _cited(pl.DataFrame({"set": places, "text": bullets.gather(places)}), compat)
+    gold = pl.DataFrame({"number": documents}).with_row_index("set").explode("number").drop_nulls()
+    # Judgments that name no bullet have the empty one after the last.
+    bullet, insight = named["bullet"].fill_null(len(bullets)).to_numpy(), named["insight"].to_numpy()
+    right, n_cited = np.zeros(len(named), np.int64), np.zeros(len(bullets) + 1, np.int64)
+    end = (gold["number"].max() or 0) // 64 + 1
+    for word in range(end):
+        marks, wanted = _marks(cited, word, len(bullets) + 1), _marks(gold, word, len(documents))
+        n_cited += np.bitwise_count(marks)
+        right += np.bitwise_count(marks[bullet] & wanted[insight])
+    beyond = cited.filter(pl.col("number") >= end * 64).unique()
+    n_cited += np.bincount(beyond["set"], minlength=len(n_cited))
+    n_gold = documents.list.len().to_numpy()
+    return pl.DataFrame({"cited": n_cited[bullet], "gold": n_gold[insight], "right": right})
+
+
+def _marks(sets: pl.DataFrame, word: int, count: int) -> NDArray[np.uint64]:
+    """For each of `count` sets, given by `set` and `number`: bit i is 1 if it has the number 64 * word + i."""
+    import numpy as np
+
+    marks = np.zeros(count, np.uint64)
+    numbers = sets["number"].to_numpy()
+    here = numbers >> 6 == word
+    np.bitwise_or.at(marks, sets["set"].to_numpy()[here], np.uint64(1) << (numbers[here] & 63).astype(np.uint64))
+    return marks
+
+
 def _cited(bullets: pl.DataFrame, compat: Compat) -> pl.DataFrame:
-    """`bullet`, `text` -> `bullet`, `cited`: the numbers, each once, that `citations.extract_citations` finds."""
+    """`set`, `text` -> `set`, `number`: a row for each number that `citations.extract_citations` finds; some may come twice."""
     import polars as pl
 
-    text, groups = pl.col("text"), pl.col("groups")
-    found = bullets.with_columns(groups=text.str.extract_all(_PLAIN_BRACKET))
-    brackets = [text.str.count_matches(sign, literal=True) == groups.list.len() for sign in "[]"]
-    is_plain = found.select(pl.all_horizontal(*brackets, ~text.str.contains(_OTHER_BRACKET))).to_series()
-    plain, others = found.filter(is_plain), found.filter(~is_plain)
-    inside = plain["groups"].list.join("").str.replace_many({"][": ",", "[": "", "]": "", " ": ""}, leftmost=True)
-    numbers = inside.str.split(",").cast(pl.List(pl.Int64), strict=False).list.drop_nulls().list.unique()
-    read = pl.Series([list(extract_citations(text, compat)) for text in others["text"]], dtype=numbers.dtype)
-    return pl.concat([plain.select("bullet", cited=numbers), others.select("bullet", cited=read)])
-
-
-def _shares(covered: pl.DataFrame, cited: pl.DataFrame, documents: pl.Series) -> pl.DataFrame:
-    """`citations.citation_scores` of each covered insight, by `judgment`."""
-    import polars as pl
-
-    rows = covered.select("judgment", "bullet", gold=documents.gather(covered["insight"]))
-    rows = rows.join(cited, on="bullet", how="left", maintain_order="left")
-    gold, right = pl.col("gold"), pl.col("right")
-    precision, recall = pl.col("citation_precision"), pl.col("citation_recall")
-    counts = rows.select(
-        "judgment",
-        right=pl.col("cited").list.set_intersection("gold").list.len(),
-        cited=pl.col("cited").list.len(),
-        gold=gold.list.len(),
-    )
-    shares = counts.with_columns(
-        citation_precision=pl.when(pl.col("cited") > 0).then(right / pl.col("cited")).otherwise(0.0),
-        citation_recall=pl.when(gold > 0).then(right / gold).otherwise(0.0),
-    )
-    f1 = pl.when(right > 0).then(2 * precision * recall / (precision + recall)).otherwise(0.0)
-    return shares.select("judgment", "citation_precision", "citation_recall", citation_f1=f1)
+    text, inside = pl.col("text"), pl.col("inside")
+    # What follows the first bracket; most often it is short, and `1][2]` is read as `1,2]`.
+    rest = text.str.splitn("[", 2).struct.field("field_1").str.replace_all("][", ",", literal=True)
+    brackets = bullets.select("set", inside=rest.str.split("[")).drop_nulls().explode("inside")
+    brackets = brackets.with_columns(inside.str.extract(_PLAIN_BRACKET).str.replace_all(" ", "", literal=True))
+    unread = [brackets.filter(inside.is_null())["set"], bullets.filter(text.str.contains(_OTHER_BRACKET))["set"]]
+    others = bullets.filter(pl.col("set").is_in(pl.concat(unread).implode()))
+    plain = brackets.filter(~pl.col("set").is_in(others["set"].implode()))
+    numbers = plain.select("set", number=inside.str.split(",")).explode("number").cast({"number": pl.Int64})
+    read = pl.Series([list(extract_citations(text, compat)) for text in others["text"]], dtype=pl.List(pl.Int64))
+    return pl.concat([numbers, others.select("set", number=read).explode("number").drop_nulls()])
