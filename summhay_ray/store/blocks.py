@@ -19,7 +19,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from summhay_ray.store.errors import Damaged
@@ -28,18 +27,17 @@ from summhay_ray.store.tables import Tables
 
 UNITS = "_units"
 UNIT = "_unit"
-_UNITS = pa.schema([pa.field("unit", pa.string()), pa.field("retry", pa.bool_())])
 _NO_UNITS = pl.DataFrame(schema={"stage": pl.String, "unit": pl.String, "retry": pl.Boolean})
 _SMALL = 1 << 20
 """Below this size (bytes) the whole object is read: another request would cost more than the unneeded bytes."""
 _BEGIN = 12
 """How many characters of a key a manifest holds: enough to tell apart blocks whose key ranges do not overlap."""
 
-_BATCH, _BATCH_BYTES = 1 << 14, 4 << 20
-"""How many rows are unpacked at a time where only some are kept; fewer if they are larger than this in memory (bytes)."""
+_GROUP, _GROUP_BYTES = 1 << 16, 8 << 20
+"""Most rows of a row group, and most bytes (in memory, about). Who wants a range of keys unpacks only the groups that have some."""
 
-Keep = Callable[[pa.Table, pl.DataFrame], pa.Table]
-"""Filters rows of a block: (rows, the block's units as in `Part`) -> the wanted rows."""
+Keep = Callable[[pl.DataFrame], pl.Expr]
+"""Which rows of a block are wanted: the block's units, as in `Part` -> a condition on the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class Part:
     """What was read from a block: its units (`stage`, `unit`, `retry`), and its rows by table, with the column `_unit`."""
 
     units: pl.DataFrame
-    rows: Mapping[str, pa.Table]
+    rows: Mapping[str, pl.DataFrame]
 
 
 def write_block(files: Files, folder: str, tables: Tables, stage: str, finished: Sequence[Finished]) -> Block:
@@ -115,7 +113,7 @@ def write_block(files: Files, folder: str, tables: Tables, stage: str, finished:
         records = [record for unit in kept.values() for record in unit.rows.get(table, ())]
         indices = [index for index, unit in enumerate(kept.values()) for _ in unit.rows.get(table, ())]
         if records:
-            rows[table] = columns.arrow(records).append_column(UNIT, pa.array(indices, pa.int32()))
+            rows[table] = pl.DataFrame(columns.arrow(records).append_column(UNIT, pa.array(indices, pa.int32())))
     units = {"unit": list(kept), "retry": [unit.retry for unit in kept.values()]}
     return _put(files, folder, tables, Part(_of_stage(pl.DataFrame(units), stage), rows), 0)
 
@@ -123,7 +121,7 @@ def write_block(files: Files, folder: str, tables: Tables, stage: str, finished:
 def read_block(files: Files, block: Block, wanted: Tables, keep: Keep | None = None) -> Part:
     """The block's units and its rows of the wanted tables. Raises StoreError if the block is missing or damaged.
 
-    `keep`: filters the rows while they are unpacked, so that little more than the wanted ones is in memory.
+    `keep`: only these rows, chosen while they are unpacked, so that little more than the wanted ones is in memory.
     """
     slices = [block.slices[table] for table in block.slices if table in {UNITS, *wanted}]
     # One request for everything, unless most of the bytes would be unneeded.
@@ -140,32 +138,14 @@ def _unpacked(block: Block, whole: memoryview, wanted: Tables, keep: Keep | None
 
 
 def _part(block: Block, contents: Mapping[str, memoryview], wanted: Tables, keep: Keep | None) -> Part:
-    files = {table: pq.ParquetFile(pa.BufferReader(content)) for table, content in contents.items()}
-    units = _of_stage(frame_of(files.pop(UNITS).read()), block.stage)
-    rows = {}
-    for table, file in files.items():
-        names = [*wanted[table].schema.names, UNIT]
-        if keep is None:
-            stored = file.read(columns=names)
-        else:
-            piece = block.slices[table]
-            size = min(_BATCH, 1 + _BATCH_BYTES * piece.rows // max(piece.unpacked, 1))
-            batches = (pa.Table.from_batches([batch]) for batch in file.iter_batches(size, columns=names))
-            empty = file.schema_arrow.empty_table().select(names)
-            stored = pa.concat_tables([empty, *(keep(batch, units) for batch in batches)])
-        rows[table] = wanted[table].read(stored, UNIT)
-    return Part(units, rows)
+    stored = {table: pl.scan_parquet(io.BytesIO(content)) for table, content in contents.items()}
+    units = _of_stage(stored.pop(UNITS).collect(), block.stage)
+    kept = stored if keep is None else {table: rows.filter(keep(units)) for table, rows in stored.items()}
+    return Part(units, {table: rows.select(*wanted[table].schema.names, UNIT).collect() for table, rows in kept.items()})
 
 
 def _of_stage(units: pl.DataFrame, stage: str) -> pl.DataFrame:
     return units.select(pl.lit(stage).alias("stage"), "unit", "retry")
-
-
-def frame_of(rows: pa.Table) -> pl.DataFrame:
-    """An Arrow table as a frame."""
-    frame = pl.from_arrow(rows)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def winners(parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, list[pl.Series]]:
@@ -182,60 +162,65 @@ def winners(parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, list[pl.Series
     return won.drop("place"), [ranks.slice(start, part.height) for start, part in zip(starts, parts, strict=False)]
 
 
-def only(part: Part, ranks: pl.Series) -> dict[str, pa.Table]:
+def only(part: Part, ranks: pl.Series) -> dict[str, pl.DataFrame]:
     """The rows of the units that have a rank, by table, with `_unit` replaced by the unit's rank."""
-    rank_of = ranks.to_arrow()
-    selected = {}
-    for table, rows in part.rows.items():
-        ranked = rank_of.take(rows[UNIT].combine_chunks())
-        rows = rows.set_column(rows.column_names.index(UNIT), UNIT, ranked)
-        selected[table] = rows.filter(ranked.is_valid()) if ranked.null_count else rows
-    return selected
+    ranked = {table: rows.with_columns(ranks.gather(rows[UNIT]).alias(UNIT)) for table, rows in part.rows.items()}
+    return {table: rows.drop_nulls(UNIT) for table, rows in ranked.items()}
 
 
 def merge(files: Files, folder: str, tables: Tables, blocks: Sequence[Block], level: int) -> Block:
     """Merge blocks of one stage that are adjacent in a manifest into one block of `level`; `winners` chooses each unit's rows.
 
-    Holds in memory the blocks as stored, the rows that are kept, and one unpacked block.
+    Holds in memory the blocks as stored and the rows that are kept.
     """
     contents = [_whole(files, block) for block in blocks]
     won, ranks = winners([_unpacked(block, content, {}).units for block, content in zip(blocks, contents, strict=True)])
-    kept: dict[str, list[pa.Table]] = {}
+    kept: dict[str, list[pl.DataFrame]] = {}
     for block, content, own in zip(blocks, contents, ranks, strict=True):
         for table, rows in only(_unpacked(block, content, tables), own).items():
-            if rows.num_rows:
+            if len(rows):
                 kept.setdefault(table, []).append(rows)
-    merged = {table: pa.concat_tables(kept.pop(table)) for table in sorted(kept)}
+    merged = {table: pl.concat(kept.pop(table)) for table in sorted(kept)}
     return _put(files, folder, tables, Part(won, merged), level)
 
 
 def _put(files: Files, folder: str, tables: Tables, part: Part, level: int) -> Block:
     stage = part.units["stage"][0]
     # The stage is part of the content, hence of the hash: equal units of two stages make two blocks.
-    units = part.units.drop("stage").to_arrow().cast(_UNITS.with_metadata({"stage": stage}))
     contents, slices, offset = [], {}, 0
-    for table, rows in {UNITS: units, **part.rows}.items():
-        sink = io.BytesIO()
-        pq.write_table(rows, sink, compression="zstd", write_statistics=False)
-        content = sink.getvalue()
-        ends = ("", "") if table == UNITS else _ends(rows[tables[table].key[0]])
-        slices[table] = Slice(offset, len(content), rows.num_rows, zlib.crc32(content), *ends, rows.nbytes)
+    for table, rows in {UNITS: part.units.drop("stage"), **part.rows}.items():
+        key = () if table == UNITS else tables[table].key
+        content, unpacked = _parquet(rows.sort(*key, UNIT, maintain_order=True) if key else rows, stage, key)
+        slices[table] = Slice(offset, len(content), len(rows), zlib.crc32(content), *_ends(rows, key), unpacked)
         contents.append(content)
         offset += len(content)
     whole = b"".join(contents)
     digest = hashlib.sha256(whole).hexdigest()
-    block = Block(f"{folder}/{digest}.block", digest, len(whole), level, stage, units.num_rows, slices)
+    block = Block(f"{folder}/{digest}.block", digest, len(whole), level, stage, len(part.units), slices)
     if not files.create(block.name, whole):
         _whole(files, block)
     return block
 
 
-def _ends(keys: pa.ChunkedArray) -> tuple[str, str]:
+def _parquet(rows: pl.DataFrame, stage: str, key: Sequence[str]) -> tuple[bytes, int]:
+    """The rows as a Parquet file, which says the smallest and the largest key of each row group, and their size in memory."""
+    sink, unpacked = io.BytesIO(), 0
+    height = min(_GROUP, 1 + _GROUP_BYTES * len(rows) // max(int(rows.estimated_size()), 1))
+    groups = (group.to_arrow(compat_level=pl.CompatLevel.oldest()) for group in rows.iter_slices(height))
+    first = next(groups).replace_schema_metadata({"stage": stage})
+    with pq.ParquetWriter(sink, first.schema, compression="zstd", write_statistics=[*key[:1]]) as writer:
+        for group in itertools.chain([first], groups):
+            writer.write_table(group.cast(first.schema))
+            unpacked += group.nbytes
+    return sink.getvalue(), unpacked
+
+
+def _ends(rows: pl.DataFrame, key: Sequence[str]) -> tuple[str, str]:
     """The first characters of the smallest and the largest key; empty if the keys are not text."""
-    if keys.type != pa.string():
+    if not key or rows.schema[key[0]] != pl.String:
         return "", ""
-    ends = pc.min_max(keys).as_py()
-    return ends["min"][:_BEGIN], ends["max"][:_BEGIN]
+    low, high = rows.select(low=pl.col(key[0]).min(), high=pl.col(key[0]).max()).row(0)
+    return low[:_BEGIN], high[:_BEGIN]
 
 
 def _whole(files: Files, block: Block) -> memoryview:

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from summhay_ray.store.blocks import UNIT, Block, Keep, Slice, frame_of, only, read_block, winners
+from summhay_ray.store.blocks import UNIT, Block, Keep, Slice, only, read_block, winners
 from summhay_ray.store.files import Files
 from summhay_ray.store.tables import Columns, Tables, digest_of
 
@@ -41,7 +39,7 @@ def frames_of(
 def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | None) -> dict[str, pl.DataFrame]:
     parts = [read_block(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
     _, ranks = winners([part.units for part in parts])
-    collected: dict[str, list[pa.Table]] = {name: [] for name in wanted}
+    collected: dict[str, list[pl.DataFrame]] = {name: [] for name in wanted}
     # Each part is let go once its rows are collected.
     for own in ranks:
         for name, rows in only(parts.pop(0), own).items():
@@ -60,11 +58,7 @@ def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:
 
 def _of_units(units: Sequence[str]) -> Keep:
     wanted = pl.Series(units, dtype=pl.String)
-
-    def keep(rows: pa.Table, among: pl.DataFrame) -> pa.Table:
-        return rows.filter(pc.is_in(rows[UNIT], among["unit"].is_in(wanted.implode()).arg_true().cast(pl.Int32).to_arrow()))
-
-    return keep
+    return lambda among: pl.col(UNIT).is_in(among["unit"].is_in(wanted.implode()).arg_true().cast(pl.Int32).implode())
 
 
 def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator[tuple[str, Iterable[pl.DataFrame]]]:
@@ -92,7 +86,7 @@ def units_of(files: Files, blocks: Sequence[Block], wanted: Tables) -> Iterator[
     _, ranks = winners([read_block(files, block, {}).units for block in blocks])
     for block, own in zip(blocks, ranks, strict=True):
         part = read_block(files, block, wanted)
-        by_index = {name: frame_of(rows).partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
+        by_index = {name: rows.partition_by(UNIT, as_dict=True) for name, rows in part.rows.items()}
         for index, (unit, rank) in enumerate(zip(part.units["unit"], own, strict=True)):
             if rank is not None:
                 yield unit, {name: frames[index,].drop(UNIT) for name, frames in by_index.items() if (index,) in frames}
@@ -167,8 +161,8 @@ class _Pieces:
         if count == 1:
             return [None]
         only_key = {name: columns.only(()) for name, columns in self._wanted.items()}
-        parts = [read_block(self._files, self._blocks[place], only_key, _every_nth) for place in places]
-        ordered = pl.concat([frame_of(part.rows[self._name])[self._key] for part in parts]).sort()
+        parts = [read_block(self._files, self._blocks[place], only_key) for place in places]
+        ordered = pl.concat([part.rows[self._name][self._key].gather_every(_NTH) for part in parts]).sort()
         starts = sorted({ordered[len(ordered) * piece // count] for piece in range(1, count)})
         return [_between(self._key, low, high) for low, high in zip([None, *starts], [*starts, None], strict=True)]
 
@@ -180,14 +174,8 @@ class _Pieces:
         return self._wanted[self._name].frame(rows)
 
 
-def _every_nth(rows: pa.Table, _: pl.DataFrame) -> pa.Table:
-    return rows.take(pl.arange(0, rows.num_rows, _NTH, eager=True).to_arrow())
-
-
 def _between(column: str, low: Any, high: Any) -> Keep:
-    def keep(rows: pa.Table, _: pl.DataFrame) -> pa.Table:
-        if low is not None:
-            rows = rows.filter(pc.greater_equal(rows[column], low))
-        return rows if high is None else rows.filter(pc.less(rows[column], high))
-
-    return keep
+    key = pl.col(column)
+    if low is None:
+        return lambda _: key < high
+    return lambda _: key >= low if high is None else (key >= low) & (key < high)

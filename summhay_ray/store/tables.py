@@ -121,21 +121,12 @@ class Columns:
                 return str(field.name)
         return None
 
-    def read(self, found: pa.Table, *more: str) -> pa.Table:
-        """These columns of a stored table, followed by the columns named in `more`."""
-        schema = self.schema
-        for name in more:
-            schema = schema.append(pa.field(name, found.schema.field(name).type))
-        return found.select(schema.names).cast(schema)
-
-    def frame(self, found: Sequence[pa.Table]) -> pl.DataFrame:
-        """Arrow tables of one schema as one frame, each row once, sorted by primary key.
+    def frame(self, found: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Frames of one schema as one, each row once, sorted by primary key.
 
         Of rows with the same key, the first wins, in the order of any columns beyond these, then in the order given.
         """
-        frame = pl.from_arrow(pa.concat_tables(found) if found else pa.Table.from_batches([], self.schema))
-        if not isinstance(frame, pl.DataFrame):
-            raise TypeError(f"table {self.table} is no frame")
+        frame = pl.concat(found) if found else pl.DataFrame(self.schema.empty_table())
         key, names = list(self.key), self.schema.names
         more = [name for name in frame.columns if name not in names]
         ordered = frame.sort([*key, *more], maintain_order=True).select(names)
@@ -207,7 +198,7 @@ class Table:
 
     def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
         """The rows as a polars frame, sorted by primary key; of rows with the same key, the first."""
-        return self.columns.frame([self.columns.arrow(list(rows))])
+        return self.columns.frame([pl.DataFrame(self.columns.arrow(list(rows)))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
         """The frame's rows as instances of the record class."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from run_rows import NAMES, TABLES, Watched, commit, done, lost, new_run, watched_run
 
@@ -46,10 +48,10 @@ def test_each_row_knows_its_unit(tmp_path: Path) -> None:
     block = write_block(files, FOLDER, DECLARED, "cell", [done("a"), lost("b"), done("c")])
     part = read_block(files, block, DECLARED)
     assert part.units.rows() == [("cell", "a", False), ("cell", "b", True), ("cell", "c", False)]
-    assert part.rows["summaries"]["_unit"].to_pylist() == [0, 2]
-    assert part.rows["raw_answers"]["_unit"].to_pylist() == [0, 0, 1, 2, 2]
+    assert part.rows["summaries"]["_unit"].to_list() == [0, 2]
+    assert part.rows["raw_answers"]["_unit"].to_list() == [0, 2, 0, 1, 2], "by key"
     own = blocks.only(part, pl.Series([None, 4, 5], dtype=pl.Int32))
-    assert own["raw_answers"]["_unit"].to_pylist() == [4, 5, 5] and own["summaries"]["cell_id"].to_pylist() == ["c"]
+    assert own["raw_answers"]["_unit"].to_list() == [5, 4, 5] and own["summaries"]["cell_id"].to_list() == ["c"]
 
 
 def test_equal_units_make_one_block(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ def test_every_flipped_byte_of_what_is_read_is_seen(tmp_path: Path, monkeypatch:
             with pytest.raises(StoreError, match="is absent or damaged; delete it and the folder"):
                 read_block(files, block, JUDGMENTS)
         else:
-            assert read_block(files, block, JUDGMENTS).rows["judgments"].num_rows == 1
+            assert read_block(files, block, JUDGMENTS).rows["judgments"].height == 1
 
 
 def test_who_wants_judgments_reads_no_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,8 +132,8 @@ def test_a_large_table_is_digested_without_being_held(tmp_path: Path, monkeypatc
     most = [0]
     real = tables.Columns.frame
 
-    def frame(columns: tables.Columns, found: list[pa.Table]) -> object:
-        most[0] = max(most[0], sum(one.nbytes for one in found))
+    def frame(columns: tables.Columns, found: list[pl.DataFrame]) -> object:
+        most[0] = max(most[0], sum(one.to_arrow().nbytes for one in found))
         return real(columns, found)
 
     monkeypatch.setattr(rows, "TOGETHER", run.manifest().blocks[0].size // 8)
@@ -156,19 +158,15 @@ def test_rows_that_compress_to_nothing_come_in_pieces_all_the_same(tmp_path: Pat
 
 
 def test_long_rows_are_unpacked_a_few_at_a_time(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    run.commit("haystack", [documents("h", 1000, 20_000)])
-    seen: list[pa.Table] = []
-
-    def keep(batch: pa.Table, _: pl.DataFrame) -> pa.Table:
-        seen.append(batch)
-        return batch
-
-    (block,) = run.manifest().blocks
-    part = read_block(run.store.files, block, {"documents": run.declared["documents"]}, keep)
-    assert part.rows["documents"].num_rows == sum(batch.num_rows for batch in seen) == 1000
-    most = 2 * blocks._BATCH_BYTES
-    assert part.rows["documents"].nbytes > most > max(batch.nbytes for batch in seen)
+    files = Watched(tmp_path)
+    block = write_block(files, FOLDER, DECLARED, "haystack", [documents(f"h{place}", 250, 20_000) for place in (1, 0, 3, 2)])
+    piece = block.slices["documents"]
+    stored = pq.ParquetFile(pa.BufferReader(files.read(block.name)[piece.offset : piece.offset + piece.length]))
+    sizes = [stored.read_row_group(group).nbytes for group in range(stored.num_row_groups)]
+    assert piece.unpacked > 3 * blocks._GROUP_BYTES > 2 * max(sizes), "a group is little larger than it should be"
+    assert (piece.low, piece.high) == ("h0", "h3")
+    ends = [stored.metadata.row_group(group).column(0).statistics for group in range(stored.num_row_groups)]
+    assert all(one.max <= other.min for one, other in itertools.pairwise(ends)), "a range of keys is in few of the groups"
 
 
 def test_blocks_whose_keys_follow_each_other_are_digested_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import typing
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Optional
 
-import pyarrow as pa
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -146,13 +146,6 @@ def test_a_field_without_a_meaning_is_a_column_without_one() -> None:
     assert "known" not in columns and columns["maybe_words"]["type"] == "list<item: string>"
 
 
-def test_a_row_keeps_its_own_columns_and_those_that_are_asked_for() -> None:
-    found = FAILURES.columns.arrow([failure("a", "m")]).append_column("_unit", pa.array([7], pa.int32()))
-    read = FAILURES.columns.read(found, "_unit")
-    assert read.schema.names == [*FAILURES.columns.schema.names, "_unit"] and read["_unit"].to_pylist() == [7]
-    assert FAILURES.columns.read(found).schema.equals(FAILURES.columns.schema)
-
-
 @dataclass(frozen=True)
 class Odd:
     when: datetime.date
@@ -224,7 +217,7 @@ def failure(cell_id: str, message: str) -> records.Failure:
 def test_neither_order_nor_parts_nor_repeats_change_the_digest(order: list[int], size: int) -> None:
     rows = [failure(f"cell-{number}", "m") for number in range(6)]
     shuffled = [rows[number] for number in order]
-    parts = [FAILURES.columns.arrow(shuffled[start : start + size]) for start in range(0, 6, size)]
+    parts = [pl.DataFrame(FAILURES.columns.arrow(shuffled[start : start + size])) for start in range(0, 6, size)]
     frame = FAILURES.columns.frame([*parts, parts[0]])
     assert digest(frame) == digest(FAILURES.frame(rows)) and frame.height == 6
 
@@ -243,9 +236,9 @@ def test_the_digest_sees_every_change() -> None:
 def test_of_two_rows_with_one_key_the_first_is_kept() -> None:
     raw = RawAnswer("k", "m", "first", "stop", 1, 0, 1, 5, 1)
     later = dataclasses.replace(raw, text="second", usd_micros=7)
-    parts = [RAW_ANSWERS.columns.arrow([raw]), RAW_ANSWERS.columns.arrow([later])]
+    parts = [RAW_ANSWERS.frame([row]) for row in (raw, later)]
     assert RAW_ANSWERS.records(RAW_ANSWERS.columns.frame(parts)) == [raw]
-    ranked = [part.append_column("_unit", pa.array([rank], pa.int32())) for rank, part in zip((5, 3), parts, strict=True)]
+    ranked = [part.with_columns(_unit=pl.lit(rank)) for rank, part in zip((5, 3), parts, strict=True)]
     assert RAW_ANSWERS.records(RAW_ANSWERS.columns.frame(ranked)) == [later], "the first in the order beyond the key"
 
 
