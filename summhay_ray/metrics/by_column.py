@@ -46,15 +46,19 @@ def score_columns(
     bullets = _all_bullets(summaries)
     covered = pl.col("coverage") > 0
     counts = _counts(plain.select("insight", bullet=pl.when(covered).then("bullet")), bullets, gold["documents"], compat)
-    cited, right = pl.col("cited"), pl.col("right")
-    precision, recall = pl.col("citation_precision"), pl.col("citation_recall")
-    shares = pl.concat([plain.select("summary", "judgment", "coverage"), counts], how="horizontal").with_columns(
-        citation_precision=pl.when(covered).then(pl.when(cited > 0).then(right / cited).otherwise(0.0)),
-        citation_recall=pl.when(covered).then(pl.when(pl.col("gold") > 0).then(right / pl.col("gold")).otherwise(0.0)),
+    counted = pl.concat([plain.select("summary", "judgment", "coverage"), counts], how="horizontal")
+    right, precision, recall = pl.col("right"), pl.col("citation_precision"), pl.col("citation_recall")
+    shares = counted.with_columns(
+        citation_precision=pl.when(pl.col("cited") > 0).then(right / pl.col("cited")).otherwise(0.0),
+        citation_recall=pl.when(pl.col("gold") > 0).then(right / pl.col("gold")).otherwise(0.0),
     )
     f1 = pl.when(right > 0).then(2 * precision * recall / (precision + recall)).otherwise(0.0)
-    scored = shares.with_columns(citation_f1=pl.when(covered).then(f1))
-    return scored.drop("cited", "gold", "right").with_columns(joint=pl.col("coverage") * pl.col("citation_f1").fill_null(0.0)), odd
+    scored = shares.select(
+        *("summary", "judgment", "coverage"),
+        *(pl.when(covered).then(share) for share in (precision, recall, f1.alias("citation_f1"))),
+        joint=pl.col("coverage") * pl.when(covered).then(f1).otherwise(0.0),
+    )
+    return scored, odd
 
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
@@ -124,7 +128,7 @@ def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compa
     # Judgments that name no bullet have the empty one after the last.
     bullet, insight = named["bullet"].fill_null(len(bullets)).to_numpy(), named["insight"].to_numpy()
     right, n_cited = np.zeros(len(named), np.int64), np.zeros(len(bullets) + 1, np.int64)
-    end = (gold["number"].max() or 0) // 64 + 1
+    end = int(gold["number"].to_numpy().max(initial=0)) // 64 + 1
     for word in range(end):
         marks, wanted = _marks(cited, word, len(bullets) + 1), _marks(gold, word, len(documents))
         n_cited += np.bitwise_count(marks)
