@@ -34,7 +34,7 @@ _BEGIN = 12
 """How many characters of a key a manifest holds: enough to tell apart blocks whose key ranges do not overlap."""
 
 _GROUP, _GROUP_BYTES = 1 << 16, 8 << 20
-"""Most rows of a row group, and most bytes (in memory, about). Who wants a range of keys unpacks only the groups that have some."""
+"""Most rows and bytes (in memory, about) of a row group: a reader of one range of keys unpacks only the groups that have some."""
 
 Keep = Callable[[pl.DataFrame], pl.Expr]
 """Which rows of a block are wanted: the block's units, as in `Part` -> a condition on the rows."""
