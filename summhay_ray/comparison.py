@@ -108,6 +108,28 @@ class SystemComparison:
         """The pairs of one figure."""
         return [pair for pair in self.pairs if pair.figure == figure]
 
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per pair and figure, with the fields of `PairedDifference` and the verdict; fractions, not points."""
+        return _frame(
+            [
+                {
+                    "figure": pair.figure,
+                    "system_a": pair.a.system,
+                    "system_b": pair.b.system,
+                    "verdict": pair.verdict(),
+                    **asdict(pair.paired),
+                    "run_a": pair.a.run,
+                    "run_b": pair.b.run,
+                }
+                for pair in self.pairs
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return str(self.table._repr_html_())
+
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for systems."""
         return {

@@ -49,7 +49,8 @@ def drawable(section: Section) -> bool:
 def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") -> Figure:
     """The chart of a section as a matplotlib figure, `inches` wide. Raises UserError for a section without a chart or data."""
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
+
+    from summhay_ray.report.shown import ShownFigure
 
     chart, rows = section.chart, _rows(section)
     if chart is None or not rows:
@@ -57,7 +58,7 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
     size = 7.0 if inches <= COLUMN_INCHES else 9.0
     faint = _FAINT if ink == _INK else "0.75"
     with rc_context({**_STYLE, "font.size": size, **dict.fromkeys(_INKED, ink), "grid.color": faint}):
-        made = Figure(figsize=(inches, _height(section, rows, inches)), layout="constrained")
+        made = ShownFigure(figsize=(inches, _height(section, rows, inches)), layout="constrained")
         axes = made.add_subplot()
         _KINDS[chart.kind](axes, section, chart, rows)
         axes.spines[["top", "right"]].set_visible(False)

@@ -193,7 +193,9 @@ def test_a_cell_that_failed_shows_what_it_was_asked_and_what_retrieval_missed(tm
 
 def test_a_result_draws_its_figures(tmp_path: Path) -> None:
     result = answered(tmp_path / "store", retrievers=["bm25", "full"])[0]
-    assert result.figure("cost_quality").axes[0].get_xlabel() == "tokens a query"
+    figure = result.figure("cost_quality")
+    assert figure.axes[0].get_xlabel() == "tokens a query"
+    assert figure._repr_png_().startswith(b"\x89PNG"), "a notebook shows it"
 
 
 def test_several_runs_of_any_kind_are_one_report(
