@@ -9,6 +9,7 @@ A name stands here once, as an expression; `test_dead_code.py` holds it against 
 __getattr__
 __dir__
 format_commands
+_repr_png_
 model_config
 _labels_differ
 _named_once

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from inline_runs import answered
-from reported_runs import hostile_file, imported
+from reported_runs import EVIL, hostile_file, imported
 
 from summhay_ray.report.make import Report, report
 from summhay_ray.report.serve import serve_report
@@ -195,6 +195,9 @@ def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
     page.locator(".docs a").first.click()
     page.wait_for_selector(".document")
     assert "<script>window.pwned=1</script>" in page.locator(".document").inner_text()
+    # A name that turns the direction of writing turns itself alone, and nothing is wider than the page.
+    assert EVIL[:9] in page.locator(".sample .keys bdi").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("window.pwned") is None and tab.told == []
 
 

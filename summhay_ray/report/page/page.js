@@ -170,7 +170,7 @@
       make("div", { class: "bar", role: "search" }, controls), box, make("p", { class: "keys" }, "Arrow keys and Enter open a sample; a click on a head sorts."));
     show("viewer");
     const columns = manifest.facets.map((facet) => ({ id: facet.name, name: facet.name + (facet.unit ? ` (${facet.unit})` : ""), field: facet.name, sortable: true, minWidth: 60,
-      width: facet.kind === "text" ? ({ query: 260, system: 220 }[facet.name] || 140) : 80, cssClass: facet.kind === "number" ? "right" : "", formatter: (_row, _cell, value) => shown(facet, value) }));
+      width: facet.kind === "text" ? ({ query: 260, system: 220 }[facet.name] || 140) : 100, cssClass: facet.kind === "number" ? "right" : "", formatter: (_row, _cell, value) => shown(facet, value) }));
     const source = { getLength: () => rows.length, getItem: (place) => { const row = rows[place], item = { row }; for (const facet of manifest.facets) item[facet.name] = index.columns[facet.name][row]; return item; } };
     if (!$("#grid-style")) document.head.append(make("style", { id: "grid-style" }, await load("grid")));
     grid = new Slick.Grid(box, source, columns, { enableColumnReorder: false, enableHtmlRendering: false, enableCellNavigation: true, rowHeight: 29, headerRowHeight: 30, forceSyncScrolling: true, multiColumnSort: false });
@@ -252,7 +252,7 @@
             const all = `{"insights": [${texts.map((text, place) => `{"insight_id": ${place + 1}, "text": ${JSON.stringify(text)}}`).join(", ")}]}`;
             return template.replace(/\[\[(BULLETS|INSIGHT|INSIGHTS)\]\]/g, (_, name) => ({ BULLETS: told, INSIGHT: insight.text, INSIGHTS: all })[name]);
           } : null;
-          return make("div", {}, make("p", {}, make("span", { class: `chip ${label || "bad"}` }, label ? `${label === "none" ? "no" : label} coverage` : `not scored: ${one.said}`), ` ${one.judge}`,
+          return make("div", {}, make("p", {}, make("span", { class: `chip ${label || "bad"}` }, label ? `${label === "none" ? "no" : label} coverage` : `not scored: ${one.said}`), " ", make("bdi", {}, one.judge),
             one.value !== undefined ? `, expects ${one.value}` : "", one.bullet ? [", ", make("a", { href: "#", on: { click: (event) => { event.preventDefault(); for (const lit of viewer.querySelectorAll("li.lit")) lit.classList.remove("lit"); const item = $(`#bullet-${one.bullet}`); item.classList.add("lit"); item.setAttribute("tabindex", "-1"); item.focus(); } } }, `bullet ${one.bullet}`)] : "",
             one.joint !== undefined ? ` · joint ${(100 * one.joint).toFixed(1)}` : "", one.f1 !== undefined ? ` · citation ${(100 * one.f1).toFixed(1)} (precision ${(100 * one.precision).toFixed(0)}, recall ${(100 * one.recall).toFixed(0)})` : ""),
             one.bullet ? make("p", { class: "docs" }, right.length ? ["Cited and right: ", links(right, "right")] : "", wrong.length ? [" Cited, without the insight: ", links(wrong, "wrong")] : "", missed.length ? [" Not cited: ", links(missed, "missed")] : "") : make("p", { class: "docs" }, "Documents with it: ", links(insight.gold, "missed")),
@@ -299,7 +299,7 @@
     else {
       const place = insight ? passage(found.text, insight.text) : null, holds = insightId && found.insights.includes(insightId);
       if (insight) body.push(make("p", {}, make("span", { class: `chip ${holds ? "full" : "none"}` }, holds ? "gold: it holds the insight" : "it does not hold the insight"), " ", insight.text));
-      body.push(make("p", { class: "keys" }, `${found.id} · holds ${found.insights.length} of the haystack's insights${place ? "; marked is the sentence that shares most words with the insight" : ""}`));
+      body.push(make("p", { class: "keys" }, make("bdi", {}, found.id), ` · holds ${found.insights.length} of the haystack's insights${place ? "; marked is the sentence that shares most words with the insight" : ""}`));
       body.push(make("div", { class: "document" }, place ? [found.text.slice(0, place[0]), make("mark", {}, found.text.substr(place[0], place[1])), found.text.slice(place[0] + place[1])] : found.text));
     }
     viewer.replaceChildren(make("p", { class: "bar" }, make("a", { class: "button", href: up, "data-up": true }, "← Back")), make("div", { class: "sample" }, make("h2", { tabindex: "-1", id: "viewer-h" }, `Document ${value}`), body), make("p", { class: "keys" }, "Esc: back"));
