@@ -12,12 +12,14 @@ import polars as pl
 import pytest
 from big_haystacks import write_haystacks
 from made_up import finished
+from scipy import stats
 from summhay_grids import grid_of_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay import judges as judges_module
 from summhay_ray.benchmarks.summhay import scores as scores_module
+from summhay_ray.benchmarks.summhay.sections import correlation_text
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.engine import ITEM
 from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
@@ -144,3 +146,13 @@ def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
     run = store.run(api.import_released(paths, store.uri).run)
     ids = [entry["haystack_id"] for entry in run.record["haystacks"]]
     assert list(score_run(run).haystacks) == [f"same ({haystack_id})" for haystack_id in ids]
+
+
+def test_the_text_beside_retrieval_says_how_it_correlates_with_joint() -> None:
+    rows = [{"recall": x, "joint": y} for x, y in ((0.1, 0.2), (0.4, 0.3), (0.5, 0.25), (0.9, None), (0.9, 0.8))]
+    x, y = [0.1, 0.4, 0.5, 0.9], [0.2, 0.3, 0.25, 0.8]
+    linear, ranked = stats.pearsonr(x, y).statistic, stats.spearmanr(x, y).statistic
+    told = f"Over the 4 rows, recall and joint correlate with Pearson's r {linear:.3f}, Spearman's {ranked:.3f}."
+    assert correlation_text("recall", rows) == told
+    constant = [{"recall": 1.0, "joint": 0.1 * n} for n in range(4)]
+    assert correlation_text("recall", rows[:2]) == correlation_text("recall", constant) == ""
