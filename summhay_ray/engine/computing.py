@@ -18,14 +18,17 @@ from typing import Any
 
 import numpy as np
 import ray
+from numpy.typing import NDArray
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.placement import CPUS_A_WORKER, check_gpus
 from summhay_ray.engine.ray_data import in_order_and_quiet
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.spec import ResourcesSpec
-from summhay_ray.engine.worker_actor import Batch, WorkOrder
+from summhay_ray.engine.worker_actor import WorkOrder
 from summhay_ray.store import Store
+
+Batch = dict[str, NDArray[Any]]
 
 COMPUTING = "embed"
 """The key of a spec's `resources` for these actors."""

@@ -21,8 +21,8 @@ from summhay_ray.engine.execution import DRAIN_S, Work, first_end, hear_sigterm,
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, start_sweeping
 from summhay_ray.engine.placement import PlacementError, place, placed, result_of
+from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
-from summhay_ray.engine.ray_data import work_items_of
 from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
 from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
@@ -208,7 +208,6 @@ class RayExecution:
             hear_sigterm()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        first = asyncio.Event()
         order, placement = self._order, self._placement
         actors = {
             kind: [_start(order, kind, seat, placement.holds(kind)) for seat in range(n)] for kind, n in placement.seats.items()
@@ -230,10 +229,10 @@ class RayExecution:
                     self._computing["warnings"] = [f"resources.{COMPUTING}: the cluster has no GPU; the models ran on CPUs"]
                 self._computing["computing"] = await compute(parts, order, found, len(all_actors))
             numbered = [(actor, number) for workers in actors.values() for number, actor in enumerate(workers)]
-            async with contextlib.aclosing(work_items_of(left, placement, order, numbered, first)) as blocks:
+            async with contextlib.aclosing(work_items_of(left, workload, numbered)) as blocks:
                 await dispatcher.run(blocks)
 
-        beginning = placed([actor.ready.remote() for actor in all_actors], placement, first)
+        beginning = placed([actor.ready.remote() for actor in all_actors])
         others = [asyncio.ensure_future(beginning), asyncio.ensure_future(until_stopped(self._heartbeat))]
         try:
             await first_end(asyncio.ensure_future(dispatch()), others)

@@ -15,17 +15,12 @@ from ray.experimental.internal_kv import _internal_kv_get
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.execution import Work
-from summhay_ray.engine.prepared import prepares
 from summhay_ray.engine.queues import Kind, QueueSettings, queue_settings
 from summhay_ray.engine.spec import ResourcesSpec
 from summhay_ray.errors import UserError
 
 CPUS_A_WORKER = 0.25
 MOST_WORKERS_A_NODE = 4
-SOURCES_WITHOUT_PIPELINE = 1000
-"""With more sources than this, a pipeline with actors of its own prepares them; otherwise the workers do."""
-SOURCES_A_PREPARER = 200
-"""Sources per preparing actor: with fewer, another actor takes longer to start than it saves."""
 
 PLACED_WITHIN_S = 120.0
 SLOW_ROUNDS = 5
@@ -46,8 +41,6 @@ class Placement:
 
     workload: Workload[Any]
     queues: Mapping[str, QueueSettings]
-    preparers: int
-    """Number of actors that only prepare; 0 if the workers prepare."""
 
     @property
     def seats(self) -> dict[Kind, int]:
@@ -59,7 +52,7 @@ class Placement:
         wanted = self.workload.spec.resources.get(kind)
         if wanted is None:
             return {"num_cpus": CPUS_A_WORKER}
-        free = _cpus() - CPUS_A_WORKER * (sum(n for other, n in self.seats.items() if other != kind) + self.preparers + 1)
+        free = _cpus() - CPUS_A_WORKER * (sum(n for other, n in self.seats.items() if other != kind) + 1)
         return {"num_cpus": max(CPUS_A_WORKER, min(wanted.cpus, free / self.seats[kind])), "num_gpus": wanted.gpus}
 
 
@@ -76,18 +69,15 @@ def place(work: Work, own_ray: bool = True) -> Placement:
     seats = {settings.kind: settings.workers for settings in queues.values()}
     fixed = sum(n for kind, n in seats.items() if kind in resources)
     kinds, seated = len([kind for kind in seats if kind not in resources]), sum(seats.values())
-    preparing = prepares(workload) and len(work.left) > SOURCES_WITHOUT_PIPELINE
-    needed = CPUS_A_WORKER * (seated + preparing)
+    needed = CPUS_A_WORKER * seated
     if cpus < needed and not own_ray:
         cpus = _grown(needed)
     if cpus < needed:
-        fit = (int(cpus / CPUS_A_WORKER) - preparing - fixed) // max(kinds, 1)
+        fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(kinds, 1)
         mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
-        raise PlacementError(f"{seated + preparing} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
+        raise PlacementError(f"{seated} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
     check_gpus(seats, resources)
-    room = int(cpus / CPUS_A_WORKER) - seated
-    preparers = max(1, min(workers, room, len(work.left) // SOURCES_A_PREPARER)) if preparing else 0
-    return Placement(workload, queues, preparers)
+    return Placement(workload, queues)
 
 
 def check_gpus(seats: Mapping[str, int], resources: Mapping[str, ResourcesSpec]) -> None:
@@ -99,40 +89,37 @@ def check_gpus(seats: Mapping[str, int], resources: Mapping[str, ResourcesSpec])
             raise PlacementError(f"{lack}; set gpus: {there / n:g}, or start nodes that have them")
 
 
-async def placed(beginning: Sequence[Any], placement: Placement, first: asyncio.Event | None = None) -> None:
-    """Return when all workers have started (`beginning`: a reference for each) and the `first` items are there.
+async def placed(beginning: Sequence[Any]) -> None:
+    """Return when all workers have started (`beginning`: a reference for each).
 
     Raises PlacementError if other jobs hold the room, and any error with which a worker failed to start.
     """
     begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
-    parts = [*begun, *([asyncio.ensure_future(first.wait())] if first is not None else [])]
     rounds = 0
     try:
-        while waiting := {part for part in parts if not part.done()}:
+        while waiting := {start for start in begun if not start.done()}:
             done, _ = await asyncio.wait(waiting, timeout=PLACED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
-            for part in done:
-                part.result()
-            late, rounds = sum(not start.done() for start in begun), rounds + (not done)
-            # The first items may take long even if all workers have started.
-            if not done and (late or rounds > SLOW_ROUNDS):
-                _check_room(late, len(begun), placement, rounds > SLOW_ROUNDS)
+            for start in done:
+                start.result()
+            rounds += not done
+            if not done:
+                _check_room(len(waiting), len(begun), rounds > SLOW_ROUNDS)
     finally:
-        for part in parts:
-            part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
+        for start in begun:
+            start.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
 
 
-def _check_room(late: int, workers: int, placement: Placement, long: bool) -> None:
+def _check_room(late: int, workers: int, long: bool) -> None:
     """Raises PlacementError if no CPUs are free and other jobs hold some. `long`: late workers count as holding none, so that
     their CPUs count as held by others."""
     free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
-    others = cpus - free - CPUS_A_WORKER * ((workers - late if long else workers) + placement.preparers)
+    others = cpus - free - CPUS_A_WORKER * (workers - late if long else workers)
     if free < CPUS_A_WORKER <= others:
-        what = f"{late} of {workers} workers" if late else "those that prepare"
-        mend = f"wait, or set workers: {max(1, workers - max(late, 1))}"
+        mend = f"wait, or set workers: {max(1, workers - late)}"
         raise PlacementError(
-            f"{what} found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and other jobs hold them "
-            f"({cpus:g} in all); {mend}"
+            f"{late} of {workers} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and other "
+            f"jobs hold them ({cpus:g} in all); {mend}"
         )
 
 

@@ -1,4 +1,4 @@
-"""A run's workers as Ray actors: preparers, and workers that answer. Part of the engine room; imports Ray.
+"""A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. On SIGTERM, a
 worker finishes the calls in flight, uploads its log to the store, and ends.
@@ -16,12 +16,9 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
 import ray
-from numpy.typing import NDArray
 
 from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.execution import DRAIN_S
@@ -40,8 +37,6 @@ BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
 COMPUTING_NICENESS = 4
 """Computing workers have a lower priority than calling ones, since computing can wait and the answer of a call cannot."""
-
-Batch = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +79,6 @@ class _Place:
                 rows.append(finished)
             texts.append(batch_text(work_items(items, ready)))
         return texts, self.run.write(PREPARED, rows) if rows else None
-
-
-class Preparer:
-    """Prepares sources for Ray Data. Its output has one row per source: the work items, as a batch's text."""
-
-    def __init__(self, order: WorkOrder) -> None:
-        self._order = order
-
-    # Not in the constructor, whose errors Ray does not report in full.
-    @cached_property
-    def _place(self) -> _Place:
-        return _Place(self._order)
-
-    @cached_property
-    def _ledger(self) -> Any:
-        return ray.get_actor(self._order.ledger)
-
-    def __call__(self, batch: Batch) -> Batch:
-        sources = {source: _items(text) for source, text in zip(batch["source"], batch["items"], strict=True)}
-        texts, block = self._place.prepare(sources)
-        if block is not None:
-            ray.get(self._ledger.commit.remote(block))
-        return {"batch": np.array(texts, dtype=object)}
 
 
 def _items(text: str) -> list[Item]:

@@ -17,13 +17,10 @@ from summhay_ray.engine.execution import Work
 from summhay_ray.engine.placement import (
     CPUS_A_WORKER,
     PLACED_WITHIN_S,
-    SOURCES_WITHOUT_PIPELINE,
-    Placement,
     PlacementError,
     place,
     placed,
 )
-from summhay_ray.engine.queues import queue_settings
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
@@ -37,20 +34,14 @@ def cluster(patch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
     patch.setattr(placement.ray, "available_resources", lambda: {"CPU": free} if free else {})
 
 
-def four_workers() -> Placement:
-    grid = loaded()
-    return Placement(grid, queue_settings(grid, {"offline/lead": 4}, WORKERS), preparers=1)
-
-
 def begin(begun_after_s: Sequence[float | None]) -> None:
     """Wait for workers that begin after so many seconds (None: never)."""
-    found = four_workers()
 
     async def ready(after_s: float | None) -> None:
         await (asyncio.sleep(after_s) if after_s is not None else asyncio.Future())
 
     async def run() -> None:
-        await placed([ready(after_s) for after_s in begun_after_s], found)
+        await placed([ready(after_s) for after_s in begun_after_s])
         assert len(asyncio.all_tasks()) == 1
 
     still_time.run(run())
@@ -62,7 +53,7 @@ def test_workers_that_begin_are_all_there_is_to_wait_for(monkeypatch: pytest.Mon
 
 
 def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Four workers and one that makes contexts need 1.25 of 8 CPUs; with nothing free, others have the rest.
+    # Four workers need 1 of 8 CPUs; with nothing free, others have the rest.
     cluster(monkeypatch, 8.0, 0.0)
     with pytest.raises(PlacementError) as said:
         begin([0.0, 0.0, None, None])
@@ -78,9 +69,9 @@ def test_where_others_hold_the_room_it_is_said(monkeypatch: pytest.MonkeyPatch) 
     [
         (8.0, CPUS_A_WORKER),  # there is room: they are starting
         # The cluster is ours to the last CPU: nobody else holds anything.
-        (CPUS_A_WORKER * 5, 0.0),
+        (CPUS_A_WORKER * WORKERS, 0.0),
         # What others can hold is too little for one worker.
-        (CPUS_A_WORKER * 5.9, 0.0),
+        (CPUS_A_WORKER * (WORKERS + 0.9), 0.0),
     ],
 )
 def test_a_slow_start_is_waited_for(monkeypatch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
@@ -90,20 +81,19 @@ def test_a_slow_start_is_waited_for(monkeypatch: pytest.MonkeyPatch, cpus: float
 
 def test_who_has_not_begun_after_long_finds_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     # All that is there may be ours: only the time tells.
-    cluster(monkeypatch, CPUS_A_WORKER * 5, 0.0)
+    cluster(monkeypatch, CPUS_A_WORKER * WORKERS, 0.0)
     with pytest.raises(PlacementError, match="2 of 4 workers found no room"):
         begin([0.0, 0.0, None, None])
 
 
 def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster(monkeypatch, 8.0, 0.0)
-    found = four_workers()
 
     async def broken() -> None:
         raise RuntimeError("its actor died")
 
     with pytest.raises(RuntimeError, match="its actor died"):
-        still_time.run(placed([broken()], found))
+        still_time.run(placed([broken()]))
 
 
 def test_actors_that_compute_wait_for_no_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,12 +161,12 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("cpus", "fields", "message"),
     [
-        (2.0, {"workers": 7}, ""),
-        (2.0, {"workers": 8}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 7 or less"),
+        (2.0, {"workers": 8}, ""),
+        (2.0, {"workers": 9}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 8 or less"),
         # One kind of worker for the model that is called, another for the one that computes.
-        (2.0, {"workers": 4, "both": True}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 3 or less"),
+        (2.0, {"workers": 5, "both": True}, "10 workers need 2.5 CPUs and the cluster has 2; set workers: 4 or less"),
         (1.0, {"both": True}, ""),
-        (0.25, {"workers": 1}, "2 workers need 0.5 CPUs and the cluster has 0.25; start more nodes"),
+        (0.2, {"workers": 1}, "1 workers need 0.25 CPUs and the cluster has 0.2; start more nodes"),
     ],
 )
 def test_workers_that_have_no_room_are_refused(
@@ -187,14 +177,12 @@ def test_workers_that_have_no_room_are_refused(
     called = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1"}
     models = ["offline/lead", *([called] if fields.get("both") else [])]
     grid = loaded(summarizers=models, workers=fields.get("workers"))
-    # So many sources that they are prepared by an actor of their own.
-    further = {f"further {n}": list(grid.items()) for n in range(SOURCES_WITHOUT_PIPELINE)}
-    left = {item.source: [item] for item in grid.items()} | further
+    left = {"": list(grid.items())}
     work = Work(grid, None, left)  # type: ignore[arg-type]
     if message:
         with pytest.raises(PlacementError, match=message):
             place(work)
     else:
         found = place(work)
-        assert (len(found.queues), found.preparers) == (len(models), 1)
+        assert len(found.queues) == len(models)
         assert sum(found.seats.values()) == sum({one.kind: one.workers for one in found.queues.values()}.values())
