@@ -118,8 +118,8 @@ def _check_room(late: int, workers: int, long: bool) -> None:
     if free < CPUS_A_WORKER <= others:
         mend = f"wait, or set workers: {max(1, workers - late)}"
         raise PlacementError(
-            f"{late} of {workers} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and other "
-            f"jobs hold them ({cpus:g} in all); {mend}"
+            f"{late} of {workers} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and "
+            f"other jobs hold them ({cpus:g} in all); {mend}"
         )
 
 

@@ -14,13 +14,7 @@ from inline_runs import loaded
 
 from summhay_ray.engine import ResourcesSpec, placement
 from summhay_ray.engine.execution import Work
-from summhay_ray.engine.placement import (
-    CPUS_A_WORKER,
-    PLACED_WITHIN_S,
-    PlacementError,
-    place,
-    placed,
-)
+from summhay_ray.engine.placement import CPUS_A_WORKER, PLACED_WITHIN_S, Placement, PlacementError, place, placed
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core

@@ -6,7 +6,7 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
@@ -155,9 +155,13 @@ def _checked(outcome: Any) -> Outcome[Verdict]:
 
 
 def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
+    unit = cell.unit
     return Summary(
         cell_id=cell.cell_id,
-        **asdict(cell.unit),
+        haystack_id=unit.haystack_id,
+        subtopic_id=unit.subtopic_id,
+        retriever=unit.retriever,
+        ordering=unit.ordering,
         system=cell.system,
         model=label,
         repeat=cell.repeat,
