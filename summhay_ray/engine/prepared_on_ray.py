@@ -1,6 +1,6 @@
 """Streams prepared items to the workers of a run on Ray. Part of the engine room.
 
-The run's own workers prepare: one that has read a haystack to prepare it has it at hand for the calls.
+The run's own workers prepare: what a worker has read to prepare an item is at hand when it answers it.
 """
 
 from __future__ import annotations
