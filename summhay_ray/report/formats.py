@@ -74,7 +74,9 @@ def _safe(value: Any) -> Any:
 
 def latex_document(title: str, sections: Mapping[str, Section]) -> str:
     """A document for pdflatex with a booktabs table for each section that has one. `sections`: label -> section."""
-    tables = [latex_table(one, name) for name, one in sections.items() if one.table is not None and one.table.height]
+    tables = [
+        latex_table(section, name) for name, section in sections.items() if section.table is not None and section.table.height
+    ]
     body = "\n\n".join(tables)
     return f"{_HEAD}\\section*{{{_escaped(title)}}}\n\n{body}\n\n\\end{{document}}\n"
 
@@ -86,7 +88,7 @@ def latex_table(section: Section, name: str) -> str:
     remarks = [note for note in notes(section) if note != INTERVALS or not grids[0].groups]
     if cut := grids[0].cut:
         remarks.append(f"The first {len(grids[0].rows):,} of {cut:,} rows; --format csv writes all.")
-    parts = _parts([(found, row) for found in grids for row in found.rows])
+    parts = _parts([(grid, row) for grid in grids for row in grid.rows])
     floats = []
     for place, rows in enumerate(parts):
         which = f" ({place + 1} of {len(parts)})" if len(parts) > 1 else ""
@@ -129,7 +131,7 @@ def _tabular(rows: Sequence[Line]) -> list[str]:
     """The grids one below the other under one line of heads. With several grids, each is preceded by its group's name."""
     first = rows[0][0]
     lines = [f"\\begin{{tabular}}{{{_alignment(first, [row for _, row in rows])}}}", r"\toprule"]
-    side_by_side = bool(first.groups) and all(found is first for found, _ in rows)
+    side_by_side = bool(first.groups) and all(grid is first for grid, _ in rows)
     if side_by_side:
         lines += _group_lines(first)
     upright = any(len(head) > _LONG_HEAD for head in first.heads[first.n_heads :]) and len(first.heads) > 8
@@ -139,14 +141,14 @@ def _tabular(rows: Sequence[Line]) -> list[str]:
     ]
     lines.append(" & ".join(heads) + r" \\")
     before = None
-    for found, row in rows:
-        if found is not before:
+    for grid, row in rows:
+        if grid is not before:
             lines.append(r"\midrule")
-            if found.groups and not side_by_side:
-                name = f"\\emph{{{_escaped(found.groups[1].name)}}}"
-                lines += [f"\\multicolumn{{{len(found.heads)}}}{{c}}{{{name}}} \\\\", r"\midrule"]
-            before = found
-        lines.append(" & ".join(_set(cell, bool(found.groups)) for cell in row) + r" \\")
+            if grid.groups and not side_by_side:
+                name = f"\\emph{{{_escaped(grid.groups[1].name)}}}"
+                lines += [f"\\multicolumn{{{len(grid.heads)}}}{{c}}{{{name}}} \\\\", r"\midrule"]
+            before = grid
+        lines.append(" & ".join(_set(cell, bool(grid.groups)) for cell in row) + r" \\")
     return [*lines, r"\bottomrule", r"\end{tabular}}"]
 
 
@@ -157,22 +159,22 @@ def _set(cell: Cell, wide: bool) -> str:
     return f"\\textbf{{{text}}}" if "best" in cell.cls.split() else text
 
 
-def _alignment(found: Grid, rows: Sequence[Sequence[Cell]]) -> str:
+def _alignment(grid: Grid, rows: Sequence[Sequence[Cell]]) -> str:
     def kind(place: int) -> str:
         if max(len(row[place].text) for row in rows) > _LONG_TEXT:
             return r">{\raggedright\arraybackslash}p{5cm}"
-        return "l" if place < found.n_heads else "r"
+        return "l" if place < grid.n_heads else "r"
 
-    return "".join(map(kind, range(len(found.heads))))
+    return "".join(map(kind, range(len(grid.heads))))
 
 
-def _group_lines(found: Grid) -> list[str]:
-    cells = [f"\\multicolumn{{{one.span}}}{{c}}{{{_escaped(one.name)}}}" for one in found.groups]
+def _group_lines(grid: Grid) -> list[str]:
+    cells = [f"\\multicolumn{{{group.span}}}{{c}}{{{_escaped(group.name)}}}" for group in grid.groups]
     rules, place = [], 1
-    for one in found.groups:
-        if one.name:
-            rules.append(f"\\cmidrule(lr){{{place}-{place + one.span - 1}}}")
-        place += one.span
+    for group in grid.groups:
+        if group.name:
+            rules.append(f"\\cmidrule(lr){{{place}-{place + group.span - 1}}}")
+        place += group.span
     return [" & ".join(cells) + r" \\", "".join(rules)]
 
 

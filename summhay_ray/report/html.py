@@ -101,7 +101,7 @@ def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:
         if run.status in ("partial", "damaged")
         else "",
         "sections": [
-            _section(one, f"{begin}-{name}", links) for name, one in zip(names(run.sections), run.sections, strict=True)
+            _section(section, f"{begin}-{name}", links) for name, section in zip(names(run.sections), run.sections, strict=True)
         ],
     }
 

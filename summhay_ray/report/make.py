@@ -50,14 +50,14 @@ class Report:
     @property
     def sections(self) -> list[Section]:
         """All sections, run by run."""
-        return [section for one in self.runs for section in one.sections]
+        return [section for reported in self.runs for section in reported.sections]
 
     def section(self, name: str) -> Section:
         """The first section with this name. Raises UserError, which lists the sections, if there is none."""
-        found = next((one for one in self.sections if one.slug == name), None)
-        if found is None:
-            raise UserError(f"the report has no section {name!r}; it has: {', '.join(one.slug for one in self.sections)}")
-        return found
+        section = next((section for section in self.sections if section.slug == name), None)
+        if section is None:
+            raise UserError(f"the report has no section {name!r}; it has: {', '.join(section.slug for section in self.sections)}")
+        return section
 
     def figure(self, name: str) -> Any:
         """The chart of a section as a matplotlib figure, one column of a paper wide. Raises UserError if it has none."""
@@ -66,7 +66,7 @@ class Report:
         return draw(self.section(name))
 
     def _repr_html_(self) -> str:
-        return framed(page([one.page_run() for one in self.runs]))
+        return framed(page([reported.page_run() for reported in self.runs]))
 
     def write(
         self,
@@ -80,16 +80,16 @@ class Report:
         Raises OSError, StoreError, UserError.
         """
         files = open_files(out)
-        written = [f"figures/{name}.{one}" for name, one in self._figures(files, figures)]
+        written = [f"figures/{name}.{ending}" for name, ending in self._figures(files, figures)]
         if kind == "html":
             return [*self._page(files, live), *written]
         texts = {
             "md": lambda: {"report.md": self._markdown()},
             "latex": lambda: {"report.tex": latex_document(self._title(), dict(self._named()))},
-            "csv": lambda: {f"{name}.csv": csv_text(one) for name, one in self._named() if one.table is not None},
+            "csv": lambda: {f"{name}.csv": csv_text(section) for name, section in self._named() if section.table is not None},
             "json": lambda: {
                 "results.json": json.dumps(
-                    [results_json(one) for one in self.runs] if len(self.runs) > 1 else results_json(self.runs[0]),
+                    [results_json(reported) for reported in self.runs] if len(self.runs) > 1 else results_json(self.runs[0]),
                     indent=1,
                     allow_nan=False,
                 )
@@ -102,30 +102,30 @@ class Report:
 
     def _named(self) -> list[tuple[str, Section]]:
         many = len(self.runs) > 1
-        begins = [f"{one.run.run_id}_" if many else "" for one in self.runs]
+        begins = [f"{reported.run.run_id}_" if many else "" for reported in self.runs]
         return [
             (f"{begin}{name}", section)
-            for begin, one in zip(begins, self.runs, strict=True)
-            for name, section in zip(names(one.sections), one.sections, strict=True)
+            for begin, reported in zip(begins, self.runs, strict=True)
+            for name, section in zip(names(reported.sections), reported.sections, strict=True)
         ]
 
     def _markdown(self) -> str:
-        heads = [f"{one.title} ({one.run.run_id}, {one.status})" for one in self.runs]
-        return "\n".join(markdown(one.sections, head) for head, one in zip(heads, self.runs, strict=True))
+        heads = [f"{reported.title} ({reported.run.run_id}, {reported.status})" for reported in self.runs]
+        return "\n".join(markdown(reported.sections, head) for head, reported in zip(heads, self.runs, strict=True))
 
     def _title(self) -> str:
-        return " + ".join(dict.fromkeys(one.title for one in self.runs))
+        return " + ".join(dict.fromkeys(reported.title for reported in self.runs))
 
     def _figures(self, files: Files, kinds: Sequence[FigureFormat]) -> list[tuple[str, FigureFormat]]:
-        found = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]
-        for name, section, kind in found:
+        drawn = [(name, section, kind) for name, section in self._named() if drawable(section) for kind in kinds]
+        for name, section, kind in drawn:
             files.put(f"figures/{name}.{kind}", figure_bytes(section, kind))
-        return [(name, kind) for name, _, kind in found]
+        return [(name, kind) for name, _, kind in drawn]
 
     def _page(self, files: Files, live: bool) -> list[str]:
-        n, facets = write_data(files, [(one.run.run_id, one.workload.samples(one.run)) for one in self.runs])
-        version = state_of([one.run for one in self.runs])
-        text = page([one.page_run() for one in self.runs], PageData(n, facets, version, live))
+        n, facets = write_data(files, [(reported.run.run_id, reported.workload.samples(reported.run)) for reported in self.runs])
+        version = state_of([reported.run for reported in self.runs])
+        text = page([reported.page_run() for reported in self.runs], PageData(n, facets, version, live))
         # The page is written last, so that its data files exist when it is opened.
         files.put("index.html", text.encode("utf-8"))
         put_version(files, version)
@@ -140,12 +140,12 @@ def state_of(runs: Sequence[RunStore]) -> str:
 
 def report(runs: Sequence[RunStore], compat: Compat = "default") -> Report:
     """A report on the runs as they are now; later commits do not change it. Raises UserError, StoreError."""
-    found = []
+    reported = []
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
-        found.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
-    return Report(found)
+        reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
+    return Report(reported)
 
 
 def framed(text: str) -> str:

@@ -33,9 +33,9 @@ _COUNTS = ("n", "n_scored", "n_judged")
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
     """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
-    own = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
-    own += _compared(workload, run)
-    return [_overview(run, now), *own, _failures(run), _money(run, now), _made(run)], now.status
+    results = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
+    results += _compared(workload, run)
+    return [_overview(run, now), *results, _failures(run), _money(run, now), _made(run)], now.status
 
 
 def _overview(run: RunStore, now: StatusResult) -> Section:
@@ -73,10 +73,14 @@ def _told(details: Mapping[str, Any]) -> Iterator[Section]:
     """The lists in a run's JSON results as tables, for a benchmark without sections."""
     for name, rows in details.items():
         if isinstance(rows, list | tuple) and rows and all(isinstance(row, Mapping) for row in rows):
-            columns = [one for one in rows[0] if not any(isinstance(row.get(one), Mapping | list | tuple) for row in rows)]
-            counted = next((one for one in _COUNTS if one in columns), "")
-            named = {one: "n" if one == counted else one for one in columns}
-            table = pl.DataFrame([{named[one]: row.get(one) for one in columns} for row in rows], infer_schema_length=None)
+            columns = [
+                column for column in rows[0] if not any(isinstance(row.get(column), Mapping | list | tuple) for row in rows)
+            ]
+            counted = next((column for column in _COUNTS if column in columns), "")
+            named = {column: "n" if column == counted else column for column in columns}
+            table = pl.DataFrame(
+                [{named[column]: row.get(column) for column in columns} for row in rows], infer_schema_length=None
+            )
             yield Section(
                 name.replace("_", " ").capitalize(), table=table if counted else table.with_columns(n=pl.lit(None, pl.Int64))
             )
@@ -88,10 +92,10 @@ def _failures(run: RunStore) -> Section:
         keys = [name for name in _KEYS if name in piece.columns]
         example = pl.col("message").min().alias("such as")
         parts.append(piece.group_by(keys).agg(pl.col("usd_micros").sum(), example, pl.len().cast(pl.Int64).alias("n")))
-    found = pl.concat(parts).group_by(keys).agg(pl.col("usd_micros", "n").sum(), pl.col("such as").min())
-    if not found.height:
+    failures = pl.concat(parts).group_by(keys).agg(pl.col("usd_micros", "n").sum(), pl.col("such as").min())
+    if not failures.height:
         return Section("Failures", "There are none.", name="failures")
-    rows = found.select(*keys, (pl.col("usd_micros") / MICROS).alias("dollars"), "such as", "n")
+    rows = failures.select(*keys, (pl.col("usd_micros") / MICROS).alias("dollars"), "such as", "n")
     text = f"{rows['n'].sum():,} answers are missing or could not be read, by class. None of them is scored."
     table = rows.sort("n", *keys, descending=[True, *(False for _ in keys)])
     return Section("Failures", text, table, {"dollars": "$"}, Chart.bar("error", "n", "stage"), name="failures")
@@ -164,13 +168,13 @@ def versions() -> dict[str, str]:
 
 def hashes(record: Mapping[str, Any]) -> dict[str, str]:
     """What a run depends on -> its content's hash: haystacks, judges and the files that its spec names."""
-    found = {f"haystack {one['name']}": str(one["haystack_id"]) for one in record.get("haystacks", ())}
-    found |= {f"judge {label}": str(identity) for label, identity in record.get("judges", ())}
-    return found | {f"input {name}": str(digest) for name, digest in record.get("inputs", {}).items()}
+    digests = {f"haystack {haystack['name']}": str(haystack["haystack_id"]) for haystack in record.get("haystacks", ())}
+    digests |= {f"judge {label}": str(identity) for label, identity in record.get("judges", ())}
+    return digests | {f"input {name}": str(digest) for name, digest in record.get("inputs", {}).items()}
 
 
 def _said(spec: Any) -> Any:
     """A spec without its empty fields."""
     if isinstance(spec, Mapping):
         return {name: _said(value) for name, value in spec.items() if value not in (None, "", {}, [])}
-    return [_said(one) for one in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec
+    return [_said(entry) for entry in spec] if isinstance(spec, Sequence) and not isinstance(spec, str) else spec

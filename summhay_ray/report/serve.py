@@ -42,21 +42,21 @@ def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[
         except OSError as error:
             raise UserError(f"port {port} cannot be served ({error.strerror}); give another with --port, or 0 for any") from error
         with server:
-            found = make()
-            found.write(target, live=True)
+            report = make()
+            report.write(target, live=True)
             threading.Thread(target=server.serve_forever, daemon=True).start()
             say(f"http://{HOST}:{server.server_port}/")
             try:
-                _follow(make, found, target)
+                _follow(make, report, target)
             finally:
                 server.shutdown()
 
 
-def _follow(make: Callable[[], Report], found: Report, target: str) -> None:
-    written, clock = state_of([one.run for one in found.runs]), threading.Event()
+def _follow(make: Callable[[], Report], report: Report, target: str) -> None:
+    written, clock = state_of([reported.run for reported in report.runs]), threading.Event()
     while not clock.wait(LOOK_EVERY_S):
-        newest = [one.run.store.run(one.run.run_id) for one in found.runs]
+        newest = [reported.run.store.run(reported.run.run_id) for reported in report.runs]
         if state_of(newest) != written:
-            found = make()
-            found.write(target, live=True)
-            written = state_of([one.run for one in found.runs])
+            report = make()
+            report.write(target, live=True)
+            written = state_of([reported.run for reported in report.runs])

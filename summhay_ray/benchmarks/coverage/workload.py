@@ -270,7 +270,7 @@ class Coverage(Benchmark[CoverageSpec]):
         sections = [
             Section("Information coverage", text, coverage, units={"coverage": "%"}),
             Section(
-                "The paper's",
+                "The paper's figures",
                 table=published.with_columns(pl.lit(50, dtype=pl.Int64).alias("n")),
                 units={"coverage": "%"},
                 notes=("n: questions per task and domain.",),
