@@ -21,7 +21,7 @@ class Heartbeat:
         self.how = "stopped"
         """How the session ends: "stopped" unless the run sets "done"."""
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="tenure", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()

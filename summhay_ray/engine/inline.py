@@ -56,7 +56,7 @@ class InlineExecution:
         if files.folder is None:
             self._recover(heartbeat)
         self._heartbeat = heartbeat
-        self._committer = run.committer(heartbeat.session.number, heartbeat.session.told)
+        self._committer = run.committer(heartbeat.session.number, heartbeat.session.where)
         limits = {name: model.limits for name, model in settings.items() if not model.local}
         index = LogIndex(files)
         index.know(run.run_id, self._committer.spent)

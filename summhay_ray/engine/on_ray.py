@@ -187,7 +187,7 @@ class RayExecution:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
-        driver = heartbeat.session.number, heartbeat.session.told
+        driver = heartbeat.session.number, heartbeat.session.where
         self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits)
         ray.get(self._ledger.begin.remote())
 

@@ -226,10 +226,10 @@ def _driver(run: RunStore) -> tuple[str, str]:
     start = latest_start(run)
     if start is None:
         return "", ""
-    files, tenure = run.store.files, start["tenure"]
-    how = how_ended(files, tenure)
-    if how is None and is_alive(files, tenure) and (record := read_session(files, tenure)) is not None:
-        return record.told(), ""
+    files, session = run.store.files, start["tenure"]
+    how = how_ended(files, session)
+    if how is None and is_alive(files, session) and (record := read_session(files, session)) is not None:
+        return record.where, ""
     return "", how or "dead"
 
 
@@ -242,9 +242,9 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
     start = latest_start(run)
     if not driver or start is None:
         raise UserError(f"run {run.run_id}: nobody drives it now; nothing to stop")
-    files, tenure, until = run.store.files, start["tenure"], time.monotonic() + wait_s
-    ask_to_stop(files, tenure)
-    while not has_ended(files, tenure):
+    files, session, until = run.store.files, start["tenure"], time.monotonic() + wait_s
+    ask_to_stop(files, session)
+    while not has_ended(files, session):
         if time.monotonic() > until:
             raise UserError(
                 f"run {run.run_id}: its driver ({driver}) was asked to stop, and has not in {wait_s:.0f} s; look again"

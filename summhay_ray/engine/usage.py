@@ -63,9 +63,9 @@ class Reach:
         return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
 
 
-def keep_start(run: RunStore, tenure: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
-    """Record a start of the run. An earlier stop no longer stands."""
-    _append(_chain(run, "starts"), {"tenure": tenure, "budget_usd": budget_usd, **reach.fields()})
+def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
+    """Record a start of the run. An earlier stop no longer stands. `session`: the number of its driver's session."""
+    _append(_chain(run, "starts"), {"tenure": session, "budget_usd": budget_usd, **reach.fields()})
 
 
 def keep_reach(run: RunStore, reach: Reach) -> None:
@@ -82,17 +82,17 @@ def latest_reach(run: RunStore) -> Reach:
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:
-    """The latest record of `keep_start` (`tenure`, `budget_usd`, ...); None for a run that only earlier versions started."""
+    """The latest record of `keep_start` (`tenure`: its session; `budget_usd`, ...); None for a run of an earlier version."""
     newest = _chain(run, "starts").newest()
     return newest[1] if newest else None
 
 
-def keep_stop(run: RunStore, generation: int, content: Mapping[str, Any]) -> None:
+def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
     """Record why a start ended early: {"status": "budget", "budget_usd": ..., "left": {...}}.
 
-    Every start has its own record, even if it committed nothing and shares its generation with the next one.
+    `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
     """
-    _append(_stops(run), {**content, "generation": generation, "commits": run.added()})
+    _append(_stops(run), {**content, "generation": session, "commits": run.added()})
 
 
 def standing_stop(run: RunStore) -> dict[str, Any] | None:

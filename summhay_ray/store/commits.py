@@ -34,7 +34,8 @@ class Manifest:
 
     number: int = 0
     driver: int = 0
-    told: str = ""
+    where: str = ""
+    """Where the driver runs, for a message; `told` in the file."""
     added: int = 0
     blocks: tuple[Block, ...] = ()
     spent: Spent = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Manifests:
         """Write the manifest under its number. Return False if another writer has taken the number."""
         body = {
             "driver": manifest.driver,
-            "told": manifest.told,
+            "told": manifest.where,
             "added": manifest.added,
             "blocks": [block.to_json() for block in manifest.blocks],
             "spent": _told_spent(manifest.spent),
@@ -103,9 +104,9 @@ class Manifests:
 class Committer:
     """Commits and merges blocks for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
 
-    def __init__(self, manifests: Manifests, tables: Tables, driver: int, told: str = "") -> None:
+    def __init__(self, manifests: Manifests, tables: Tables, driver: int, where: str = "") -> None:
         self.driver = driver
-        self._told = told
+        self._where = where
         self._tables = tables
         self._manifests = manifests
         self._appending = threading.Lock()
@@ -116,13 +117,13 @@ class Committer:
     def _claimed(self, newest: Manifest) -> Manifest:
         """The manifest with this driver as owner; the same object if it owns the run already. Raises Superseded."""
         if newest.driver > self.driver:
-            who = f" ({newest.told})" if newest.told else ""
+            who = f" ({newest.where})" if newest.where else ""
             raise Superseded(
                 f"run {self._manifests.run_id}: another driver{who} took the run over; this one stops, nothing is lost"
             )
-        if (newest.driver, newest.told) == (self.driver, self._told):
+        if (newest.driver, newest.where) == (self.driver, self._where):
             return newest
-        return dataclasses.replace(newest, driver=self.driver, told=self._told)
+        return dataclasses.replace(newest, driver=self.driver, where=self._where)
 
     @property
     def spent(self) -> Spent:
@@ -176,14 +177,11 @@ class Committer:
         return sum(len(pile.blocks) for pile in groups)
 
 
-def add_blocks(manifests: Manifests, blocks: Sequence[Block], driver: int = 0) -> None:
-    """Commit the blocks on top of the newest manifest without changing the run's owner; a new run gets `driver` as owner."""
+def add_block(manifests: Manifests, block: Block) -> None:
+    """Commit a block on top of the newest manifest without changing the run's owner."""
 
     def added(newest: Manifest) -> Manifest:
-        known = {block.name for block in newest.blocks}
-        new = [block for block in blocks if block.name not in known]
-        mine = newest if newest.number else dataclasses.replace(newest, driver=driver)
-        return _with(mine, new) if new else newest
+        return newest if block.name in {known.name for known in newest.blocks} else _with(newest, [block])
 
     manifests.change(manifests.newest(), added)
 

@@ -73,7 +73,8 @@ class SessionRecord:
         """`calling-0`, `calling-1`, ..."""
         return [f"{kind}-{number}" for kind, n in sorted(self.seats.items()) for number in range(n)]
 
-    def told(self) -> str:
+    @property
+    def where(self) -> str:
         """Where the driver runs, for a message: `on HOST, pid N`."""
         return f"on {self.host}, pid {self.pid}"
 
@@ -93,9 +94,9 @@ class DriverSession:
         return self.record.number
 
     @property
-    def told(self) -> str:
+    def where(self) -> str:
         """Where this driver runs, for a message: `on HOST, pid N`."""
-        return self.record.told()
+        return self.record.where
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
@@ -110,7 +111,7 @@ class DriverSession:
         """
         while (later := read_session(self._files, self._looked + 1)) is not None:
             if later.run == self.record.run and (_end(self._files, later.number) or {}).get("how") != "refused":
-                return later.told()
+                return later.where
             self._looked += 1
         end = _end(self._files, self.number)
         return str(end.get("by", "another driver")) if end and end.get("how") == "dead" else None
@@ -217,7 +218,7 @@ def close(files: Files, number: int) -> None:
     files.create(_name(number, "closed"), b"")
 
 
-def find_dead(files: Files, number: int, by: str = "another driver") -> None:
+def record_death(files: Files, number: int, by: str = "another driver") -> None:
     """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
     _close(files, number, {"how": "dead", "by": by})
 
@@ -259,12 +260,12 @@ def _make_way(files: Files, session: DriverSession, here: Here, wait_s: float) -
         for watch in list(watches):
             state = watch.look()
             if state == "dead":
-                find_dead(files, watch.record.number, mine.told())
+                record_death(files, watch.record.number, mine.where)
             if state in ("dead", "ended"):
                 watches.remove(watch)
             elif state == "alive" and watch.record.run != mine.run:
                 raise StoreError(
-                    f"store {files.uri}: another run ({watch.record.run}, {watch.record.told()}) is paying for answers in it; "
+                    f"store {files.uri}: another run ({watch.record.run}, {watch.record.where}) is paying for answers in it; "
                     "wait for its end, then run again"
                 )
         if not watches:
@@ -272,7 +273,7 @@ def _make_way(files: Files, session: DriverSession, here: Here, wait_s: float) -
         if time.monotonic() > until and all(watch.alive for watch in watches):
             slow = watches[0].record
             raise Superseded(
-                f"run {mine.run}: its earlier driver ({slow.told()}) does not make way; end that process, then run again"
+                f"run {mine.run}: its earlier driver ({slow.where}) does not make way; end that process, then run again"
             )
         later = session.superseded()
         if later is not None:

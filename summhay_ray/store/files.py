@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import uuid
 from collections.abc import Iterator
@@ -170,25 +169,6 @@ class LocalFiles:
         here = self.path(folder)
         if here.is_dir():
             yield from sorted(entry.name for entry in here.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-
-    @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[bool]:
-        """Lock the file `name` while the block runs; yields False if another process of this machine has locked it.
-
-        The lock is released when the process dies.
-        """
-        path = self.path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(descriptor)
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. Yields nothing if the folder does not exist."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -195,7 +195,3 @@ class LogIndex:
         """The answer record of a key, or None if it has no answer."""
         location = self.answers.get(key)
         return None if location is None else read_at(self.files, location)
-
-    def has(self, keys: Iterable[str]) -> int:
-        """How many of the keys have an answer."""
-        return sum(key in self.answers for key in keys)

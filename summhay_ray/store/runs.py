@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.store.blocks import Block, Finished, check_block, write_block
-from summhay_ray.store.commits import Committer, Manifest, Manifests, add_blocks
+from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log_index import LogIndex
@@ -221,17 +221,17 @@ class RunStore:
         self._chosen(sorted({table for unit in finished for table in unit.rows}))
         return write_block(self.store.files, self._manifests.folder, self.declared, stage, finished)
 
-    def committer(self, driver: int, told: str = "") -> Committer:
-        """Take the run over for a driver and return its committer. `told`: where the driver runs, such as "on HOST, pid 7".
+    def committer(self, driver: int, where: str = "") -> Committer:
+        """Take the run over for a driver and return its committer. `where`: where the driver runs, such as "on HOST, pid 7".
 
         Raises Superseded if a driver with a higher number owns the run.
         """
-        return Committer(self._manifests, self.declared, driver, told)
+        return Committer(self._manifests, self.declared, driver, where)
 
-    def commit(self, stage: str, finished: Sequence[Finished], driver: int = 0) -> None:
+    def commit(self, stage: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            add_blocks(self._manifests, [self.write(stage, finished)], driver)
+            add_block(self._manifests, self.write(stage, finished))
 
     def finished(self, stage: str) -> dict[str, bool]:
         """Every committed unit of a stage -> whether it failed in a way that may be retried."""

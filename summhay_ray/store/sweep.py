@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from summhay_ray.store.drivers import close, find_dead, read_session
+from summhay_ray.store.drivers import close, read_session, record_death
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import Charge, Mark, entries_of, mark_of, segment_name, whole, writer_name
@@ -74,7 +74,7 @@ def seal_rest(files: Files, session: int) -> None:
         raise StoreError(f"{files.uri}: no driver of number {session} ever began; nothing to end")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda seat: close_seat(files, session, seat), record.seat_names()))
-    find_dead(files, session)
+    record_death(files, session)
     close(files, session)
 
 

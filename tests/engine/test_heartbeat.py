@@ -1,4 +1,4 @@
-"""While a driver works its tenure beats; it hears who takes the run over, and others see how it ended."""
+"""While a driver works its session beats; it hears who takes the run over, and others see how it ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from far_files import FarFiles
 from summhay_ray.engine import heartbeat
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.store import DriverSession, StoreUnavailable, begin, has_ended
-from summhay_ray.store.drivers import Here, find_dead
+from summhay_ray.store.drivers import Here, record_death
 
 pytestmark = pytest.mark.core
 
@@ -36,12 +36,12 @@ def take(files: FarFiles, run: str = "r") -> DriverSession:
     return begin(files, run, True, {"calling": 1})
 
 
-def beat_of(files: FarFiles, tenure: DriverSession) -> bytes:
-    return (files.root / f"drivers/{tenure.number:08d}.beat").read_bytes()
+def beat_of(files: FarFiles, session: DriverSession) -> bytes:
+    return (files.root / f"drivers/{session.number:08d}.beat").read_bytes()
 
 
-def end_of(files: FarFiles, tenure: DriverSession) -> str:
-    return str(json.loads((files.root / f"drivers/{tenure.number:08d}.end.json").read_bytes())["how"])
+def end_of(files: FarFiles, session: DriverSession) -> str:
+    return str(json.loads((files.root / f"drivers/{session.number:08d}.end.json").read_bytes())["how"])
 
 
 def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -52,77 +52,77 @@ def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_it_beats_while_it_works_and_no_longer(files: FarFiles) -> None:
-    tenure = take(files)
-    with Heartbeat(tenure) as kept:
-        first = beat_of(files, tenure)
-        until(lambda: beat_of(files, tenure) not in (first, b""))
-        second = beat_of(files, tenure)
-        until(lambda: beat_of(files, tenure) not in (second, b""))
-        assert not has_ended(files, tenure.number) and kept.superseded == ""
+    session = take(files)
+    with Heartbeat(session) as kept:
+        first = beat_of(files, session)
+        until(lambda: beat_of(files, session) not in (first, b""))
+        second = beat_of(files, session)
+        until(lambda: beat_of(files, session) not in (second, b""))
+        assert not has_ended(files, session.number) and kept.superseded == ""
         kept.how = "done"
-    last = beat_of(files, tenure)
-    assert end_of(files, tenure) == "done" and has_ended(files, tenure.number)
+    last = beat_of(files, session)
+    assert end_of(files, session) == "done" and has_ended(files, session.number)
     time.sleep(3 * BEAT_S)
-    assert beat_of(files, tenure) == last and not [one for one in threading.enumerate() if one.name == "tenure"]
+    assert beat_of(files, session) == last and not [one for one in threading.enumerate() if one.name == "heartbeat"]
 
 
 def test_what_breaks_it_off_is_told_as_stopped_and_passes(files: FarFiles) -> None:
-    tenure = take(files)
-    with pytest.raises(KeyboardInterrupt), Heartbeat(tenure):
+    session = take(files)
+    with pytest.raises(KeyboardInterrupt), Heartbeat(session):
         raise KeyboardInterrupt
-    assert end_of(files, tenure) == "stopped"
+    assert end_of(files, session) == "stopped"
 
 
 def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
-    tenure = take(files)
-    with Heartbeat(tenure) as kept:
+    session = take(files)
+    with Heartbeat(session) as kept:
         later: list[DriverSession] = []
         taking = threading.Thread(target=lambda: later.append(begin(files, "r", True, {"calling": 1}, here=ELSEWHERE)))
         taking.start()
         until(lambda: kept.superseded != "")
         assert kept.superseded == "on far-away, pid 7"
         kept.how = "done"
-    assert end_of(files, tenure) == "superseded"
+    assert end_of(files, session) == "superseded"
     taking.join(60)
     assert [one.number for one in later] == [2]
 
 
 def test_another_run_takes_nothing_over(files: FarFiles) -> None:
-    tenure = take(files)
-    with Heartbeat(tenure) as kept:
+    session = take(files)
+    with Heartbeat(session) as kept:
         begin(files, "another", False, {"calling": 1})
-        before = beat_of(files, tenure)
-        until(lambda: beat_of(files, tenure) not in (before, b""))
+        before = beat_of(files, session)
+        until(lambda: beat_of(files, session) not in (before, b""))
         time.sleep(2 * BEAT_S)
         assert kept.superseded == ""
 
 
 def test_one_that_was_found_dead_is_told(files: FarFiles) -> None:
-    tenure = take(files)
-    with Heartbeat(tenure) as kept:
-        find_dead(files, tenure.number, "on far-away, pid 9")
+    session = take(files)
+    with Heartbeat(session) as kept:
+        record_death(files, session.number, "on far-away, pid 9")
         until(lambda: kept.superseded != "")
         assert kept.superseded == "on far-away, pid 9"
     # What the finder wrote stands.
-    assert end_of(files, tenure) == "dead"
+    assert end_of(files, session) == "dead"
 
 
 def test_a_store_that_does_not_answer_for_a_while_ends_nothing(files: FarFiles) -> None:
-    tenure = take(files)
+    session = take(files)
     tries: list[str] = []
 
     def away(operation: str, name: str) -> None:
         tries.append(operation)
         raise StoreUnavailable(f"{name}: nobody answers")
 
-    with Heartbeat(tenure) as kept:
+    with Heartbeat(session) as kept:
         files.before = away
         until(lambda: tries.count("put") >= 3)
         files.before = lambda operation, name: None
-        before = beat_of(files, tenure)
-        until(lambda: beat_of(files, tenure) not in (before, b""))
+        before = beat_of(files, session)
+        until(lambda: beat_of(files, session) not in (before, b""))
         assert kept.superseded == ""
-    assert end_of(files, tenure) == "stopped"
+    assert end_of(files, session) == "stopped"
     other = take(files)
     with Heartbeat(other):
         files.before = away

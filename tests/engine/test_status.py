@@ -15,7 +15,7 @@ from summhay_ray.cli.looking import status_facts
 from summhay_ray.engine import ITEM, plan, status
 from summhay_ray.engine.usage import keep_start, keep_stop, latest_budget, latest_start, standing_stop
 from summhay_ray.store import Finished, RunStore, Store, StoreError, begin, drivers
-from summhay_ray.store.drivers import find_dead
+from summhay_ray.store.drivers import record_death
 
 pytestmark = pytest.mark.core
 
@@ -29,9 +29,9 @@ def told(run: RunStore) -> dict[str, str]:
 
 def start(run: RunStore, budget_usd: float | None) -> drivers.DriverSession:
     """As a start of a run does it."""
-    tenure = begin(run.store.files, run.run_id, True, {"calling": 1})
-    keep_start(run, tenure.number, budget_usd)
-    return tenure
+    session = begin(run.store.files, run.run_id, True, {"calling": 1})
+    keep_start(run, session.number, budget_usd)
+    return session
 
 
 def record(kind: str) -> Mapping[str, Any]:
@@ -71,13 +71,13 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     going = status(run)
     assert (going.status, going.stop, going.usd["budget"]) == ("running", None, 3.0)
     assert going.left == {"cells": 4, "calls": None, "usd": None}
-    assert told(run)["status"] == f"running {second.told}" and told(run)["left to do"] == "4 cells"
+    assert told(run)["status"] == f"running {second.where}" and told(run)["left to do"] == "4 cells"
     second.end("stopped")
     assert (status(run).status, status(run).driver) == ("interrupted", "")
     assert told(run)["left to do"] == "4 cells; go on with: summhay run SPEC, nothing is paid twice"
     third = start(run, None)
     assert latest_budget(run) is None, "without a bound"
-    find_dead(run.store.files, third.number)
+    record_death(run.store.files, third.number)
     assert status(run).status == "interrupted"
     fourth = start(run, 4.0)
     keep_stop(run, fourth.number, {"status": "budget", "budget_usd": 4.0, "left": LEFT})
@@ -86,10 +86,10 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
 
 
 def test_what_a_run_is_at_ends_with_its_cells(run: RunStore) -> None:
-    tenure = start(run, 1.0)
-    run.commit(ITEM, [Finished(f"c{number}", {}) for number in range(4)], tenure.number)
+    session = start(run, 1.0)
+    run.commit(ITEM, [Finished(f"c{number}", {}) for number in range(4)])
     assert (status(run).status, status(run).left) == ("done", None), "it packs up"
-    tenure.end("done")
+    session.end("done")
     assert status(run).status == "done"
 
 

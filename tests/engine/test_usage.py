@@ -49,8 +49,8 @@ def stops(run: RunStore) -> list[dict[str, Any]]:
     return [json.loads(path.read_bytes()) for path in sorted(folder.glob("[0-9]*.json"))]
 
 
-def commit(run: RunStore, cell: str, generation: int, **tables: list[Any]) -> None:
-    run.commit(ITEM, [Finished(cell, tables)], generation)
+def commit(run: RunStore, cell: str, **tables: list[Any]) -> None:
+    run.commit(ITEM, [Finished(cell, tables)])
 
 
 def write_log(run: RunStore, *records: dict[str, Any], name: str = "w") -> None:
@@ -82,7 +82,7 @@ def test_a_damaged_plan_is_said(run: RunStore) -> None:
 def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
     assert stops(run) == [] and standing_stop(run) is None
     keep_stop(run, 2, BUDGET)
-    commit(run, "c1", 2)
+    commit(run, "c1")
     # A start that committed nothing would have had the same generation as the one after it.
     keep_stop(run, 2, {**BUDGET, "budget_usd": 6.0})
     run.committer(3).finish()
@@ -100,18 +100,18 @@ def test_a_run_stands_at_its_last_stop_until_something_is_committed(run: RunStor
     assert latest_budget(run) == 4, "the plan knows what the first start was given"
     keep_stop(run, 1, BUDGET)
     assert (latest_budget(run), (standing_stop(run) or {})["left"]) == (5.0, BUDGET["left"])
-    commit(run, "c1", 1)
+    commit(run, "c1")
     assert (latest_budget(run), standing_stop(run)) == (None, None), "it went on with a budget that nothing tells"
 
 
 def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> None:
     for cell in ("c1", "c2"):
-        commit(run, cell, 1)
+        commit(run, cell)
     keep_stop(run, 1, BUDGET)
     keep_stop(run, 1, BUDGET)
     run.committer(1).finish()
     run.committer(2, "on a, pid 1")
-    assert run.version() == 4, "two commits, merged, taken over"
+    assert run.version() == 5, "two commits, taken over, merged, taken over"
     assert len(stops(run)) == 2 and (standing_stop(run) or {})["left"] == BUDGET["left"]
 
 
@@ -123,16 +123,16 @@ def test_a_damaged_stop_is_said(run: RunStore) -> None:
 
 
 def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
-    commit(run, "c1", 1)
+    commit(run, "c1")
     keep_stop(run, 1, BUDGET)
     found = status(run)
     assert (found.status, found.usd) == ("budget", {"spent": 0.0, "budget": 5.0})
     assert found.stop is not None and found.stop["left"] == {"cells": 3, "usd": 0.5}
     assert found.cells == {"total": N_CELLS, "done": 1, "failed": 0}
-    commit(run, "c2", 2)
+    commit(run, "c2")
     assert (status(run).status, status(run).stop) == ("unfinished", None)
     for cell in ("c3", "c4"):
-        commit(run, cell, 2)
+        commit(run, cell)
     assert status(run).status == "done"
     keep_stop(run, 2, BUDGET)
     assert (status(run).status, status(run).stop) == ("done", None), "what is finished does not stand at a stop"
@@ -192,7 +192,7 @@ def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
     ends = ["stop", "length", "length", "content_filter"]
     raw = [RawAnswer(f"k{place}", "m", "text", end, 1, 0, 1, 0, 1) for place, end in enumerate(ends)]
     failure = Failure("c1", "judge", "j", "i", "malformed", "cut_answer", "cut", "k1", 1, 0)
-    commit(run, "c1", 1, raw_answers=raw, failures=[failure])
+    commit(run, "c1", raw_answers=raw, failures=[failure])
     write_log(run, answer("judge", "m"))
     path = Path(run.store.uri) / "log/w.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"judge"', b'"jugde"'))
@@ -203,7 +203,7 @@ def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
 
 
 def test_status_says_the_tables_as_the_store_does(run: RunStore) -> None:
-    commit(run, "c1", 1, raw_answers=[RawAnswer("k", "m", "text", "stop", 1, 0, 1, 0, 1)])
+    commit(run, "c1", raw_answers=[RawAnswer("k", "m", "text", "stop", 1, 0, 1, 0, 1)])
     assert status(run).tables == run.digests()
 
 

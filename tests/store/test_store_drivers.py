@@ -94,7 +94,7 @@ def test_a_session_by_hand(files: FarFiles) -> None:
     assert record is not None and record == session.record
     assert (session.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
     assert record.seat_names() == ["calling-0", "calling-1", "calling-2", "calling-3", "computing-0", "computing-1"]
-    assert session.told == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
+    assert session.where == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
     session.end("done")
     session.end("stopped")
     assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
