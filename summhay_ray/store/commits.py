@@ -22,8 +22,9 @@ from summhay_ray.store.log_books import Spent, Tally
 from summhay_ray.store.tables import Tables
 
 BLOCK_BYTES = 32 << 20
-"""Largest size of a merged block. A reader unpacks the tables it needs from one block at a time; unpacked they are several
-times as large."""
+"""Largest size of a merged block."""
+_UNPACKED = 2
+"""How many times as large a merged block may be in memory: rankings unpack to thirty times their size."""
 _FAN = 8
 """How many adjacent blocks of one level are merged: a row is rewritten at most log8(blocks) times before the run ends."""
 
@@ -235,7 +236,12 @@ class _Pile:
 def _by_stage(blocks: Sequence[Block]) -> Iterator[list[_Pile]]:
     """Each stage's blocks. Stages are not merged with each other, so that reading judgments does not read documents."""
     for stage in sorted({block.stage for block in blocks}):
-        yield [_Pile(block.level, block.size, (block,)) for block in blocks if block.stage == stage]
+        yield [_Pile(block.level, _weight(block), (block,)) for block in blocks if block.stage == stage]
+
+
+def _weight(block: Block) -> int:
+    """The block's size, as it counts against `BLOCK_BYTES`."""
+    return max(block.size, sum(piece.unpacked for piece in block.slices.values()) // _UNPACKED)
 
 
 def due(blocks: Sequence[Block]) -> list[_Pile]:

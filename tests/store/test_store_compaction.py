@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from run_rows import batches, commit, done, lost, new_run, watched_run
 
 from summhay_ray.store import Block, RunStore, commits
+from summhay_ray.store.blocks import Slice
 
 pytestmark = pytest.mark.core
 
@@ -99,6 +101,15 @@ def test_large_blocks_are_left_alone() -> None:
     assert all(pile.size <= limit for pile in commits.due(small))
     mixed = [*small[:4], plain(0, limit, "large"), *small[4:]]
     assert all(len(pile.blocks) == 1 for pile in commits.due(mixed))
+
+
+def test_blocks_that_are_large_in_memory_are_left_alone() -> None:
+    """Rankings pack to a thirtieth: a merge of a few MB held hundreds."""
+    rows = Slice(0, 1000, 100_000, 0, unpacked=2 * commits.BLOCK_BYTES // 8)
+    packed = [Block(str(place), str(place), 1000, 0, "cell", 1, {"ranked": rows}) for place in range(16)]
+    assert [len(pile.blocks) for pile in commits.due(packed)] == [8, 8]
+    large = [replace(block, slices={"ranked": replace(rows, unpacked=commits.BLOCK_BYTES)}) for block in packed]
+    assert all(len(pile.blocks) == 1 for pile in commits.due(large))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, commits.BLOCK_BYTES)), max_size=60))
