@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -111,14 +111,15 @@ class _SampleMaker:
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
         again = [self._failed_again(name) for name in rejudge_ids(self._run)]
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
-        missing: list[tuple[str, list[Row]]] = []
+        missing = set[str]()
         merged = heapq.merge(failures, *again, summaries, key=itemgetter(0, 1))
         for cell, found in itertools.groupby(merged, key=itemgetter(0)):
             rows = list(found)
             failed = [row for _, what, row in rows if what == "failure"]
             summary = next((row for _, what, row in rows if what == "summary"), None)
             if summary is None:
-                missing += [(cell, failed)] if failed else []
+                if failed:
+                    missing.add(cell)
                 continue
             verdicts = [verdict for judge in self._judges for verdict in self._verdicts(judge, cell, scores, judgments)]
             judged = {(verdict["judge"], verdict["insight"]) for verdict in verdicts}
@@ -211,20 +212,24 @@ class _SampleMaker:
             *([name, str(facets[name])] for name in _FACTS),
         ]
 
-    def _without_summary(self, missing: Sequence[tuple[str, list[Row]]]) -> Iterator[SampleRecord]:
-        """Samples of the cells that failed before a summary was written; the workload knows their system and query."""
-        wanted = {cell for cell, _ in missing}
-        items = () if self._workload is None or not missing else self._workload.items()
-        cells = {item.id: (item, Cell.of(item)) for item in items if item.id in wanted}
-        for cell_id, failed in missing:
+    def _without_summary(self, missing: Collection[str]) -> Iterator[SampleRecord]:
+        """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures are
+        read again, so that a cell's alone are in memory."""
+        if not missing:
+            return
+        items = () if self._workload is None else self._workload.items()
+        cells = {item.id: (item.model, Cell.of(item)) for item in items if item.id in missing}
+        rows = (row for row in _rows(self._run, "failures") if row["cell_id"] in missing)
+        for cell_id, rows_of_cell in itertools.groupby(rows, key=itemgetter("cell_id")):
+            failed = list(rows_of_cell)
             facets: Row = {"system": "", "haystack": "", "query": "", "judges disagree": False, "failed": True}
             parts: list[Row] = [*_failed(failed), *self._prompts(cell_id, failed)]
             if cell_id in cells:
-                item, cell = cells[cell_id]
+                model, cell = cells[cell_id]
                 unit = cell.unit
                 asked = (unit.haystack_id, unit.subtopic_id)
                 query = self._queries.get(asked)
-                facets |= {"system": cell.system, "retriever": unit.retriever, "ordering": unit.ordering, "model": item.model}
+                facets |= {"system": cell.system, "retriever": unit.retriever, "ordering": unit.ordering, "model": model}
                 facets |= {"repeat": cell.repeat, "haystack": self._names.get(unit.haystack_id, unit.haystack_id)}
                 facets["query"] = query.query if query else unit.subtopic_id
                 context = self._contexts.get((*asked, unit.retriever, unit.ordering), "")
