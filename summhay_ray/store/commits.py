@@ -23,7 +23,7 @@ from summhay_ray.store.tables import Tables
 
 BLOCK_BYTES = 32 << 20
 """Largest size of a merged block."""
-_UNPACKED = 2
+_UNPACKED = 3
 """How many times as large a merged block may be in memory: rankings unpack to thirty times their size."""
 _FAN = 8
 """How many adjacent blocks of one level are merged: a row is rewritten at most log8(blocks) times before the run ends."""

@@ -69,4 +69,8 @@ def test_a_run_of_a_hundred_thousand_judgments(tmp_path: Path) -> None:
     told["written for each byte kept"] = round(files.written / sum(told["blocks"]), 2)
     print(json.dumps(told, indent=1))
     assert run.table("judgments").height == N_CELLS * N_INSIGHTS
-    assert told["digests"]["reads"] <= 2 + len(told["blocks"]) and told["digests while unfinished"]["reads"] <= 2 + 1 + 5 + 7
+    # A table that is large in memory is read by itself.
+    assert (
+        told["digests"]["reads"] <= 2 + len(NAMES) * len(told["blocks"])
+        and told["digests while unfinished"]["reads"] <= 2 + 1 + 5 + 7
+    )
