@@ -24,6 +24,7 @@ _PLAIN_BRACKET = rf"^({_NUMBER}(?:, ?{_NUMBER})*)\][^\]]*$"
 """What follows an opening bracket, where the bracket holds numbers only and no other bracket is closed after it."""
 _OTHER_BRACKET = "[［【〔］】〕]"
 _WORD = r"[^\s\x1c-\x1f]+"
+_CONTROL = r"[\t-\r\x1c-\x1f]"
 _PLACE = ["haystack_id", "insight_id"]
 
 
@@ -43,7 +44,7 @@ def score_columns(
     rows = _judged(summaries, judgments, gold, compat)
     odd = rows.filter("odd")["summary"].unique().sort()
     plain = rows.filter(~pl.col("summary").is_in(odd.implode())) if len(odd) else rows
-    bullets = _all_bullets(summaries)
+    bullets = _all_bullets(summaries["bullets"])
     covered = pl.col("coverage") > 0
     counts = _counts(plain.select("insight", bullet=pl.when(covered).then("bullet")), bullets, gold["documents"], compat)
     counted = pl.concat([plain.select("summary", "judgment", "coverage"), counts], how="horizontal")
@@ -66,8 +67,25 @@ def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Serie
     import polars as pl
 
     bullets = pl.Series(summaries, dtype=pl.List(pl.String))
-    words = bullets.list.eval(pl.element().str.count_matches(_WORD)).list.sum()
-    return words / bullets.list.len().replace(0, None)
+    count = bullets.list.len().cast(pl.Int64)
+    before, ends = pl.concat([pl.Series([0]), _words(_all_bullets(bullets)).cum_sum()]), count.cum_sum()
+    return (before.gather(ends) - before.gather(ends - count)) / count.replace(0, None)
+
+
+def _words(texts: pl.Series) -> pl.Series:
+    """The words of each text. Nearly everywhere single spaces separate them: to count those is a quarter of the work."""
+    import numpy as np
+    import polars as pl
+
+    text = pl.col("text")
+    ascii_only = text.str.len_bytes() == text.str.len_chars()
+    inside = [text != "", ~text.str.starts_with(" "), ~text.str.ends_with(" ")]
+    single = [~text.str.contains("  ", literal=True), ~text.str.contains(_CONTROL)]
+    spaced = texts.to_frame("text").select(pl.all_horizontal(ascii_only, *inside, *single)).to_series()
+    words = np.zeros(len(texts), np.int64)
+    words[spaced.to_numpy()] = texts.filter(spaced).str.count_matches(" ", literal=True).to_numpy() + 1
+    words[~spaced.to_numpy()] = texts.filter(~spaced).str.count_matches(_WORD).to_numpy()
+    return pl.Series(words)
 
 
 def _judged(summaries: pl.DataFrame, judgments: pl.DataFrame, gold: pl.DataFrame, compat: Compat) -> pl.DataFrame:
@@ -106,9 +124,8 @@ def _judged(summaries: pl.DataFrame, judgments: pl.DataFrame, gold: pl.DataFrame
     return rows.select("summary", "judgment", "insight", "coverage", bullet=place, odd=odd.fill_null(True))
 
 
-def _all_bullets(summaries: pl.DataFrame) -> pl.Series:
+def _all_bullets(bullets: pl.Series) -> pl.Series:
     """The bullets of all summaries, concatenated."""
-    bullets = summaries["bullets"]
     # Whether exploding an empty list gives a null depends on the version of polars.
     return bullets.filter(bullets.list.len() > 0).explode()
 

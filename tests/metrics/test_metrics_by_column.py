@@ -66,3 +66,10 @@ def test_a_judgment_without_a_summary_is_left_out() -> None:
 def test_words_per_bullet() -> None:
     said = [["Two words", "and  these\tfour [3]"], [""], [], ["a\x1cb\u00a0c"]]
     assert words_per_bullet(said).to_list() == [(2 + 4) / 2, 0, None, 3]
+    assert words_per_bullet([]).to_list() == []
+
+
+@given(st.lists(st.lists(st.text("ab \t\r\x1c\x85\u00a0\u3000é", max_size=8), min_size=1, max_size=3), max_size=4))
+def test_words_are_what_white_space_separates(said: list[list[str]]) -> None:
+    expected = [sum(len(text.split()) for text in texts) / len(texts) for texts in said]
+    assert words_per_bullet(said).to_list() == expected

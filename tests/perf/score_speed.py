@@ -1,39 +1,51 @@
-"""How many stored judgments a second are scored: ours, and a loop over dicts that does what the release's script does.
+"""How many stored judgments a second are scored: ours, and the release's script, or a loop that does what it does.
 
-    python tests/perf/score_speed.py --data shared/data/summhay                      # a million judgments
-    python tests/perf/score_speed.py --data shared/data/summhay --judgments 100000
+    python tests/perf/score_speed.py --data FOLDER --script utils_eval.py --store STORE
 
-The released judgments, as often as it takes, each time as other summaries. Both in turn, each in this process, from rows in
-memory to the figures of every system without intervals. Prints one JSON line: the quickest of each, judgments a second.
+`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: the file of that name in
+https://github.com/salesforce/summary-of-a-haystack; its `compute_full_results` is timed on both haystacks, from dicts in memory
+and from their files. The loop does the same in less time. Ours takes the released judgments as often as it takes to have a
+million of them, each time as other summaries, from rows in memory to the figures of every system without intervals, a piece on
+each core as `summhay score` does. `--store`: times all of the scoring of the store's first run, which is read again and again:
+every figure, every interval, per haystack and pooled.
+
+All in turn. Prints one JSON line: the quickest of each, judgments a second.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import os
 import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from summhay_ray.benchmarks.summhay.judges import SUMMARIES_AT_ONCE
+from summhay_ray.benchmarks.summhay.scores import score_run
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.haystack import imported_rows, read_released
 from summhay_ray.metrics import score_columns
+from summhay_ray.store import Store
 
 VALUES = ("coverage", "citation_f1", "joint")
 SCORE = {"FULL_COVERAGE": 1.0, "PARTIAL_COVERAGE": 0.5, "NO_COVERAGE": 0.0}
 CITED = re.compile(r"\[([\d, ]+)\]")
+NAMES = ("topic_news1.json", "topic_news2.json")
 Frames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
 def released(data: Path, judgments: int) -> Frames:
     """Summaries, judgments and gold documents of both haystacks, over and over under other ids until there are enough."""
     summaries, judged, gold = [], [], []
-    for name in ("topic_news1.json", "topic_news2.json"):
+    for name in NAMES:
         file = read_released((data / name).read_bytes(), name)
         rows, haystack_id = imported_rows(file), file.haystack.haystack_id
         summaries += rows.summaries
@@ -51,10 +63,24 @@ def released(data: Path, judgments: int) -> Frames:
 def by_columns(frames: Frames) -> dict[str, tuple[float, ...]]:
     """System -> means of VALUES, as we score."""
     summaries, judgments, gold = frames
-    scored, odd = score_columns(summaries, judgments, gold, "release")
-    assert not len(odd)
-    systems = scored.select("summary", *VALUES).join(summaries.select("system").with_row_index("summary"), on="summary")
-    return {row[0]: row[1:] for row in systems.group_by("system").agg(pl.col(VALUES).mean()).iter_rows()}
+
+    def part(start: int) -> pl.DataFrame:
+        mine = summaries.slice(start, SUMMARIES_AT_ONCE)
+        first, last = (
+            judgments["cell_id"].search_sorted(mine["cell_id"][end], side) for end, side in ((0, "left"), (-1, "right"))
+        )
+        scored, odd = score_columns(mine, judgments.slice(first, last - first), gold, "release")
+        assert not len(odd)
+        systems = scored.select("summary", *VALUES).with_columns(system=mine["system"].gather(scored["summary"]))
+        counts = [pl.col(name).count().alias(f"n_{name}") for name in VALUES]
+        return systems.group_by("system").agg(pl.col(VALUES).sum(), *counts)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        sums = pl.concat(threads.map(part, range(0, summaries.height, SUMMARIES_AT_ONCE)))
+    added = sums.group_by("system").sum()
+    return {
+        row[0]: row[1:] for row in added.select("system", *(pl.col(name) / pl.col(f"n_{name}") for name in VALUES)).iter_rows()
+    }
 
 
 def as_dicts(frames: Frames) -> list[dict[str, Any]]:
@@ -110,20 +136,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the released haystacks")
     parser.add_argument("--judgments", type=int, default=1_000_000, help="how many at least")
+    parser.add_argument("--script", type=Path, help="the release's utils_eval.py")
+    parser.add_argument("--store", help="a store whose first run is scored")
     parser.add_argument("--turns", type=int, default=3)
     asked = parser.parse_args()
     frames = released(asked.data, asked.judgments)
-    rows, ours, loop = as_dicts(frames), [], []
+    rows = as_dicts(frames)
+    few = sum(len(row["judgments"]) for row in rows[: len(rows) // 10])
+    work: dict[str, tuple[int, Callable[[], Any]]] = {
+        "by_columns": (frames[1].height, lambda: by_columns(frames)),
+        "by_rows": (few, lambda: by_rows(rows[: len(rows) // 10])),
+    }
+    if asked.script:
+        specified = importlib.util.spec_from_file_location("utils_eval", asked.script)
+        assert specified and specified.loader
+        script = importlib.util.module_from_spec(specified)
+        specified.loader.exec_module(script)
+        files = [str(asked.data / name) for name in NAMES]
+        topics = [json.loads(Path(file).read_bytes()) for file in files]
+        count = sum(
+            len(judged) for topic in topics for query in topic["subtopics"] for judged in query["eval_summaries"].values()
+        )
+        work["script_in_memory"] = count, lambda: [script.compute_full_results(topic) for topic in topics]
+        work["script_from_files"] = count, lambda: [script.compute_full_results(file) for file in files]
+    if asked.store:
+        store = Store(asked.store)
+        run = store.run(store.run_ids()[0])
+        held = sum(block.slices["judgments"].rows for block in run.manifest().blocks if "judgments" in block.slices)
+        work["stored_run"] = held, lambda: score_run(run)
+    best = dict.fromkeys(work, float("inf"))
     for _ in range(asked.turns):
-        took, columns = seconds(lambda: by_columns(frames))
-        ours.append(took)
-        took, loops = seconds(lambda: by_rows(rows))
-        loop.append(took)
-        assert columns.keys() == loops.keys()
-        assert all(abs(a - b) < 1e-9 for name in columns for a, b in zip(columns[name], loops[name], strict=True))
-    count = frames[1].height
-    told = {"judgments": count, "by_columns": round(count / min(ours)), "by_rows": round(count / min(loop))}
-    print(json.dumps({**told, "ratio": round(min(loop) / min(ours), 1), "systems": len(columns)}))
+        for name, (_, does) in work.items():
+            best[name] = min(best[name], seconds(does)[0])
+    columns, loops = by_columns(frames), by_rows(rows)
+    assert columns.keys() == loops.keys()
+    assert all(abs(a - b) < 1e-9 for name in columns for a, b in zip(columns[name], loops[name], strict=True))
+    told = {name: round(work[name][0] / took) for name, took in best.items()}
+    print(json.dumps({"judgments": frames[1].height, "cores": os.cpu_count(), **told}))
 
 
 if __name__ == "__main__":
