@@ -1,8 +1,8 @@
 """How many stored judgments a second are scored: ours, and the release's script, or a loop that does what it does.
 
-    python tests/perf/score_speed.py --data FOLDER --script utils_eval.py --store STORE
+    python tests/perf/score_speed.py --data FOLDER --script FILE --store STORE
 
-`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: the file of that name in
+`FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: `utils_eval.py` of
 https://github.com/salesforce/summary-of-a-haystack; its `compute_full_results` is timed on both haystacks, from dicts in memory
 and from their files. The loop does the same in less time. Ours takes the released judgments as often as it takes to have a
 million of them, each time as other summaries, from rows in memory to the figures of every system without intervals, a piece on
