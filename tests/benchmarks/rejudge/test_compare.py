@@ -71,7 +71,7 @@ def test_the_report_counts_the_same_agreement_a_piece_at_a_time(run: RunStore, m
     monkeypatch.setattr(rows, "TOGETHER", 1)
     table = report([run]).section("agreement").table
     assert table is not None
-    [row] = [row for row in table.to_dicts() if (row["judge"], row["other"]) == ("offline/judge", "together")]
+    [row] = [row for row in table.to_dicts() if (row["judge"], row["other judge"]) == ("offline/judge", "together")]
     assert (row["same label"], row["same bullet"], row["n"]) == (told.same_label, told.same_bullet, told.n)
     labels = [COVERAGE_VALUE[label] for label in told.confusion]
     counts = np.array([list(row.values()) for row in told.confusion.values()])
