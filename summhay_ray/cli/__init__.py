@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,9 @@ from summhay_ray.errors import UserError
 
 __all__ = ["main"]
 
+COLLECT_AFTER = 200_000
+"""Net new objects after which the garbage collector runs (Python's default is 700)."""
+
 # typer uses its bundled click or the installed one: this is the base class of usage errors in either.
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
@@ -28,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
     _find_users_modules()
+    # A short command mostly imports modules, which makes no garbage. Runs set their own thresholds.
+    gc.set_threshold(COLLECT_AFTER, 10, 10)
     # When a shell asks for completions, typer prints them and ends the process.
     completing = "_SUMMHAY_COMPLETE" in os.environ
     # Only the main thread may install signal handlers.

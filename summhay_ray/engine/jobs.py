@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.client
 import json
 import logging
 import os
 import shlex
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -141,6 +138,11 @@ def _end(details: Any, job: Job) -> JobEnd:
 
 def reach(url: str) -> list[str]:
     """Check that a usable job server answers at `url`; returns notes about it. Raises JobError."""
+    # Imported here: other commands would load them for nothing.
+    import http.client
+    import urllib.error
+    import urllib.request
+
     where = f"--address {url}"
     mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
     try:

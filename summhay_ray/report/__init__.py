@@ -1,15 +1,21 @@
-"""Reports: tables for the terminal, and pages, figures and files. For cli and api; imports the engine, metrics and store."""
+"""Reports: tables for the terminal, and pages, figures and files. For cli and api; imports the engine, metrics and store.
+
+What makes and serves a page is imported when it is used: every command prints tables, few make a page.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.compare import compare_tables, compared_systems_tables, comparison_legend, rejudge_table, verdict_lines
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted, folded
-from summhay_ray.report.make import Report, report
 from summhay_ray.report.money import extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.sections import markdown, shown
-from summhay_ray.report.serve import serve_report
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     VERIFIED_LEGEND,
@@ -21,6 +27,13 @@ from summhay_ray.report.synth import (
     verified_table,
 )
 from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, names_line, position_table, runs_table, score_tables
+
+if TYPE_CHECKING:
+    from summhay_ray.report.make import Report, report
+    from summhay_ray.report.serve import serve_report
+
+_PAGES = {"Report": "make", "report": "make", "serve_report": "serve"}
+"""Name -> the module that makes or serves pages and defines it."""
 
 __all__ = [
     "AUDITED_LEGEND",
@@ -65,3 +78,9 @@ __all__ = [
     "verdict_lines",
     "verified_table",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PAGES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PAGES[name]}"), name)
