@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import gc
@@ -19,7 +20,7 @@ from summhay_ray.errors import UserError
 
 __all__ = ["main"]
 
-COLLECT_AFTER = 200_000
+COLLECT_AFTER = 1_000_000
 """Net new objects after which the garbage collector runs (Python's default is 700)."""
 
 # typer uses its bundled click or the installed one: this is the base class of usage errors in either.
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _find_users_modules()
     # A short command mostly imports modules, which makes no garbage. Runs set their own thresholds.
     gc.set_threshold(COLLECT_AFTER, 10, 10)
+    # Otherwise the interpreter goes through all objects at exit, which takes a tenth of a second.
+    atexit.register(gc.freeze)
     # When a shell asks for completions, typer prints them and ends the process.
     completing = "_SUMMHAY_COMPLETE" in os.environ
     # Only the main thread may install signal handlers.

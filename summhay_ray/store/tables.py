@@ -126,7 +126,8 @@ class Columns:
 
         Of rows with the same key, the first wins, in the order of any columns beyond these, then in the order given.
         """
-        frame = pl.concat(found) if found else pl.DataFrame(self.schema.empty_table())
+        # `Schema.empty_table` would import pandas, which takes longer than reading a small run.
+        frame = pl.concat(found) if found else pl.DataFrame(pa.Table.from_batches([], self.schema))
         key, names = list(self.key), self.schema.names
         more = [name for name in frame.columns if name not in names]
         ordered = frame.sort([*key, *more], maintain_order=True).select(names)
