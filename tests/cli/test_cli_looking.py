@@ -153,6 +153,16 @@ def test_the_runs_of_a_store_are_listed(cli: Cli, two_runs: tuple[str, list[str]
     assert said.code == 0 and all(f" {run} " in said.out for run in found) and " budget " in said.out
 
 
+def test_to_read_a_run_loads_little(two_runs: tuple[str, list[str]]) -> None:
+    store, (done, _) = two_runs
+    line = [sys.executable, "-X", "importtime", str(SUMMHAY), "status", done, "--store", store]
+    said = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    imported = {row.rsplit("|", 1)[1].strip() for row in said.stderr.splitlines() if "|" in row}
+    assert {"polars", "summhay_ray.report.tables"} <= imported
+    heavy = {"ray", "litellm", "torch", "pandas", "nltk", "tiktoken", "rank_bm25", "scipy", "matplotlib", "jinja2", "boto3"}
+    assert imported & {*heavy, "aiohttp", "http.server", "summhay_ray.report.make", "summhay_ray.synth"} == set()
+
+
 def test_an_empty_store_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:
     said = cli("runs", "--store", str(tmp_path / "none"))
     assert (said.code, "summhay run SPEC" in said.out) == (0, True)
