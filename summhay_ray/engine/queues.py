@@ -2,7 +2,8 @@
 
 Each queue sends items to the workers of its kind, independently of other queues. The number of items in progress is limited for
 each queue and worker. Items of one group share a long prompt prefix; they go to one worker, in order, so that its gateway can
-send the first of them alone and the others can use the provider's prompt cache.
+send the first of them alone and the others can use the provider's prompt cache. A worker that runs out of items takes over what
+still waits for another one.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ Kind = str
 """The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
 family of models with actors of its own by the spec's `resources`, such as `transformers`."""
 
-CALLING_AT_ONCE = 2000
-"""Items in progress per calling worker: this, or twice a model's concurrency if that is more, so that one is always ready."""
+CALLING_AT_ONCE = 256
+"""Items in progress per calling worker: this, or twice a model's concurrency if that is more, so that one is always ready. What
+waits beyond that can be taken over by a worker that runs out."""
 
 COMPUTING_AT_ONCE = (4, 32)
 """Fewest and most items in progress per computing worker."""
@@ -122,23 +124,21 @@ class ItemQueue:
         """Whether the budget is used up, so that nothing more is sent."""
         self._out = [0] * settings.workers
         self._shared: deque[WorkItem] = deque()
-        self._by_worker: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
-        self._at_home: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
+        self._own: list[deque[WorkItem]] = [deque() for _ in range(settings.workers)]
         self._groups: dict[str, int] = {}
         self._stops = 0
 
     def put(self, work: WorkItem) -> None:
-        """Add an item. All items of a group go to the same worker."""
+        """Add an item. The items of a group wait for the same worker."""
         if self.closed:
             return
         self.waiting += 1
         home = None if work.home is None or not work.item.reads else work.home % self.settings.workers
-        if not work.item.group or self.settings.kind != "calling":
-            (self._shared if home is None else self._at_home[home]).append(work)
-            return
-        if home is None:
-            home = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._by_worker[worker]))
-        self._by_worker[self._groups.setdefault(work.item.group, home)].append(work)
+        if work.item.group and self.settings.kind == "calling":
+            if home is None:
+                home = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._own[worker]))
+            home = self._groups.setdefault(work.item.group, home)
+        (self._shared if home is None else self._own[home]).append(work)
 
     def take(self) -> tuple[int, list[WorkItem]] | None:
         """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
@@ -155,12 +155,24 @@ class ItemQueue:
         return None
 
     def _for(self, worker: int) -> deque[WorkItem]:
-        """The items that a worker takes next: its own, else those of nobody. An idle one takes what waits at a full worker."""
-        own = self._by_worker[worker] or self._at_home[worker] or self._shared
-        if own or self._out[worker]:
-            return own
-        full = [self._at_home[other] for other, out in enumerate(self._out) if out >= self.settings.at_once]
-        return max(full, key=len, default=own)
+        """The items that a worker takes next: its own, else those of nobody, else, if it is nearly idle, some of a full worker."""
+        if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
+            self._take_over(worker)
+        return self._own[worker] or self._shared
+
+    def _take_over(self, worker: int) -> None:
+        """Give a worker what came last of all that waits for a full one: an item, or a group unless it is all that waits there."""
+        full = [other for other, out in enumerate(self._out) if out >= self.settings.at_once]
+        if not full or not (waiting := max((self._own[other] for other in full), key=len)):
+            return
+        group = waiting[-1].item.group
+        if not group or self.settings.kind != "calling":
+            self._own[worker].append(waiting.pop())
+        elif others := [work for work in waiting if work.item.group != group]:
+            self._own[worker].extend(work for work in waiting if work.item.group == group)
+            self._groups[group] = worker
+            waiting.clear()
+            waiting.extend(others)
 
     def done(self, worker: int, results: Sequence[ItemResult]) -> None:
         """Note the results of a batch."""
@@ -172,7 +184,7 @@ class ItemQueue:
 
     def _close(self) -> None:
         self.closed, self.waiting = True, 0
-        for waiting in (self._shared, *self._by_worker, *self._at_home):
+        for waiting in (self._shared, *self._own):
             waiting.clear()
 
 

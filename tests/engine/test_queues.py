@@ -120,6 +120,18 @@ def test_an_item_goes_to_the_worker_that_has_read_what_it_reads_unless_that_is_f
     assert [(worker, names(batch)) for worker, batch in taken(queue)] == [(0, ["b"])]
 
 
+def test_a_worker_that_runs_out_takes_over_the_last_group_that_waits_for_a_full_one() -> None:
+    queue = queue_of(workers=2, at_once=4, together=2)
+    for number in range(4):
+        for name in ("a", "b", "c"):
+            queue.put(WorkItem(Item(f"{name}{number}", QUICK, {"name": f"{name}{number}"}, group=name, reads="r"), home=1))
+    sent = [(worker, names(batch)) for worker, batch in taken(queue)]
+    assert sent == [(1, ["a0", "b0"]), (1, ["c0", "a1"]), (0, ["c1", "c2"]), (0, ["c3"])]
+    queue.put(WorkItem(Item("c4", QUICK, {"name": "c4"}, group="c", reads="r"), home=1))
+    queue.done(1, results_of([work("done")] * 4))
+    assert [(worker, names(batch)) for worker, batch in taken(queue)] == [(1, ["b1", "a2"]), (1, ["b2", "a3"]), (0, ["c4"])]
+
+
 @given(st.lists(st.sampled_from(["", "a", "b", "c"]), max_size=60), st.integers(1, 4), st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_item_is_sent_once_whatever_comes_back_first(groups: list[str], workers: int, data: st.DataObject) -> None:
