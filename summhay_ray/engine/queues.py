@@ -155,13 +155,13 @@ class ItemQueue:
         return None
 
     def _for(self, worker: int) -> deque[WorkItem]:
-        """The items that a worker takes next: its own, else those of nobody, else, if it is nearly idle, some of a full worker."""
+        """The items that a worker takes next: its own, else those of nobody, else, if it is nearly idle, a full worker's last."""
         if not self._own[worker] and not self._shared and self._out[worker] * 4 < self.settings.at_once:
             self._take_over(worker)
         return self._own[worker] or self._shared
 
     def _take_over(self, worker: int) -> None:
-        """Give a worker what came last of all that waits for a full one: an item, or a group unless it is all that waits there."""
+        """Give a worker the last of what waits for a full one: an item; or its group, unless nothing else waits there."""
         full = [other for other, out in enumerate(self._out) if out >= self.settings.at_once]
         if not full or not (waiting := max((self._own[other] for other in full), key=len)):
             return
