@@ -23,7 +23,7 @@ from summhay_ray.records import COVERAGE_VALUE, Insight
 
 ANNOTATION_VALUE = {"not_covered": 0.0, "partially_covered": 0.5, "fully_covered": 1.0, **COVERAGE_VALUE}
 PREDICTIONS = "predictions"
-_TWICE = {"annotation": "is annotated twice", "reference_insights": "stands twice in reference_insights"}
+_TWICE = {"annotation": "is annotated twice", "reference_insights": "is listed twice in reference_insights"}
 _NO_BULLET = ("no_selection", "NA", "", None)
 
 

@@ -25,7 +25,7 @@ def plan_table(stages: Sequence[Mapping[str, Any]]) -> TextTable:
         )
         for stage in stages
     )
-    return TextTable("Calls to come", _PLAN, rows, heads=2)
+    return TextTable("Planned calls", _PLAN, rows, heads=2)
 
 
 def extracts_spare(stages: Sequence[Mapping[str, Any]]) -> str:

@@ -32,8 +32,8 @@ AUDITED_LEGEND = (
     "share, recall does not; in the paper's Table 5 they are 55 of 155."
 )
 VERIFIED_LEGEND = (
-    "Otherwise: found otherwise than the file says; surely: so that no model need be asked. The rest is open: words alone do "
-    "not see all paraphrases."
+    "Otherwise: the check disagrees with the file. Surely: no model is needed to say so. The other checks are open, as words "
+    "alone do not show all paraphrases."
 )
 MOST_ROWS = 40
 """A longer table is cut, and its title says so."""

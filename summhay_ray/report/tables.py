@@ -119,7 +119,7 @@ def _taken_off(judge: str, bias: JudgeBias) -> str:
     name = "" if bias.judge == judge else f" as {bias.judge}"
     of = f" on {bias.source}" if bias.source else ""
     taken = f"{100 * bias.mean:.1f} ±{196 * bias.se:.1f} points"
-    return f"{judge}: corrected coverage has {taken} of bias taken off (mean over insights, 95 %), measured{name}{of}"
+    return f"{judge}: a bias of {taken} (mean over insights, 95 % CI) is subtracted in corrected coverage, measured{name}{of}"
 
 
 def position_table(rows: Sequence[PositionSensitivity]) -> TextTable | None:

@@ -164,7 +164,7 @@ def test_plan_before_and_after(cli: Cli, finished: Any, tmp_path: Path) -> None:
 
 def test_plan_for_a_person(cli: Cli, finished: Any, tmp_path: Path) -> None:
     out = cli("plan", finished.spec, "--store", tmp_path).out
-    assert "Calls to come" in out
+    assert "Planned calls" in out
     assert re.search(rf"^cells +{N_CELLS}, 0 finished$", out, re.MULTILINE)
     assert " at least, " in out
 

@@ -45,7 +45,7 @@ def test_what_is_otherwise_is_counted_and_listed_the_sure_ones_first(tmp_path: P
     places = [line.split()[0] for line in listed[2:] if line.startswith(("yes ", "open "))]
     assert places == sorted(places, reverse=True) and "yes" in places and "open" in places
     assert any("Zora Quimby" in line for line in listed)
-    assert out.splitlines()[-1].startswith("Otherwise: found otherwise than the file says")
+    assert out.splitlines()[-1].startswith("Otherwise: the check disagrees with the file.")
 
 
 @pytest.mark.core

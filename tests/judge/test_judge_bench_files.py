@@ -43,7 +43,7 @@ def insights(**changes: Any) -> list[dict[str, Any]]:
         (changed(summary="one text"), 'summary is "one text" and no list'),
         ([{name: value for name, value in GOOD.items() if name != "annotation"}], "'annotation' is missing"),
         ([None], "summary 1 of 1: it is null and no object"),
-        (changed(reference_insights=[*GOOD["reference_insights"], GOOD["reference_insights"][0]]), 'insight "i0" stands twice'),
+        (changed(reference_insights=[*GOOD["reference_insights"], GOOD["reference_insights"][0]]), '"i0" is listed twice'),
         (changed(reference_insights=insights(insight=None)), 'insight of "i0" is null and no text'),
         (changed(reference_insights=insights(insight=["x"])), 'insight of "i0" is ["x"] and no text'),
         (changed(reference_insights=insights(insight_id=["i0"])), 'an insight_id of reference_insights is ["i0"] and no text'),

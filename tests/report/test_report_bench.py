@@ -90,7 +90,7 @@ def test_coverage_is_also_shown_corrected_where_the_judges_bias_is_known() -> No
 
 def test_people_are_told_what_was_taken_off_or_how_to_measure_it() -> None:
     bias = JudgeBias("stored/gpt", 0.09598, 0.02633, 1094, 144, source="144 summaries of a.json")
-    taken = "corrected coverage has 9.6 ±5.2 points of bias taken off (mean over insights, 95 %), measured"
+    taken = "a bias of 9.6 ±5.2 points (mean over insights, 95 % CI) is subtracted in corrected coverage, measured"
     assert bias_lines({"released": bias, "stored/gpt": bias, "a": None, "b": None}, "r1") == [
         f"released: {taken} as stored/gpt on 144 summaries of a.json",
         f"stored/gpt: {taken} on 144 summaries of a.json",
