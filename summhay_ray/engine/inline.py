@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -31,12 +30,10 @@ from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, qu
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
-from summhay_ray.loops import collecting_rarely, run_loop
+from summhay_ray.loops import collecting_rarely, run_loop, switching_often
 from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
 
 SEAT = "inline"
-SWITCH_S = 0.0005
-"""Longest time that a thread computes before it yields to another, in seconds (Python's default is 5 ms)."""
 
 
 class InlineExecution:
@@ -69,14 +66,10 @@ class InlineExecution:
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
-        before = sys.getswitchinterval()
-        # The event loop, which makes the calls, must not wait for threads that plan, prepare or write rows.
-        sys.setswitchinterval(SWITCH_S)
         try:
-            with collecting_rarely():
+            with collecting_rarely(), switching_often():
                 return run_loop(lambda: self._run(left))
         finally:
-            sys.setswitchinterval(before)
             hear_sigterm()
 
     def finish(self) -> None:

@@ -30,7 +30,7 @@ from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
-from summhay_ray.loops import collect_rarely
+from summhay_ray.loops import collect_rarely, switch_often
 from summhay_ray.store import Block, Evicted, NoCredentials, RunStore, Store, open_log
 
 BEAT_EVERY_S = 3.0
@@ -109,6 +109,7 @@ class WorkerActor:
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         on_notice(self._end)
         collect_rarely()
+        switch_often()
         # Last, since loading at a lower priority takes several times as long, and partly blocks the other threads.
         if kind != "calling":
             os.nice(COMPUTING_NICENESS)
