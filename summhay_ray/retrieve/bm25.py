@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from summhay_ray.plugins import UnknownName, unknown
@@ -93,63 +92,61 @@ _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Index:
-    """An inverted index. `postings`: term -> (indices of the documents with the term, score it adds to each)."""
+    """An inverted index of documents given as lists of terms. `floor`: minimum weight of a term; None for no minimum."""
 
-    n_documents: int
-    postings: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]]
+    def __init__(self, documents: Sequence[Sequence[str]], floor: float | None = None) -> None:
+        import numpy as np
+
+        self._frequencies: dict[str, dict[int, int]] = {}
+        """Term -> index of a document with the term -> how often it occurs there."""
+        for index, terms in enumerate(documents):
+            for term, frequency in Counter(terms).items():
+                self._frequencies.setdefault(term, {})[index] = frequency
+        n_documents = len(documents)
+        self._weights = [math.log(n_documents - n + 0.5) - math.log(n + 0.5) for n in range(n_documents + 1)]
+        """Inverse document frequency of a term that occurs in so many documents."""
+        total = 0.0
+        # A loop, since `sum` is more exact from Python 3.12 on and would differ from rank_bm25.
+        for found in self._frequencies.values():
+            total += self._weights[len(found)]
+        self._common = EPSILON * (total / max(1, len(self._frequencies)))
+        """The weight that replaces a negative one."""
+        self._floor = floor
+        lengths = np.array([len(terms) for terms in documents])
+        self._norm = K1 * (1 - B + B * lengths / (int(lengths.sum()) / n_documents)) if self._frequencies else lengths
+        self._postings: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """One score per document; a term that occurs twice in `terms` counts twice."""
         import numpy as np
 
-        scores = np.zeros(self.n_documents)
+        scores = np.zeros(len(self._norm))
         for term in terms:
-            if (posting := self.postings.get(term)) is not None:
-                scores[posting[0]] += posting[1]
+            if term in self._frequencies:
+                indices, added = self._posting(term)
+                scores[indices] += added
         return scores
 
+    def _posting(self, term: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Indices of the documents with the term, and the score that it adds to each. Made when a query first has the term."""
+        import numpy as np
 
-def index_of(documents: Sequence[Sequence[str]], floor: float | None = None) -> Index:
-    """The index of documents given as lists of terms. `floor`: minimum weight of a term; None for no minimum."""
-    import numpy as np
-
-    counts = [Counter(terms) for terms in documents]
-    indices_of: dict[str, list[int]] = {}
-    for index, count in enumerate(counts):
-        for term in count:
-            indices_of.setdefault(term, []).append(index)
-    if not indices_of:
-        return Index(len(documents), {})
-    weights = _weights({term: len(indices) for term, indices in indices_of.items()}, len(documents))
-    lengths = np.array([len(terms) for terms in documents])
-    norm = K1 * (1 - B + B * lengths / (int(lengths.sum()) / len(documents)))
-    postings = {}
-    for term, indices in indices_of.items():
-        rows = np.array(indices, dtype=np.int64)
-        frequency = np.array([counts[index][term] for index in indices])
-        weight = weights[term] if floor is None else max(weights[term], floor)
-        postings[term] = rows, weight * (frequency * (K1 + 1) / (frequency + norm[rows]))
-    return Index(len(documents), postings)
-
-
-def _weights(document_frequency: Mapping[str, int], n_documents: int) -> dict[str, float]:
-    """Term -> its inverse document frequency; a negative one is replaced by EPSILON times the mean weight."""
-    weights = {term: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for term, n in document_frequency.items()}
-    total = 0.0
-    # A loop, since `sum` is more exact from Python 3.12 on and would differ from rank_bm25.
-    for weight in weights.values():
-        total += weight
-    common = EPSILON * (total / len(weights))
-    return {term: weight if weight >= 0 else common for term, weight in weights.items()}
+        if term not in self._postings:
+            found = self._frequencies[term]
+            indices, frequency = (np.fromiter(values, dtype=np.int64, count=len(found)) for values in (found, found.values()))
+            weight = self._weights[len(found)]
+            weight = weight if weight >= 0 else self._common
+            weight = weight if self._floor is None else max(weight, self._floor)
+            self._postings[term] = indices, weight * (frequency * (K1 + 1) / (frequency + self._norm[indices]))
+        return self._postings[term]
 
 
 def _index(tokenization: Tokenization) -> Callable[[Corpus], Index]:
     # With few documents the mean weight, and so the weight of common terms, can be negative: a document would lose score by
     # containing a query term. `split` and `wordnet` keep that, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
-    return lambda corpus: index_of([_TERMS[tokenization](text) for text in corpus.texts], floor)
+    return lambda corpus: Index([_TERMS[tokenization](text) for text in corpus.texts], floor)
 
 
 _INDEXES = {name: PerCorpus(_index(name)) for name in _TERMS}

@@ -143,8 +143,9 @@ def _imitates(line: str) -> bool:
         return True
     start = _DECORATION.match(line)
     head = line[start.end() if start else 0 :][:_HEAD]
-    visible = "".join(char for char in unicodedata.normalize("NFKC", head) if unicodedata.category(char)[0] != "C")
-    return _IMITATION.match(visible) is not None
+    if not (head.isascii() and head.isprintable()):
+        head = "".join(char for char in unicodedata.normalize("NFKC", head) if unicodedata.category(char)[0] != "C")
+    return _IMITATION.match(head) is not None
 
 
 def _values(task: Task) -> dict[str, str]:

@@ -14,7 +14,7 @@ from summhay_ray import retrieve
 from summhay_ray.metrics import retrieval_scores
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve import BadTrec, Corpus, Fuse, Query, Ranked, Run
-from summhay_ray.retrieve.bm25 import index_of
+from summhay_ray.retrieve.bm25 import Index
 
 pytestmark = pytest.mark.core
 FRUIT = Corpus("fruit", ("a", "b", "c"), ("apples and pears", "plums", "apples"), (Query("q1", "apples"), Query("q2", "plums")))
@@ -24,7 +24,7 @@ FRUIT = Corpus("fruit", ("a", "b", "c"), ("apples and pears", "plums", "apples")
 def test_bm25_is_rank_bm25s_to_the_last_bit(documents: list[list[str]], terms: list[str]) -> None:
     from rank_bm25 import BM25Okapi
 
-    found = index_of(documents).scores(terms)
+    found = Index(documents).scores(terms)
     if any(documents):  # rank_bm25 cannot index documents without a term
         assert np.array_equal(found, BM25Okapi(documents).get_scores(terms))
     else:
