@@ -190,8 +190,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, lin
 def figure_text(section: Section, name: str, value: float) -> str:
     """A figure as text, in its unit: per cent and points with one decimal, other numbers with four digits."""
     if section.units.get(name) in SHARES:
-        # Adding 0.0 turns -0.0 into 0.0.
-        return f"{round(100 * value, 1) + 0.0:.1f}"
+        return f"{100 * value:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value:,}"
 
 

@@ -175,14 +175,13 @@ def _value(value: Any, scale: int, percent: bool) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return " ".join("".join(letter if letter.isprintable() else " " for letter in str(value)).split())
     if percent:
-        # Adding 0.0 turns -0.0 into 0.0.
-        return f"{round(value * scale, 1) + 0.0:.1f}"
+        return f"{value * scale:z.1f}"
     return four_digits(value) if isinstance(value, float) else f"{value}"
 
 
 def four_digits(value: float) -> str:
-    """A number with four significant digits, and with all digits before the point."""
-    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:.4g}"
+    """A number with four significant digits, and with all digits before the point. -0.0 is 0."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:z.4g}"
 
 
 def _n(row: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import pytest
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report import markdown, shown
+from summhay_ray.report.cells import grids_of
 
 pytestmark = pytest.mark.core
 
@@ -30,6 +31,15 @@ def test_figures_stand_with_their_intervals_and_their_n() -> None:
         ("b", "0", "-", "0/8"),
     )
     assert one.notes[0] == "Of one seed." and one.notes[1].startswith("95 %") and one.notes[2].startswith("* fewer answers")
+
+
+def test_no_figure_is_less_than_zero_by_its_sign_alone() -> None:
+    table = pl.DataFrame({"model": ["a"], "d": [-0.0], "d_low": [-0.0004], "d_high": [0.0], "e": [-0.0], "n": [2]})
+    section = Section("Difference", table=table, units={"d": "%"})
+    [one] = shown([section], 60)
+    assert one.table is not None and one.table.rows == (("a", "0.0 [0.0, 0.0]", "0", "2"),)
+    [[row]] = (grid.rows for grid in grids_of(section))
+    assert [(cell.text, cell.small) for cell in row[1:3]] == [("0.0", "[0.0, 0.0]"), ("0", "")]
 
 
 def test_a_chart_is_a_block_of_bars_for_each_series_on_one_scale() -> None:
