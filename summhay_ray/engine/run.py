@@ -36,7 +36,8 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margin
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
-PLANNING_NICENESS = 10
+PLANNING_NICENESS = {"inline": 10, "ray": 19}
+"""Executor -> priority of the thread that plans. The run's own work goes first, and Ray's workers have niceness 15."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -190,13 +191,17 @@ class _Planning:
     """
 
     def __init__(
-        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
+        self,
+        make: Callable[[Callable[[], bool]], PlanResult],
+        keep: Callable[[PlanResult], None] | None = None,
+        niceness: int = 0,
     ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._made = threading.Event()
         self._plan.add_done_callback(lambda _: self._made.set())
         self._make = make
         self._keep = keep
+        self._niceness = niceness
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -209,8 +214,9 @@ class _Planning:
         self._thread.join()
 
     def _work(self) -> None:
-        # The run's own work goes first.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICENESS)
+        # Only root may give itself a higher priority than it has.
+        niceness = max(self._niceness, os.getpriority(os.PRIO_PROCESS, 0))
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
             if self._keep is not None and not self._unwanted.is_set():
@@ -404,7 +410,7 @@ class Start:
                 keep_plan(self.run, made)
             self._tell_warnings(made)
 
-        with _Planning(self._plan, planned_now) as planning:
+        with _Planning(self._plan, planned_now, PLANNING_NICENESS[execution.name]) as planning:
             self._tell_start("reading what is stored")
             execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
             snapshot = self._answered(execution, planning)
