@@ -7,6 +7,7 @@ client that disconnects meanwhile has still paid. Everything runs in one event l
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ from summhay_ray.simulator_settings import Settings
 
 _LONG_TEXT = 100_000
 """Characters of a text that is encoded in a thread."""
+_KEPT_TEXTS = 128
+"""How many shorter texts are kept with their tokens."""
 _MODELS = ("simulated", "simulated-judge")
 _READ: Mapping[str, Callable[[Mapping[str, Any]], ChatAsk | EmbeddingAsk | RerankAsk]] = {
     "chat": read_chat,
@@ -74,6 +77,8 @@ class Provider:
         self._settings, self._answers, self._keys = settings, answers, keys
         self._of: dict[str, Settings] = {}
         self._encoder = Encoder()
+        self._read = functools.lru_cache(maxsize=_KEPT_TEXTS)(self._encoded)
+        """Tokens and prefixes of a text. Cached, since repeats send the same prompt again."""
 
     @property
     def models(self) -> list[str]:
@@ -188,7 +193,7 @@ class Provider:
         if isinstance(ask, EmbeddingAsk) and ask.n_given_tokens is not None:
             n = ask.n_given_tokens
         elif len(text) > _LONG_TEXT:
-            n, job.prefixes = await asyncio.to_thread(self._read, text)
+            n, job.prefixes = await asyncio.to_thread(self._encoded, text)
         else:
             n, job.prefixes = self._read(text)
         job.call.tokens_in = scaled(n, job.factor)
@@ -196,7 +201,7 @@ class Provider:
         if window is not None and job.call.tokens_in + longest > window:
             raise refusals.too_long(window, job.call.tokens_in, longest)
 
-    def _read(self, text: str) -> tuple[int, list[bytes]]:
+    def _encoded(self, text: str) -> tuple[int, list[bytes]]:
         encoded = self._encoder.encode(text)
         return n_tokens(encoded), steps(encoded)
 
