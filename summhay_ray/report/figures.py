@@ -247,7 +247,7 @@ def _bar(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> Non
             )
     axes.set_yticks(list(places.values()), list(names.values()))
     axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    _from_zero(axes, "x")
     axes.set_xlabel(_axis(section, chart.y))
     axes.grid(visible=False, axis="y") if len(series) == 1 else None
     _legend(axes)
@@ -269,7 +269,7 @@ def _line(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> No
     if not numeric:
         axes.set_xticks(range(len(names)), list(names.values()))
         axes.margins(x=0.08)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    _from_zero(axes, "y")
     axes.set_xlabel(_axis(section, chart.x))
     axes.set_ylabel(_axis(section, chart.y))
     _legend(axes)
@@ -288,11 +288,18 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
                 best = y
                 line.append((x, y))
         axes.plot(*zip(*line, strict=True), color=axes.xaxis.label.get_color(), linewidth=0.8, drawstyle="steps-post", zorder=1)
-    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    _from_zero(axes, "x", "y")
     axes.set_xlabel(_axis(section, chart.x))
     axes.set_ylabel(_axis(section, chart.y))
     _legend(axes)
+
+
+def _from_zero(axes: Axes, *names: Literal["x", "y"]) -> None:
+    """Extend these axes to 0, with room at the other end: points at an edge would be cut."""
+    for name in names:
+        low, high = axes.get_xlim() if name == "x" else axes.get_ylim()
+        if low > 0:
+            axes.set(**{f"{name}lim": (0.0, high * 1.04)})
 
 
 def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> None:
