@@ -51,6 +51,22 @@ def load(path: str) -> Any:
         return getattr(importlib.import_module(module_name), attribute)
 
 
+def find(kind: str, name: str, package: ModuleType, method: str, expected: str) -> Any:
+    """The class of `package` with this name, or the user's at `module:Class`. Either must have the method.
+
+    `kind` and `expected` say in messages what is sought. Raises UnknownName.
+    """
+    if ":" in name:
+        found = load(name)
+        if not callable(getattr(found, method, None)):
+            raise UnknownName(f"{name!r} has no method `{method}`; expected module:Class of {expected}")
+        return found
+    known = {one: cls for one, cls in discover(package).items() if callable(getattr(cls, method, None))}
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]
+
+
 def made(kind: str, name: str, cls: Any, model: Any = None) -> Any:
     """An instance of `cls`, with `model` if one is given. Raises ValueError if the class takes no model, or needs one.
 

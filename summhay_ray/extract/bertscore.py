@@ -25,7 +25,6 @@ class BertScore(WithWeights):
     """The paper's model (section 3.2) with the number of layers that BERTScore reads."""
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`."""
         import numpy as np
 
         if not document.sentences or not summary.strip():

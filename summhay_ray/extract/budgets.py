@@ -43,13 +43,13 @@ def walk(
     """
     found: dict[int, Extract] = {}
     left, chosen, total = sorted(set(budgets)), list[int](), 0
-    cost = _with_newline if newline else _and_one
 
     def close() -> Extract:
         return joined(document, sorted(chosen) if source_order else chosen)
 
     for number in ranking:
-        total += cost(document.sentences[number])
+        sentence = document.sentences[number]
+        total += count_tokens(f"{sentence}\n") if newline else count_tokens(sentence) + 1
         if total > left[0]:
             found[left.pop(0)] = close()
             if not left:
@@ -61,11 +61,3 @@ def walk(
 def joined(document: Document, numbers: Sequence[int]) -> Extract:
     """The extract of the sentences with these numbers, in this order."""
     return Extract(tuple(numbers), " ".join(document.sentences[number] for number in numbers))
-
-
-def _with_newline(sentence: str) -> int:
-    return count_tokens(f"{sentence}\n")
-
-
-def _and_one(sentence: str) -> int:
-    return count_tokens(sentence) + 1

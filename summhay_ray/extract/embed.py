@@ -27,7 +27,6 @@ class Embed(WithWeights):
     own_model: ClassVar[str] = "sentence-transformers/all-MiniLM-L6-v2"
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`."""
         wanted = punkt_sentences(summary)
         if not document.sentences or not wanted:
             return iter(range(len(document.sentences)))

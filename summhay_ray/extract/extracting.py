@@ -89,7 +89,6 @@ class _Drawn(Extractor):
         self._by = by
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`."""
         numbers = list(range(len(document.sentences)))
         random.Random(self._by).shuffle(numbers)
         return iter(numbers)
@@ -136,15 +135,7 @@ def make_extractor(method: str, model: Any = None) -> Extractor:
 def _class_of(method: str) -> Any:
     if not isinstance(method, str):
         raise ValueError(f"method is {method!r}; expected the name of an extraction method")
-    if ":" in method:
-        found = plugins.load(method)
-        if not callable(getattr(found, "rank", None)):
-            raise plugins.UnknownName(f"{method!r} has no method `rank`; expected module:Class of an extractor (extract/base.py)")
-        return found
-    named = _known()
-    if method not in named:
-        raise plugins.unknown("extraction method", method, named)
-    return named[method]
+    return plugins.find("extraction method", method, sys.modules["summhay_ray.extract"], "rank", "an extractor (extract/base.py)")
 
 
 def own_model(method: str) -> str:
@@ -157,7 +148,3 @@ def method_identity(method: str) -> str:
     Empty if the name says it all."""
     weights = own_model(method)
     return plugins.code_identity(method) or (known_revision(named_layers(weights)[0]) if weights else "")
-
-
-def _known() -> Mapping[str, type[Any]]:
-    return plugins.discover(sys.modules["summhay_ray.extract"])

@@ -16,5 +16,4 @@ class Lead:
     released: ClassVar[AsReleased] = AsReleased(newline=False)
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`."""
         return iter(range(len(document.sentences)))

@@ -35,7 +35,6 @@ class Rouge1:
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`."""
         import numpy as np
 
         words, wanted = _words_of(document), rouge_words(summary)

@@ -25,7 +25,6 @@ class Support:
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        """See `Extractor`."""
         words = [rouge_words(sentence) for sentence in document.sentences]
         best = [_by_support(rouge_words(sentence), words) for sentence in punkt_sentences(summary)]
         taken: set[int] = set()

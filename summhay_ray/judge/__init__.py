@@ -92,22 +92,7 @@ def make_judge(strategy: str = "per_insight") -> Judge:
     Raises UnknownName for an unknown strategy, and BadName for a malformed one.
     """
     parsed = parse_strategy(strategy)
-    judge = _base(parsed.base)
+    judge = cast(Judge, plugins.find("judge strategy", parsed.base, sys.modules[__name__], "judge", "a judge (judge/base.py)")())
     if parsed.blend:
         judge = Blend(judge)
     return judge if parsed.share is None else Cascade(judge, parsed.share)
-
-
-def _base(name: str) -> Judge:
-    if ":" in name:
-        cls = plugins.load(name)
-        if not callable(getattr(cls, "judge", None)):
-            raise plugins.UnknownName(f"{name!r} has no method `judge`; expected module:Class of a judge (judge/base.py)")
-    else:
-        # This package also defines local models, which have a name but no method `judge`.
-        named = plugins.discover(sys.modules[__name__])
-        judges = {name: member for name, member in named.items() if callable(getattr(member, "judge", None))}
-        if name not in judges:
-            raise plugins.unknown("judge strategy", name, judges)
-        cls = judges[name]
-    return cast(Judge, cls())

@@ -5,7 +5,6 @@ Other judges, blends and cascades are measured beside it by `summhay judge-bench
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -34,12 +33,7 @@ def report(summaries: Sequence[AnnotatedSummary], ratings: Mapping[str, Ratings]
 
 def verdicts(ratings: Ratings) -> list[list[Verdict]]:
     """Ratings converted to verdicts."""
-    return [[_verdict(rating) for rating in row] for row in ratings]
-
-
-def _verdict(rated: Rated) -> Verdict:
-    bullet = '"NA"' if rated.bullet is None else json.dumps(rated.bullet + 1)
-    return Verdict(rated.coverage, bullet, rated.value, rated.uncertainty)
+    return [[rating.verdict for rating in row] for row in ratings]
 
 
 def _agreement(summaries: Sequence[AnnotatedSummary], rows: bench.Verdicts) -> bench.Agreement:

@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
+from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, MEANING, TOGETHER, Embedder, Features, features
 from summhay_ray.judge.prompt import read
@@ -36,6 +37,11 @@ class Rated:
     """Expected coverage, 0..1."""
     uncertainty: float
     """Its standard deviation, 0..0.5."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The rating as a judge's verdict, which counts bullets from 1."""
+        return Verdict(self.coverage, '"NA"' if self.bullet is None else str(self.bullet + 1), self.value, self.uncertainty)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,17 +89,9 @@ def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgree
 
 def ranks(values: Sequence[float]) -> list[float]:
     """The rank of each value, from 1 for the greatest; ties get their average rank."""
-    order = sorted(range(len(values)), key=lambda index: -values[index])
-    found = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for index in order[start:end]:
-            found[index] = (start + 1 + end) / 2
-        start = end
-    return found
+    from scipy import stats
+
+    return list(map(float, stats.rankdata([-value for value in values])))
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:

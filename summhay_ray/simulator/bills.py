@@ -5,10 +5,11 @@ A served call is one that is billed, whether or not its answer arrives. Errors (
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
@@ -57,7 +58,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Tally:
+class Totals:
     """The totals of one key and model."""
 
     served: int = 0
@@ -106,34 +107,28 @@ class Tally:
         }
 
 
+@functools.lru_cache(maxsize=10_000)
+def fingerprint(key: str) -> str:
+    """The fingerprint of an API key; the key itself is never shown."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12] if key else "none"
+
+
 class Books:
-    """All calls and tallies. `record`: a file for lines of JSON; a call is written when it is billed and when it ends."""
+    """All calls and totals. `record`: a file for lines of JSON; a call is written when it is billed and when it ends."""
 
     def __init__(self, record: IO[str] | None = None) -> None:
         self._record = record
-        self._keys: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:
         self.calls: dict[int, Call] = {}
         self.arrived = 0
         self.micros: Counter[str] = Counter()
-        self._tallies: dict[tuple[str, str], Tally] = {}
+        self._totals: defaultdict[tuple[str, str], Totals] = defaultdict(Totals)
 
     def reset(self) -> None:
         """Forget everything, including bills, limits and caches. Calls in flight no longer count."""
         self._begin()
-
-    def fingerprint(self, key: str) -> str:
-        """The fingerprint of an API key; the key itself is never shown."""
-        if not key:
-            return "none"
-        found = self._keys.get(key)
-        if found is None:
-            if len(self._keys) > 10_000:
-                self._keys.clear()
-            found = self._keys[key] = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        return found
 
     def arrive(self, kind: str, key: str, time: float, monotonic: float) -> Call:
         """Register a new request."""
@@ -144,37 +139,34 @@ class Books:
             del self.calls[next(iter(self.calls))]
         return call
 
-    def tally(self, call: Call) -> Tally:
-        """The tally of the call's key and model."""
-        found = self._tallies.get((call.key, call.model))
-        if found is None:
-            found = self._tallies[call.key, call.model] = Tally()
-        return found
+    def totals(self, call: Call) -> Totals:
+        """The totals of the call's key and model."""
+        return self._totals[call.key, call.model]
 
-    def bill(self, call: Call, tally: Tally, now: float) -> None:
+    def bill(self, call: Call, totals: Totals, now: float) -> None:
         """Charge the tokens and the price of a served call."""
         call.served = True
-        tally.served += 1
-        tally.micros += call.micros
-        tally.tokens_in += call.tokens_in
-        tally.tokens_cached += call.tokens_cached
-        tally.tokens_out += call.tokens_out
-        before = tally.prompts.get(call.prompt)
+        totals.served += 1
+        totals.micros += call.micros
+        totals.tokens_in += call.tokens_in
+        totals.tokens_cached += call.tokens_cached
+        totals.tokens_out += call.tokens_out
+        before = totals.prompts.get(call.prompt)
         if before is None:
-            tally.prompts[call.prompt] = False
+            totals.prompts[call.prompt] = False
         else:
-            tally.repeated += 1
-            tally.repeated_answered += before
-        tally.last_served = now
+            totals.repeated += 1
+            totals.repeated_answered += before
+        totals.last_served = now
         self.micros[call.key] += call.micros
         self.write(call)
 
-    def end(self, call: Call, tally: Tally | None, now: float) -> None:
+    def end(self, call: Call, totals: Totals | None, now: float) -> None:
         """Register the end of a request."""
         call.done = now
-        if call.answered and tally is not None:
-            tally.answered += 1
-            tally.prompts[call.prompt] = True
+        if call.answered and totals is not None:
+            totals.answered += 1
+            totals.prompts[call.prompt] = True
         self.write(call)
 
     def write(self, call: Call) -> None:
@@ -186,8 +178,8 @@ class Books:
     def to_json(self) -> dict[str, Any]:
         """The totals over all calls, and those by key and model."""
         keys: dict[str, Any] = {}
-        for (key, model), tally in self._tallies.items():
-            keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = tally.to_json()
+        for (key, model), totals in self._totals.items():
+            keys.setdefault(key, {"micros": self.micros[key], "models": {}})["models"][model] = totals.to_json()
         models = [model for key in keys.values() for model in key["models"].values()]
         sums = {name: sum(model[name] for model in models) for name in (*_SUMS, *_SUMS_TOO)}
         return {"requests": self.arrived, **sums, "keys": keys}

@@ -31,7 +31,7 @@ class Refused(Exception):
         self.param: str | None = details.get("param")
         self.headers: Mapping[str, str] = details.get("headers", {})
         self.limit: str = details.get("limit", code)
-        """The name under which the tally counts it."""
+        """The name under which the totals count it."""
 
     def reply(self) -> Reply:
         """The error in the form of OpenAI's API."""

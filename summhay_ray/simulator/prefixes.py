@@ -7,8 +7,10 @@ shares with a prompt of the same key and model whose answer was completed less t
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from array import array
+from bisect import bisect_left
 
 from summhay_ray.text import encode_tokens
 
@@ -82,15 +84,8 @@ class PrefixCache:
     def cached_tokens(self, prefixes: list[bytes], now: float, lifetime_s: float) -> int:
         """The number of cached tokens of a prompt with these prefixes (see `steps`)."""
         # A prefix is never served without all shorter ones, so the cached prefixes come first: binary search.
-        low, high = 0, len(prefixes)
-        while low < high:
-            middle = (low + high) // 2
-            served = self._served.get(prefixes[middle])
-            if served is not None and now - served < lifetime_s:
-                low = middle + 1
-            else:
-                high = middle
-        return LEAST + (low - 1) * STEP if low else 0
+        n = bisect_left(prefixes, True, key=lambda prefix: now - self._served.get(prefix, -math.inf) >= lifetime_s)
+        return LEAST + (n - 1) * STEP if n else 0
 
     def remember(self, prefixes: list[bytes], now: float) -> None:
         """Note that a prompt with these prefixes was answered."""

@@ -16,7 +16,7 @@ from typing import IO, Any
 from summhay_ray.llm import Price, Usage
 from summhay_ray.simulator import refusals, vectors
 from summhay_ray.simulator.answering import Answers
-from summhay_ray.simulator.bills import Books, Call, Tally
+from summhay_ray.simulator.bills import Books, Call, Totals, fingerprint
 from summhay_ray.simulator.bodies import (
     ChatAsk,
     EmbeddingAsk,
@@ -58,7 +58,7 @@ class _Job:
     call: Call
     ask: ChatAsk | EmbeddingAsk | RerankAsk
     settings: Settings
-    tally: Tally
+    totals: Totals
     factor: float
     """Tokens by the provider's count, per cl100k token."""
     fate: Fate = field(default_factory=Fate)
@@ -91,15 +91,15 @@ class Provider:
 
         A hang never returns; the server cancels it when the client disconnects.
         """
-        call = self.books.arrive(kind, self.books.fingerprint(key), time.time(), time.monotonic())
+        call = self.books.arrive(kind, fingerprint(key), time.time(), time.monotonic())
         try:
             return call, await self._reply(call, key, raw)
         except Refused as refusal:
             call.status, call.fault = refusal.status, refusal.limit or f"http_{refusal.status}"
             if refusal.type != "server_error":
-                tally = self.books.tally(call)
-                tally.refused[call.fault] += 1
-                tally.rate_limited += refusal.status == 429
+                totals = self.books.totals(call)
+                totals.refused[call.fault] += 1
+                totals.rate_limited += refusal.status == 429
             return call, refusal.reply()
         except asyncio.CancelledError:
             call.fault = call.fault or "client_gone"
@@ -109,7 +109,7 @@ class Provider:
     def sent(self, call: Call, whole: bool) -> None:
         """Note that the reply was sent. `whole`: whether the connection was still open."""
         call.answered = whole and call.served and call.fault != "broken"
-        self.books.end(call, self.books.tally(call), time.time())
+        self.books.end(call, self.books.totals(call), time.time())
 
     def warm(self) -> None:
         """Load the tokenizer's vocabulary (half a second), so that the first request does not wait for it."""
@@ -133,17 +133,17 @@ class Provider:
             raise refusals.unknown_model(call.model)
         if settings.quota is not None and self.books.micros[call.key] >= settings.quota * 1e6:
             raise refusals.no_quota()
-        job = _Job(call, ask, settings, self.books.tally(call), skew(settings, call.model, call.prompt))
-        if settings.concurrency is not None and job.tally.in_flight >= settings.concurrency:
+        job = _Job(call, ask, settings, self.books.totals(call), skew(settings, call.model, call.prompt))
+        if settings.concurrency is not None and job.totals.in_flight >= settings.concurrency:
             raise refusals.too_many_at_once(call.model, settings.concurrency)
-        job.tally.in_flight += 1
+        job.totals.in_flight += 1
         try:
             return await self._work(job)
         finally:
-            job.tally.in_flight -= 1
+            job.totals.in_flight -= 1
 
     async def _work(self, job: _Job) -> Reply:
-        call, tally = job.call, job.tally
+        call, totals = job.call, job.totals
         try:
             self._take(job, "rpm", 1)
             await self._count(job)
@@ -151,13 +151,13 @@ class Provider:
         except Refused:
             self._undo(job)
             raise
-        tally.most_in_flight = max(tally.most_in_flight, tally.in_flight)
-        call.attempt = tally.attempts[call.prompt]
-        tally.attempts[call.prompt] += 1
+        totals.most_in_flight = max(totals.most_in_flight, totals.in_flight)
+        call.attempt = totals.attempts[call.prompt]
+        totals.attempts[call.prompt] += 1
         job.fate = self._draw(job)
         if job.fate.fault == "errors":
-            tally.accepted.append(call.monotonic)
-            tally.faults["errors"] += 1
+            totals.accepted.append(call.monotonic)
+            totals.faults["errors"] += 1
             await self._wait(job)
             raise refusals.server_error(SERVER_ERRORS[int(job.fate.variant * len(SERVER_ERRORS))])
         body = await self._served(job)
@@ -174,7 +174,7 @@ class Provider:
         limit = getattr(job.settings, which)
         if limit is None:
             return
-        window: Minute = getattr(job.tally.limiter, which)
+        window: Minute = getattr(job.totals.limiter, which)
         now = time.monotonic()
         wait_s = window.wait_s(amount, limit, now)
         if wait_s > 0:
@@ -227,10 +227,10 @@ class Provider:
             self._take(job, "output_tpm", done.tokens_out * ask.n)
         except Refused:
             self._undo(job)
-            job.tally.attempts[call.prompt] -= 1
+            job.totals.attempts[call.prompt] -= 1
             raise
         lifetime = job.settings.cache_lifetime
-        known = job.tally.cache.cached_tokens(job.prefixes, time.monotonic(), lifetime) if job.prefixes else 0
+        known = job.totals.cache.cached_tokens(job.prefixes, time.monotonic(), lifetime) if job.prefixes else 0
         call.tokens_cached = min(scaled_prefix(known, job.factor), call.tokens_in)
         call.tokens_out = done.tokens_out * ask.n
         self._bill(job)
@@ -265,10 +265,10 @@ class Provider:
         price = Price(0, 0, per_search=settings.search_price) if call.searches else tokens
         call.micros = price.micros(Usage(call.tokens_in, call.tokens_out, call.tokens_cached, searches=call.searches))
         call.fault = fate.fault or fate.usage_fault or call.fault
-        job.tally.accepted.append(call.monotonic)
+        job.totals.accepted.append(call.monotonic)
         for fault in filter(None, (fate.fault, fate.usage_fault)):
-            job.tally.faults[fault] += 1
-        self.books.bill(call, job.tally, time.time())
+            job.totals.faults[fault] += 1
+        self.books.bill(call, job.totals, time.time())
 
     async def _wait(self, job: _Job) -> None:
         if job.fate.fault == "hangs":
@@ -280,7 +280,7 @@ class Provider:
     def _outcome(self, job: _Job, body: bytes) -> Reply:
         """The reply after the delay. From now on the prompt's prefixes are cached."""
         if job.prefixes:
-            job.tally.cache.remember(job.prefixes, time.monotonic())
+            job.totals.cache.remember(job.prefixes, time.monotonic())
         if job.fate.fault == "drops":
             return Reply(0, b"", drop=True)
         job.call.status = 200

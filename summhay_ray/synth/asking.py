@@ -145,11 +145,9 @@ class Work:
         return asyncio.Semaphore(AT_ONCE)
 
     def model(self, task: Task) -> str:
-        """See `base.Asker`."""
         return self.asker.model(task)
 
     async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """See `base.Asker`."""
         outcome = await self.asker.ask(task, given, sample)
         self.costs[outcome.key] = outcome.usd_micros
         return outcome

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from summhay_ray.records import Check
-from summhay_ray.synth.kinds import Verdict
+from summhay_ray.synth.kinds import Finding
 
 OFFLINE = "offline"
 """`Check.by` where no model was asked."""
@@ -47,10 +47,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """A model's answer about a list of verdicts, by index; empty where no model was asked."""
+    """A model's answer about a list of findings, by index; empty where no model was asked."""
 
     asked: frozenset[int] = frozenset()
-    """The verdicts that the model was asked about."""
+    """The findings that the model was asked about."""
     named: Mapping[int, str] = field(default_factory=dict)
     """Those that the model says are found, with its evidence."""
     by: str = OFFLINE
@@ -59,16 +59,16 @@ class ModelAnswer:
     """Those that it says are found with evidence that the text does not contain: not found, but the row keeps the evidence."""
 
 
-def decisions(verdicts: Sequence[Verdict], answer: ModelAnswer) -> list[Decision]:
-    """The decisions in the verdicts' order: the model's where it was asked, or else the verdict's."""
+def decisions(findings: Sequence[Finding], answer: ModelAnswer) -> list[Decision]:
+    """The decisions in the findings' order: the model's where it was asked, or else the finding's."""
     decided = []
-    for place, verdict in enumerate(verdicts):
+    for place, finding in enumerate(findings):
         if place in answer.asked:
             unshown = f"{UNSHOWN}{answer.unshown[place]}" if place in answer.unshown else ""
             evidence = answer.named.get(place, unshown)
-            decided.append(Decision(place in answer.named, verdict.score, evidence, answer.by, answer.key))
+            decided.append(Decision(place in answer.named, finding.score, evidence, answer.by, answer.key))
         else:
-            decided.append(Decision(verdict.found, verdict.score, verdict.evidence if verdict.found else ""))
+            decided.append(Decision(finding.found, finding.score, finding.evidence if finding.found else ""))
     return decided
 
 

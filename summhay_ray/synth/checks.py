@@ -1,6 +1,6 @@
 """Part of the synth room, for the room alone: the offline checks of an outline (appendices A.1.1 and A.1.2).
 
-Each check returns a verdict whose `score` is 0.5 at the threshold; between its two bounds a verdict is not sure. On the two
+Each check returns a finding whose `score` is 0.5 at the threshold; between its two bounds a finding is not sure. On the two
 released haystacks, whose outlines a language model checked (news 1 and news 2; people: Table 4 of the paper):
 
 | check        | of           | found | not sure | right                                                  |
@@ -19,7 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from summhay_ray.synth.kinds import Verdict
+from summhay_ray.synth.kinds import Finding
 from summhay_ray.synth.words import Reading, read
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, plain_words, sentences
 
@@ -63,54 +63,54 @@ def is_english(language: str) -> bool:
     return ENGLISH.lower() in words or any(word == "en" or word.startswith("en-") for word in words)
 
 
-def specific(text: str) -> Verdict:
+def specific(text: str) -> Finding:
     """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight.
 
     A capitalized first word may or may not be a name; it surely is none if it looks like a plural or is a function word.
     """
     reading = read(text)
     if reading.numbers or reading.names:
-        return Verdict(True, True, 1.0, text)
+        return Finding(True, True, 1.0, text)
     words = text.split()
     if len(words) > 1 and _may_be_a_name(words[0], words[1]):
-        return Verdict(True, False, 0.6, text)
+        return Finding(True, False, 0.6, text)
     # Scripts without capitals hide their names.
     cased = any(letter.isupper() or letter.islower() for letter in text)
     sure = cased and not (words and _opens_like_a_name(words[0]))
-    return Verdict(False, sure, 0.0 if sure else 0.4)
+    return Finding(False, sure, 0.0 if sure else 0.4)
 
 
-def overlap(one: str, other: str, topic: str = "") -> Verdict:
+def overlap(one: str, other: str, topic: str = "") -> Finding:
     """Whether two subtopics are the same or overlap. The words of their topic are ignored."""
     if _same(one, other):
-        return Verdict(True, True, 1.0, f"{one} | {other}")
+        return Finding(True, True, 1.0, f"{one} | {other}")
     left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(read(topic).roots) for text in (one, other))
     shared, least = left & right, min(len(left), len(right))
     if not least:
-        return Verdict(False, False, 0.4)
+        return Finding(False, False, 0.4)
     dice = 2 * len(shared) / (len(left) + len(right))
-    return _verdict((dice + len(shared) / least) / 2, OVERLAP, f"{one} | {other}")
+    return _finding((dice + len(shared) / least) / 2, OVERLAP, f"{one} | {other}")
 
 
-def same_insight(one: str, other: str) -> Verdict:
+def same_insight(one: str, other: str) -> Finding:
     """Whether two insights say the same. They do not if each has a number or a name that the other lacks."""
     if _same(one, other):
-        return Verdict(True, True, 1.0, f"{one} | {other}")
+        return Finding(True, True, 1.0, f"{one} | {other}")
     mine, theirs = _facts_of(one), _facts_of(other)
     if not mine or not theirs:
-        return Verdict(False, False, 0.4)
+        return Finding(False, False, 0.4)
     dice = 2 * len(mine & theirs) / (len(mine) + len(theirs))
-    verdict = _verdict(dice, SAME, f"{one} | {other}")
+    finding = _finding(dice, SAME, f"{one} | {other}")
     if dice <= SAME[0]:
-        return verdict
+        return finding
     left, right = read(one), read(other)
     differ = _values(left) - _values(right) - _loose(right), _values(right) - _values(left) - _loose(left)
     if all(differ):
-        return Verdict(False, sum(map(len, differ)) > 2 or verdict.score < 0.5, min(verdict.score, 0.45))
-    return verdict
+        return Finding(False, sum(map(len, differ)) > 2 or finding.score < 0.5, min(finding.score, 0.45))
+    return finding
 
 
-def other_side(one: str, other: str) -> Verdict:
+def other_side(one: str, other: str) -> Finding:
     """Whether two insights conflict: they are about the same question, and each has numbers or names that the other lacks.
 
     If no number or name can be read in either, all words count. Evidence: what is in only one of them.
@@ -124,11 +124,11 @@ def other_side(one: str, other: str) -> Verdict:
     share = len(shared) / (min(len(_facts(left)), len(_facts(right))) or 1)
     opposed = all(differ) and share >= SIDES
     evidence = " | ".join(" ".join(sorted(word.lstrip("#") for word in only)) for only in differ)
-    return Verdict(opposed, True, round(share if all(differ) else 0.0, 4), evidence if opposed else "")
+    return Finding(opposed, True, round(share if all(differ) else 0.0, 4), evidence if opposed else "")
 
 
-def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Verdict]:
-    """The index of the subtopic that an insight seems to belong to, and the verdict; None if its words point to none.
+def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Finding]:
+    """The index of the subtopic that an insight seems to belong to, and the finding; None if its words point to none.
 
     `others`: for each subtopic the insights known to belong to it, without the one to assign.
     """
@@ -139,27 +139,27 @@ def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[s
     scores = [_affinity(reading, roots, more, rarity) for roots, more in zip(shown, known, strict=True)]
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
     if not order or scores[order[0]] <= 0:
-        return None, Verdict(False, False, 0.0)
+        return None, Finding(False, False, 0.0)
     best, second = scores[order[0]], scores[order[1]] if len(order) > 1 else 0.0
     margin = (best - second) / best
     strength = best / sum(rarity.get(word, math.log(1 + len(shown))) for word in sorted(reading))
     sure = bool(others) and margin >= ASSIGNED_BY and strength >= ASSIGNED_WITH
-    return order[0], Verdict(True, sure, round(0.5 + 0.5 * margin, 4), subtopics[order[0]])
+    return order[0], Finding(True, sure, round(0.5 + 0.5 * margin, 4), subtopics[order[0]])
 
 
-def leak(query: str, insight: str, subtopic: str) -> Verdict:
+def leak(query: str, insight: str, subtopic: str) -> Finding:
     """Whether a query gives away an insight of its subtopic. Evidence: the query."""
     query_reading, insight_reading = read(query), read(insight)
     own = _facts(insight_reading) - _facts(read(subtopic)) - _OF_ASKING
     if not own:
-        return Verdict(False, False, 0.4)
+        return Finding(False, False, 0.4)
     offered = _facts(query_reading) | _loose(query_reading)
     values = _values(insight_reading)
     weight = {fact: 2.0 if fact in values else 1.0 for fact in own}
     share = sum(weight[fact] for fact in sorted(own & offered)) / sum(weight.values())
     numbers = {fact for fact in own & offered if fact.startswith("#")}
     bounds = (0.0, *LEAK[1:]) if numbers else LEAK
-    return _verdict(share, bounds, query)
+    return _finding(share, bounds, query)
 
 
 def holds_facts(text: str, insight: str) -> bool:
@@ -168,7 +168,7 @@ def holds_facts(text: str, insight: str) -> bool:
     return _values(read(insight)) <= _facts(reading) | _values(reading) | _loose(reading)
 
 
-def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Verdict:
+def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Finding:
     """Whether a document refers to another one by its date or its headline. Evidence: the words that do.
 
     `texts`: the whole text, searched for the date (ISO; with the same year or none), and its sentences without insights, one of
@@ -176,7 +176,7 @@ def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Verd
     """
     named = _day(texts[0], date)
     if named:
-        return Verdict(True, True, 1.0, named)
+        return Finding(True, True, 1.0, named)
     words = frozenset(read(headline).roots) - frozenset(read(topic).roots)
     shares = (
         [(len(words & frozenset(read(sentence).roots)) / len(words), sentence) for sentence in sentences(texts[1])]
@@ -184,7 +184,7 @@ def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Verd
         else []
     )
     share, sentence = max(shares, key=lambda each: each[0], default=(0.0, ""))
-    return Verdict(share >= NAMED, True, round(share, 4), sentence if share >= NAMED else "")
+    return Finding(share >= NAMED, True, round(share, 4), sentence if share >= NAMED else "")
 
 
 def _day(text: str, date: str) -> str:
@@ -211,11 +211,11 @@ def _same(one: str, other: str) -> bool:
     return left == right if left or right else one.strip() == other.strip()
 
 
-def _verdict(share: float, bounds: tuple[float, float, float], evidence: str) -> Verdict:
+def _finding(share: float, bounds: tuple[float, float, float], evidence: str) -> Finding:
     low, least, high = bounds
     same = share >= least
     score = min(0.5 + 0.5 * (share - least) / (1 - least), 1.0) if same else min(0.5 * share / least, 0.4999)
-    return Verdict(same, share <= low or share >= high, round(score, 4), evidence if same else "")
+    return Finding(same, share <= low or share >= high, round(score, 4), evidence if same else "")
 
 
 def _may_be_a_name(first: str, second: str) -> bool:

@@ -20,7 +20,7 @@ from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsi
 from summhay_ray.synth.outline import seeded
 from summhay_ray.synth.pieces import Piece, comparable, free, reference_of
 from summhay_ray.synth.prompting import numbered
-from summhay_ray.synth.verify import Found, NotChecked, Verifier
+from summhay_ray.synth.verify import Compared, NotChecked, Verifier
 
 REWRITES = 2
 """How often a document that is a copy, or whose truth is unsound, is written again."""
@@ -228,7 +228,7 @@ class _Writer:
             raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
         return "\n\n".join(chapters), rejected
 
-    async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Found, int]:
+    async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Compared, int]:
         """Edit the text until its insights are those planned or the rounds are used up: the best version, and the edits made."""
         insights, number, edits = self._outline.insights, planned.number, 0
 
@@ -255,7 +255,7 @@ class _Writer:
             self._verifier.settle(planned.document_id, best_round, next_round())
         return best, best_check, edits
 
-    async def _edited(self, planned: PlannedDocument, text: str, checked: Found, sample: int) -> str:
+    async def _edited(self, planned: PlannedDocument, text: str, checked: Compared, sample: int) -> str:
         remove = [
             (self._insights[insight_id].text, checked.evidence.get(insight_id, ""))
             for insight_id in self._insights
@@ -276,6 +276,6 @@ class _Writer:
         return edited
 
 
-def _wrong(checked: Found) -> int:
+def _wrong(checked: Compared) -> int:
     """The number of insights that differ from the plan."""
     return len(checked.missing) + len(checked.extraneous)

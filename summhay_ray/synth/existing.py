@@ -157,16 +157,13 @@ class _Truth:
             checked = await verifier.document(planned, text, insights, 0)
             shown = tuple(" ".join(words.split()) for words in checked.evidence.values() if words)
             pieces[planned.number] = Piece(Written(planned, text), shown)
-        for number, piece in pieces.items():
-            for earlier in piece.written.planned.refers_to:
-                self._refers(verifier, pieces[number], pieces[earlier])
+        for piece in pieces.values():
+            texts = (piece.written.text, "\n".join(free(piece)))
+            for earlier in (pieces[number] for number in piece.written.planned.refers_to):
+                ids = (piece.written.planned.document_id, earlier.written.planned.document_id)
+                verifier.reference(ids, texts, reference_of(earlier, self._haystack.participants), 0)
         await verifier.copies(comparable([*pieces.values()]))
         return verifier.checks
-
-    def _refers(self, verifier: Verifier, piece: Piece, earlier: Piece) -> None:
-        ids = (piece.written.planned.document_id, earlier.written.planned.document_id)
-        texts = (piece.written.text, "\n".join(free(piece)))
-        verifier.reference(ids, texts, reference_of(earlier, self._haystack.participants), 0)
 
 
 def _listed(synthesis: Node | None, name: str, read: Callable[[Node], T]) -> list[T]:

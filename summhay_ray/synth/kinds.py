@@ -133,7 +133,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Finding:
     """The result of an offline check. `sure`: no model is needed; `score`: 0 (surely not) to 1; `evidence`: a quotation."""
 
     found: bool

@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from summhay_ray.synth.kinds import Verdict
+from summhay_ray.synth.kinds import Finding
 from summhay_ray.synth.words import Reading, canonical, quoted, read
 from summhay_ray.text import sentences
 
@@ -126,9 +126,9 @@ class _Sought:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A verdict and the window that it is about: the index of its first sentence, and its size in sentences."""
+    """A finding and the window that it is about: the index of its first sentence, and its size in sentences."""
 
-    verdict: Verdict
+    finding: Finding
     start: int = 0
     size: int = 0
 
@@ -147,8 +147,8 @@ class Presence:
             self._indexed(place, insight, readings, common, rivals.get(place, ())) for place, insight in enumerate(insights)
         ]
 
-    def of(self, text: str) -> list[Verdict]:
-        """One verdict per insight, in their order. The evidence of a found insight is the window that states it."""
+    def of(self, text: str) -> list[Finding]:
+        """One finding per insight, in their order. The evidence of a found insight is the window that states it."""
         listed = sentences(text)
         masks = self._masks(listed)
         found = [self._found(sought, masks.get(place, {}), listed) for place, sought in enumerate(self._sought)]
@@ -158,12 +158,12 @@ class Presence:
             if found[one].size != found[two].size:
                 # The longer window has its number from a neighbouring sentence about something else.
                 longer = one if found[one].size > found[two].size else two
-                found[longer] = replace(found[longer], verdict=Verdict(False, False, _LACKING))
+                found[longer] = replace(found[longer], finding=Finding(False, False, _LACKING))
             else:
                 # "37, not 41 as was written before" mentions both sides, but states only one.
                 for place in (one, two):
-                    found[place] = replace(found[place], verdict=replace(found[place].verdict, sure=False))
-        return [each.verdict for each in found]
+                    found[place] = replace(found[place], finding=replace(found[place].finding, sure=False))
+        return [each.finding for each in found]
 
     def shows(self, place: int, words: str, text: str) -> bool:
         """Whether `words` are the text's own and about the insight: models confuse insights, and invent some.
@@ -245,25 +245,25 @@ class Presence:
         for mask in masks.values():
             everything |= mask
         if sought.recall(everything) < SURE_NOT:
-            return _Found(Verdict(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])))
+            return _Found(Finding(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])))
         lacks, recall, start, size = _best(sought, masks)
         if lacks and sought.distinctive & ~everything:
             # Sure for numbers and names, which have no synonyms; words do.
             sure = bool(sought.distinctive & (sought.rare | sought.numbers) & ~everything)
-            verdict = Verdict(False, sure, min(_score(recall), _OTHER_SIDE))
+            finding = Finding(False, sure, min(_score(recall), _OTHER_SIDE))
         elif lacks:
-            verdict = Verdict(False, recall < LEAST, min(_score(recall), _LACKING))
+            finding = Finding(False, recall < LEAST, min(_score(recall), _LACKING))
         else:
             present = recall >= LEAST
             evidence = " ".join(listed[start : start + size]) if present else ""
             sure = recall < SURE_NOT or (recall >= SURE and sought.whole(_held(masks, start, size), evidence))
-            verdict = Verdict(present, sure, _score(recall), evidence)
-        return _Found(verdict, start, size)
+            finding = Finding(present, sure, _score(recall), evidence)
+        return _Found(finding, start, size)
 
 
 def _overlap(one: _Found, two: _Found) -> bool:
     """Whether both insights are found, in windows that have a sentence in common."""
-    both = one.verdict.found and two.verdict.found
+    both = one.finding.found and two.finding.found
     return both and one.start < two.start + two.size and two.start < one.start + one.size
 
 

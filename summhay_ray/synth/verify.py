@@ -28,7 +28,7 @@ from summhay_ray.synth.checks import (
     specific,
 )
 from summhay_ray.synth.copies import COPY, near_copies
-from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Verdict
+from summhay_ray.synth.kinds import Finding, Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task
 from summhay_ray.synth.presence import Presence
 from summhay_ray.synth.prompting import numbered
 
@@ -52,7 +52,7 @@ class NotChecked(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Compared:
     """A document compared with its plan: ids of insights. `evidence`: id of each insight found -> the words that show it."""
 
     missing: tuple[str, ...]
@@ -62,10 +62,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Assignment:
-    """The index of the subtopic that an insight is assigned to, the offline verdict, and who assigned it."""
+    """The index of the subtopic that an insight is assigned to, the offline finding, and who assigned it."""
 
     place: int | None
-    verdict: Verdict
+    finding: Finding
     by: str = OFFLINE
     key: str = ""
 
@@ -138,54 +138,54 @@ class Verifier:
         surely given away.
         """
         insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
-        verdicts = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
+        findings = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
         by_model = ModelAnswer()
-        if unsure := self._unsure("query_leaks", verdicts):
+        if unsure := self._unsure("query_leaks", findings):
             given = {"query": subtopic.query, "subtopic": subtopic.text}
             answer = await self._ask("query_leaks", {**given, "insights": numbered([insights[place].text for place in unsure])})
             by_model = self._model_answer("query_leaks", unsure, dict.fromkeys(answer.value, subtopic.query), answer.key)
-        decided = decisions(verdicts, by_model)
+        decided = decisions(findings, by_model)
         for insight, decision in zip(insights, decided, strict=True):
             self._rows.add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
         of_others = [(insight, self._read(leak(subtopic.query, insight.text, known))) for insight in others]
-        leaked_too = [(insight, verdict) for insight, verdict in of_others if verdict.found and verdict.sure]
-        for insight, verdict in leaked_too:
+        leaked_too = [(insight, finding) for insight, finding in of_others if finding.found and finding.sure]
+        for insight, finding in leaked_too:
             ids = (subtopic.subtopic_id, insight.insight_id)
-            self._rows.add("query_leak", round, ids, "no", Decision(True, verdict.score, verdict.evidence))
+            self._rows.add("query_leak", round, ids, "no", Decision(True, finding.score, finding.evidence))
         return not leaked_too and not any(decision.found for decision in decided)
 
-    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
+    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Compared:
         """The planned insights that the text lacks, and the others of the topic that it has. One row per insight of the topic.
 
         The model is asked once, about all insights that the offline check is not sure of. An insight that it names counts if its
         evidence is in the text and is about the insight, or if the offline check found the insight too.
         """
         presence = self._presence_of(insights)
-        verdicts, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
+        findings, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
         by_model = ModelAnswer()
         hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
-        if unsure := self._unsure("insights_present", verdicts, hoped):
+        if unsure := self._unsure("insights_present", findings, hoped):
             listed = numbered([insights[place].text for place in unsure])
             answer = await self._ask("insights_present", {"document": text, "insights": listed})
             shown, unshown = {}, {}
             for place, words in answer.value.items():
                 if place < len(unsure):
-                    verdict = verdicts[unsure[place]]
+                    finding = findings[unsure[place]]
                     if presence.shows(unsure[place], words, text):
                         shown[place] = words
-                    elif verdict.found:
-                        shown[place] = verdict.evidence
+                    elif finding.found:
+                        shown[place] = finding.evidence
                     else:
                         unshown[unsure[place]] = words
             by_model = replace(self._model_answer("insights_present", unsure, shown, answer.key), unshown=unshown)
         there: dict[str, str] = {}
-        for insight, decision in zip(insights, decisions(verdicts, by_model), strict=True):
+        for insight, decision in zip(insights, decisions(findings, by_model), strict=True):
             wanted = "yes" if insight.insight_id in expected else "no"
             self._rows.add("document_insight", round, (planned.document_id, insight.insight_id), wanted, decision)
             if decision.found:
                 there[insight.insight_id] = decision.evidence
         missing = tuple(insight_id for insight_id in planned.insight_ids if insight_id not in there)
-        return Found(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
+        return Compared(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
 
     def settle(self, document_id: str, round: int, last: int) -> None:
         """Repeat the rows of a document's round as its last round, since the text of that round is kept."""
@@ -195,13 +195,13 @@ class Verifier:
         """Whether a chapter introduces the insight that it was written for and no other of the topic. One row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)
-        verdicts = [*map(self._read, self._presence_of(insights).of(text))]
-        others = [spot for spot, verdict in enumerate(verdicts) if verdict.found and spot != place]
-        spot = next((spot for spot in others if verdicts[spot].sure), None)
+        findings = [*map(self._read, self._presence_of(insights).of(text))]
+        others = [spot for spot, finding in enumerate(findings) if finding.found and spot != place]
+        spot = next((spot for spot in others if findings[spot].sure), None)
         by, key = OFFLINE, ""
         if (
             spot is None
-            and (others or self._unsure("chapter_check", [verdicts[place]], {0}))
+            and (others or self._unsure("chapter_check", [findings[place]], {0}))
             and self._asker.model("chapter_check")
         ):
             listed = {
@@ -211,10 +211,10 @@ class Verifier:
             answer = await self._ask("chapter_check", {"chapter": text, **listed})
             spot, by, key = _within(answer.value, len(insights)), self._asker.model("chapter_check"), answer.key
         elif spot is None:
-            spot = place if verdicts[place].found and not others else next(iter(others), None)
+            spot = place if findings[place].found and not others else next(iter(others), None)
         said = "no" if spot is None else insights[spot].insight_id
-        evidence = "" if spot is None else verdicts[spot].evidence
-        decision = Decision(spot == place, verdicts[place].score, evidence, by, key, said)
+        evidence = "" if spot is None else findings[spot].evidence
+        decision = Decision(spot == place, findings[place].score, evidence, by, key, said)
         self._rows.add("chapter_insight", round, (document_id, expected.insight_id), expected.insight_id, decision)
         return spot == place
 
@@ -224,9 +224,9 @@ class Verifier:
         `ids`: of the two. `texts`: the first one's text, where the `date` of `named` is looked for, and its sentences without
         insights, where the `headline` is.
         """
-        verdict = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
-        self._rows.add("document_reference", round, ids, "yes", Decision(verdict.found, verdict.score, verdict.evidence))
-        return verdict.found
+        finding = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
+        self._rows.add("document_reference", round, ids, "yes", Decision(finding.found, finding.score, finding.evidence))
+        return finding.found
 
     async def copies(self, texts: Mapping[str, str]) -> set[str]:
         """Ids of the documents that are near-copies of an earlier one.
@@ -251,11 +251,11 @@ class Verifier:
         for insight in listed:
             if (insight.insight_id, insight.text) in self._passed:
                 continue
-            verdict = specific(insight.text)
-            decision = Decision(verdict.found, verdict.score, verdict.evidence)
+            finding = specific(insight.text)
+            decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
             # In other languages names go unseen, so that an insight may well have one.
-            if not verdict.found and verdict.sure and self._english:
+            if not finding.found and finding.sure and self._english:
                 dropped.add(insight.insight_id)
         return dropped
 
@@ -266,9 +266,9 @@ class Verifier:
             for insight in subtopic.insights:
                 if (insight.insight_id, insight.text) in self._passed:
                     continue
-                verdict = self._read(leak(subtopic.text, insight.text, topic := str(self._given.get("topic", ""))))
-                leaked = verdict.found and verdict.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
-                decision = Decision(leaked, verdict.score, verdict.evidence if leaked else "")
+                finding = self._read(leak(subtopic.text, insight.text, topic := str(self._given.get("topic", ""))))
+                leaked = finding.found and finding.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
+                decision = Decision(leaked, finding.score, finding.evidence if leaked else "")
                 self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
                 if leaked:
                     dropped.add(insight.insight_id)
@@ -281,16 +281,16 @@ class Verifier:
             earlier = known.get(insight.conflicts_with)
             if earlier is None or earlier not in listed[:place] or (insight.insight_id, insight.text) in self._passed:
                 continue
-            verdict = other_side(insight.text, earlier.text)
-            decision = Decision(verdict.found, verdict.score, verdict.evidence)
+            finding = other_side(insight.text, earlier.text)
+            decision = Decision(finding.found, finding.score, finding.evidence)
             self._rows.add("insight_conflict", round, (insight.insight_id, earlier.insight_id), "yes", decision)
-            if not verdict.found and (self._english or self._read(verdict).sure):
+            if not finding.found and (self._english or self._read(finding).sure):
                 dropped.add(insight.insight_id)
         return dropped
 
-    async def _pairs(self, task: Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, Verdict]) -> tuple[set[_Pair], str]:
+    async def _pairs(self, task: Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, Finding]) -> tuple[set[_Pair], str]:
         """The pairs of indices that the model calls the same, and its answer's key. One question covers all unsure pairs."""
-        places = sorted({place for pair, verdict in pairs.items() if not verdict.sure for place in pair})
+        places = sorted({place for pair, finding in pairs.items() if not finding.sure for place in pair})
         if not places or not self._asker.model(task):
             return set(), ""
         answer = await self._ask(task, {name: numbered([texts[place] for place in places])})
@@ -302,7 +302,7 @@ class Verifier:
         kind: str,
         round: int,
         texts: Sequence[tuple[str, str]],
-        pairs: Mapping[_Pair, Verdict],
+        pairs: Mapping[_Pair, Finding],
         named: set[_Pair],
         key: str,
     ) -> set[str]:
@@ -315,12 +315,12 @@ class Verifier:
         for two, (name, _) in enumerate(texts):
             best, nearest = Decision(True, 0.0, said="yes"), ""
             for one in range(two):
-                verdict = pairs.get((one, two))
-                if verdict is None or one in dropped:
+                finding = pairs.get((one, two))
+                if finding is None or one in dropped:
                     continue
-                by_model = bool(model) and ((one, two) in named or not verdict.sure)
-                same = (one, two) in named if by_model else verdict.found
-                here = Decision(not same, verdict.score, texts[one][1] if same else "", said="no" if same else "yes")
+                by_model = bool(model) and ((one, two) in named or not finding.sure)
+                same = (one, two) in named if by_model else finding.found
+                here = Decision(not same, finding.score, texts[one][1] if same else "", said="no" if same else "yes")
                 if not nearest or (not here.found, here.score) > (not best.found, best.score):
                     best, nearest = replace(here, by=model, key=key) if by_model else here, texts[one][0]
             if not best.found:
@@ -339,13 +339,13 @@ class Verifier:
         ]
         assignments = await self._assigned_blind([insight for _, insight in new], subtopics)
         for (subtopic, insight), assignment in zip(new, assignments, strict=True):
-            place, verdict = assignment.place, assignment.verdict
+            place, finding = assignment.place, assignment.finding
             said = "none" if place is None else subtopics[place].subtopic_id
             evidence = "" if place is None else texts[place]
             right = said == subtopic.subtopic_id
-            decision = Decision(right, verdict.score, evidence, assignment.by, assignment.key, said)
+            decision = Decision(right, finding.score, evidence, assignment.by, assignment.key, said)
             self._rows.add("insight_subtopic", round, (insight.insight_id, subtopic.subtopic_id), subtopic.subtopic_id, decision)
-            if not decision.found and (verdict.sure or assignment.by != OFFLINE):
+            if not decision.found and (finding.sure or assignment.by != OFFLINE):
                 elsewhere.add(insight.insight_id)
             else:
                 self._passed.add((insight.insight_id, insight.text))
@@ -359,17 +359,17 @@ class Verifier:
         assignments: list[_Assignment] = []
         for insight in insights:
             others = [[other.text for other in subtopic.insights if other is not insight] for subtopic in subtopics]
-            place, verdict = assigned(insight.text, texts, others)
-            assignments.append(_Assignment(place, self._read(verdict)))
-        unsure = [spot for spot, assignment in enumerate(assignments) if model and not assignment.verdict.sure]
+            place, finding = assigned(insight.text, texts, others)
+            assignments.append(_Assignment(place, self._read(finding)))
+        unsure = [spot for spot, assignment in enumerate(assignments) if model and not assignment.finding.sure]
         inputs = [{"subtopics": numbered(texts), "insight": insights[spot].text} for spot in unsure]
         outcomes = await asyncio.gather(
             *(self._asker.ask("assign_subtopic", self._input("assign_subtopic", given)) for given in inputs)
         )
         for spot, outcome in zip(unsure, outcomes, strict=True):
             answer = _answered("assign_subtopic", outcome)
-            verdict = assignments[spot].verdict
-            assignments[spot] = _Assignment(_within(answer.value, len(texts)), verdict, model, answer.key)
+            finding = assignments[spot].finding
+            assignments[spot] = _Assignment(_within(answer.value, len(texts)), finding, model, answer.key)
         return assignments
 
     def _presence_of(self, insights: Sequence[PlannedInsight]) -> Presence:
@@ -379,21 +379,21 @@ class Verifier:
             self._presence = (texts, Presence(texts))
         return self._presence[1]
 
-    def _read(self, verdict: Verdict) -> Verdict:
-        """The verdict. In other languages than English only a clear "not found" stays sure."""
+    def _read(self, finding: Finding) -> Finding:
+        """The finding. In other languages than English only a clear "not found" stays sure."""
         return (
-            verdict if self._english else replace(verdict, sure=verdict.sure and not verdict.found and verdict.score <= NOTHING)
+            finding if self._english else replace(finding, sure=finding.sure and not finding.found and finding.score <= NOTHING)
         )
 
-    def _unsure(self, task: Task, verdicts: Sequence[Verdict], hoped: Collection[int] = ()) -> list[int]:
-        """Indices of the verdicts to ask the model about; none without a model. `hoped`: indices of planned insights."""
+    def _unsure(self, task: Task, findings: Sequence[Finding], hoped: Collection[int] = ()) -> list[int]:
+        """Indices of the findings to ask the model about; none without a model. `hoped`: indices of planned insights."""
         if not self._asker.model(task):
             return []
-        nearly = {place for place in hoped if not verdicts[place].found and verdicts[place].score > WORTH_ASKING}
-        return [place for place, verdict in enumerate(verdicts) if not verdict.sure or place in nearly]
+        nearly = {place for place in hoped if not findings[place].found and findings[place].score > WORTH_ASKING}
+        return [place for place, finding in enumerate(findings) if not finding.sure or place in nearly]
 
     def _model_answer(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
-        """`asked`: indices of verdicts; `named`: index in `asked` -> evidence."""
+        """`asked`: indices of findings; `named`: index in `asked` -> evidence."""
         shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
         return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
 

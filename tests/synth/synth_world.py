@@ -26,7 +26,7 @@ from summhay_ray.synth import (
     Topic,
     load_domain,
 )
-from summhay_ray.synth.verify import Found
+from summhay_ray.synth.verify import Compared
 
 SMALL = Shape(subtopics=4, insights=3, documents=12, words=150)
 
@@ -143,11 +143,11 @@ class FakeVerifier:
         assert not {one.subtopic_id for one in others} & {subtopic.subtopic_id}
         return not any(one.text in subtopic.query for one in subtopic.insights)
 
-    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Found:
+    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Compared:
         self.rounds["document", round] += 1
         there = {one.insight_id: one.text for one in insights if one.text in text}
         missing = tuple(one for one in planned.insight_ids if one not in there)
-        return Found(missing, tuple(one for one in there if one not in planned.insight_ids), there)
+        return Compared(missing, tuple(one for one in there if one not in planned.insight_ids), there)
 
     def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
         return named["headline"] in texts[0]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.haystack import load_sample
-from summhay_ray.synth.kinds import Verdict
+from summhay_ray.synth.kinds import Finding
 from summhay_ray.synth.presence import LEAST, SURE, SURE_NOT, Presence
 
 pytestmark = pytest.mark.core
@@ -63,7 +63,7 @@ def test_evidence_is_the_sentences_that_say_it() -> None:
     text = f"{FILLER} The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres. {FILLER}"
     verdict = Presence(INSIGHTS).of(text)[2]
     assert verdict.evidence == "The tap is slow. So a water tank is hired for the farm. It holds 1,000 litres."
-    assert Presence(INSIGHTS).of(f"{FILLER} {TANK} {FILLER}")[2] == Verdict(True, True, 1.0, TANK)
+    assert Presence(INSIGHTS).of(f"{FILLER} {TANK} {FILLER}")[2] == Finding(True, True, 1.0, TANK)
 
 
 def test_facts_far_apart_do_not_add_up() -> None:
@@ -141,7 +141,7 @@ def test_the_order_of_the_insights_changes_no_verdict(order: list[str]) -> None:
     assert dict(zip(order, Presence(order).of(text), strict=True)) == usual
 
 
-def verdicts_of(raw: dict[str, Any]) -> list[tuple[Verdict, bool]]:
+def verdicts_of(raw: dict[str, Any]) -> list[tuple[Finding, bool]]:
     """All verdicts on a haystack, each with the haystack's own annotation."""
     insights = [insight for subtopic in raw["subtopics"] for insight in subtopic["insights"]]
     presence = Presence([insight["insight"] for insight in insights])
@@ -153,7 +153,7 @@ def verdicts_of(raw: dict[str, Any]) -> list[tuple[Verdict, bool]]:
     return pairs
 
 
-def precision_recall(pairs: list[tuple[Verdict, bool]]) -> tuple[float, float]:
+def precision_recall(pairs: list[tuple[Finding, bool]]) -> tuple[float, float]:
     both = sum(verdict.found and held for verdict, held in pairs)
     return both / sum(verdict.found for verdict, _ in pairs), both / sum(held for _, held in pairs)
 

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.benchmark import (
@@ -78,7 +79,6 @@ class Ethic(Benchmark[EthicSpec]):
         return {**super().identity(), "criteria": {name: criterion.prompt_hash for name, criterion in self._criteria.items()}}
 
     def own_code(self) -> Sequence[str]:
-        """See `Workload`."""
         return [*super().own_code(), *lever_code(*(judge.extract for judge in self.spec.judges))]
 
     @functools.cached_property
@@ -172,16 +172,15 @@ class Ethic(Benchmark[EthicSpec]):
         window = self.settings()[model.model].context_window
         room = None if window is None else window - model.max_tokens
         if room is None or tokens <= room:
-            return _Prompt(messages, tokens, tokens)
+            return _Prompt(messages=messages, tokens=tokens, shown_tokens=tokens)
         if self.spec.over_length == "truncate-middle":
             left = room - (tokens - count(shown))
             cut = contexts.without_middle(shown, left, count)
             if cut:
                 messages = self._messages(record, cut)
-                return _Prompt(
-                    messages, tokens, sum(count(message.content) for message in messages), too_long=True, truncated=True
-                )
-        return _Prompt((), tokens, 0, too_long=True)
+                left = sum(count(message.content) for message in messages)
+                return _Prompt(messages=messages, tokens=tokens, shown_tokens=left, too_long=True, truncated=True)
+        return _Prompt(tokens=tokens, too_long=True)
 
     def _messages(self, record: Record, context: str) -> tuple[Message, ...]:
         prefix = self.spec.layout == "prefix"
@@ -234,7 +233,6 @@ class Ethic(Benchmark[EthicSpec]):
         return [row for row in await asyncio.gather(*asked) if row is not None]
 
     def score(self, tables: Tables) -> Tables:
-        """See `scores.py`."""
         return scores.score(tables, self._how)
 
     @property
@@ -250,15 +248,15 @@ class Ethic(Benchmark[EthicSpec]):
         return {"tasks": report.tasks_json(scores["tasks"])}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """See `report.py`."""
         return report.sections(scores)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Prompt:
     """The messages to a model, with the tokens of the whole prompt and of what is sent."""
 
-    def __init__(
-        self, messages: Sequence[Message], tokens: int, shown_tokens: int, *, too_long: bool = False, truncated: bool = False
-    ) -> None:
-        self.messages, self.tokens, self.shown_tokens = tuple(messages), tokens, shown_tokens
-        self.too_long, self.truncated = too_long, truncated
+    messages: tuple[Message, ...] = ()
+    tokens: int
+    shown_tokens: int = 0
+    too_long: bool = False
+    truncated: bool = False

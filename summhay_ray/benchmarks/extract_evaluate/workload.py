@@ -153,7 +153,6 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             yield f"metric {metric.label}", metric.model or getattr(make_metric(metric.metric), "own_model", "")
 
     def own_code(self) -> Sequence[str]:
-        """See `Workload`."""
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
         levers = lever_code(*(rater.extract for rater in self.spec.raters))
         return [*super().own_code(), *(name for name in own if ":" in name), *levers]

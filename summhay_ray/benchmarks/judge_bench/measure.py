@@ -127,7 +127,7 @@ class Measure:
     def _free(self, wanted: Wanted, together: bool) -> Judged:
         """The free judge's ratings. If it rates `together`, all insights of a summary count as its input, as in a run."""
         rows = zip(self._ratings.of(together), wanted, strict=True)
-        return Judged([{place: Answer(_verdict(rated[place])) for place in places} for rated, places in rows])
+        return Judged([{place: Answer(rated[place].verdict) for place in places} for rated, places in rows])
 
 
 def _names(judge: BenchJudge) -> tuple[str, ...]:
@@ -141,11 +141,6 @@ def _names(judge: BenchJudge) -> tuple[str, ...]:
     except BadName:
         names = (judge.named.text, "")
     return tuple(dict.fromkeys(name for name in names if name not in (judge.name, "")))
-
-
-def _verdict(rated: bench.Rated) -> Verdict:
-    bullet = '"NA"' if rated.bullet is None else str(rated.bullet + 1)
-    return Verdict(rated.coverage, bullet, rated.value, rated.uncertainty)
 
 
 def usable(outcome: Outcome[Verdict], n_bullets: int) -> Outcome[Verdict]:

@@ -117,7 +117,6 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
 
     def own_code(self) -> Sequence[str]:
-        """See `Workload`."""
         code = (leaf.text for judge in self.known.judges for leaf in leaves(judge.named) if leaf.kind == "code")
         return [*super().own_code(), *dict.fromkeys(code)]
 
@@ -201,12 +200,10 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         return judge.name, *self.known.asked(judge, leaf)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`."""
         measured = self.measured(_outcomes(run), _micros(run))
         return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Workload`."""
         return sections(self.measured(_outcomes(run), _micros(run)).judges)
 
     def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:

@@ -148,7 +148,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
         ]
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`."""
         for cluster, alike in self.clusters:
             members = [self.parts.queries[index].query_id for index in cluster]
             yield Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
@@ -183,7 +182,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
         return {"sizes": sizes}
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """See `Workload`."""
         counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
         text = f"{counts} {self.whole.attribution}".strip()
         return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self.whole.warnings)]

@@ -37,13 +37,11 @@ class OnCollection(Benchmark[S]):
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> OnCollection[Any]:
-        """See `Workload`."""
         spec: Any = cls.spec_class.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
         return cls(spec, Inputs.stored(store, record.get("inputs", {})))
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
         digest = record.get(COLLECTION)
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
             return f"field {COLLECTION}: expected 64 hex digits"
@@ -51,16 +49,13 @@ class OnCollection(Benchmark[S]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`."""
         yield from super().objects(run)
         yield COLLECTION, run.record[COLLECTION]
 
     def by_store(self) -> Mapping[str, str]:
-        """See `Workload`."""
         return {} if _IN_STORE.fullmatch(self._corpus()) else {self._corpus(): f"store/{self.whole.stored_as}"}
 
     def keep_by_store(self, store: Store) -> None:
-        """See `Workload`."""
         store.put_object(COLLECTION, self.whole.to_bytes())
 
 

@@ -152,7 +152,6 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return run
 
     def own_code(self) -> Sequence[str]:
-        """See `Workload`."""
         strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
         geval = self.spec.metric(GevalSpec)
         levers = lever_code(None if geval is None else geval.extract)
@@ -205,7 +204,6 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return Item(f"{query_id}/{where}{summarizer.label}", summarizer.model_label, data, source or "")
 
     def n_items(self) -> int:
-        """See `Workload`."""
         given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
         ranked = len(self.asking) * queries + (0 if asked else len(self.made) - len(self.asking))
@@ -397,11 +395,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return by_query(tables, self.spec, self.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`."""
         return details(scores)
 
     def report(self, scores: Tables) -> Sequence[Section]:
-        """See `Workload`."""
         return sections(scores, self.collection, self.spec.token_budget)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
@@ -414,7 +410,6 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return write_new(folder, run_files(run, self.collection))
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`."""
         wanted = set(item_ids)
         names = ("query_id", "retriever", "k", "strategy", "called")
         return {

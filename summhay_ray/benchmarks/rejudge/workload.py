@@ -21,7 +21,6 @@ from summhay_ray.benchmarks.summhay.checks import check_judges, check_prompts
 from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.judging import STAGE, Judging
-from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.spec import JudgingSpec
 from summhay_ray.benchmarks.summhay.tables import rows_of
@@ -70,7 +69,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SummarySlice:
     """Some of the summaries in one block of the judged run, sorted by haystack."""
 
     block: Block
@@ -93,6 +92,7 @@ class Rejudge(Judging[RejudgeSpec]):
     stages = (STAGE,)
     tables = TABLES
     counted = Counted("summaries", "judgments")
+    recorded = ("of", "spec", "prompts", "haystacks")
 
     def __init__(self, spec: RejudgeSpec, inputs: Inputs, prompts: Mapping[str, str] | None = None) -> None:
         if inputs.store is None:
@@ -115,7 +115,6 @@ class Rejudge(Judging[RejudgeSpec]):
         return {"kind": self.kind, "of": self.spec.of, "judges": sorted(self.identity_of(one) for one in self.spec.judges)}
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`."""
         record = self.source.record
         return {
             "of": self.spec.of,
@@ -126,13 +125,7 @@ class Rejudge(Judging[RejudgeSpec]):
         }
 
     @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
-        return record_flaw(record, ("of", "spec", "prompts", "haystacks"))
-
-    @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Rejudge:
-        """See `Workload`."""
         workload = cls.__new__(cls)
         workload.restore(RejudgeSpec.model_validate(record["spec"]), store, record)
         workload.source, workload.asked, workload.choices = store.run(record["of"]), {}, ()
@@ -150,17 +143,13 @@ class Rejudge(Judging[RejudgeSpec]):
         return run.store.run(run.record["of"]).table("summaries").height
 
     @functools.cached_property
-    def slices(self) -> Sequence[Slice]:
+    def slices(self) -> Sequence[SummarySlice]:
         """All summaries, in slices. Cells without a summary are left out."""
         return tuple(_slices(self.source))
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per summary."""
-        insights = {
-            (source.haystack_id, subtopic.subtopic_id): n
-            for source in self.sources
-            for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
-        }
+        insights = self.insight_counts()
         for part in self.slices:
             place = json.dumps(part.block.to_json())
             for cell in part.cells:
@@ -174,7 +163,6 @@ class Rejudge(Judging[RejudgeSpec]):
         return sum(len(part.cells) for part in self.slices)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`."""
         settings = self.settings()
         models = tuple(dict.fromkeys([*(one.model for one in self.spec.judges), *self.spec.partners()]))
         computes = all(settings[model].local for model in models)
@@ -182,7 +170,7 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: read the summaries of one slice."""
-        part = Slice(Block.from_json(json.loads(source)), tuple(map(Cell.of, items)))
+        part = SummarySlice(Block.from_json(json.loads(source)), tuple(map(Cell.of, items)))
         return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.source)})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -192,7 +180,6 @@ class Rejudge(Judging[RejudgeSpec]):
         return await judge_all(self, cell, summary, truth, ask, item.data["asked"])
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`."""
         judges = judge_counts(run, self.spec.judges, sum(item.size for item in self.items()))
         details = {
             "of": self.spec.of,
@@ -220,7 +207,6 @@ class Rejudge(Judging[RejudgeSpec]):
         return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`."""
         return explain(self, run, self.source, key, compat)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
@@ -228,7 +214,6 @@ class Rejudge(Judging[RejudgeSpec]):
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`."""
         return places(self.source, item_ids)
 
 
@@ -282,7 +267,7 @@ def _of_block(run: RunStore, block: Block) -> RunStore:
     return run.at(Manifest(number=1, blocks=(block,)))
 
 
-def _slices(run: RunStore) -> Iterator[Slice]:
+def _slices(run: RunStore) -> Iterator[SummarySlice]:
     """The summaries, block by block; one block is in memory at a time. A cell in several blocks is taken once."""
     blocks = run.manifest().blocks
     won: dict[str, tuple[bool, int]] = {}
@@ -301,7 +286,7 @@ def _slices(run: RunStore) -> Iterator[Slice]:
                 shown = Unit(row["haystack_id"], row["subtopic_id"], row["retriever"], row["ordering"])
                 cells.append(Cell(row["cell_id"], shown, 0, row["repeat"], row["system"]))
         for start in range(0, len(cells), SUMMARIES_A_SLICE):
-            yield Slice(block, tuple(cells[start : start + SUMMARIES_A_SLICE]))
+            yield SummarySlice(block, tuple(cells[start : start + SUMMARIES_A_SLICE]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,6 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return ""
 
     def own_code(self) -> Sequence[str]:
-        """See `Workload`."""
         return [*super().own_code(), *own_code(self.spec.retrievers)]
 
     def identity(self) -> Any:
@@ -122,7 +121,6 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                     yield Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`."""
         return {"": Queue(tuple(self.services))}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:

@@ -179,14 +179,12 @@ class RequestedTexts:
         self.texts: list[tuple[Encoding, Sequence[str]]] = []
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `retrieve.Models`."""
         import numpy as np
 
         self.texts.append((encoding, texts))
         return Vectors(np.zeros((len(texts), 1), dtype=np.float32), np.zeros(len(texts), dtype=np.int64))
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """See `retrieve.Models`."""
         return [0.0] * len(texts)
 
 

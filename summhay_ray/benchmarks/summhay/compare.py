@@ -61,7 +61,6 @@ class _Judged(RunScores):
         }
 
     def side(self, system: str) -> Side:
-        """See `RunScores`."""
         return Side(self.run, system, self._scores[system].model, self.judge)
 
     def corrected(
@@ -110,11 +109,14 @@ def against_ideal(
     """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
     `others`; None without such pairs."""
     judged = _Judged(result, judge)
-    own = [(system.system, system) for system in result.systems if system.judge == judge and system.system in judged.systems]
+    own = sorted(
+        (system for system in result.systems if system.judge == judge and system.system in judged.systems),
+        key=lambda system: system.system,
+    )
     pairs = [
-        ((0, a), (0, b))
-        for a, ideal in sorted(own, key=lambda named: named[0])
-        for b, other in sorted(own, key=lambda named: named[0])
+        ((0, ideal.system), (0, other.system))
+        for ideal in own
+        for other in own
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
     return compare_pairs([judged], pairs, seed) if 0 < len(pairs) <= MOST_PAIRS else None

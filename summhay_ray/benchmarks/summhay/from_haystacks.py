@@ -78,7 +78,6 @@ class FromHaystacks:
         }
 
     def keep_by_store(self, store: Store) -> None:
-        """See `Workload`."""
         keep_sources(self.haystacks, self.sources, store)
 
 

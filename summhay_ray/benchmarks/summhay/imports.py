@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from summhay_ray.benchmarks.summhay.opening import STAGE, blocks_of, haystack_rows
-from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.sources import (
     OUTLINES,
     Outline,
@@ -44,15 +43,10 @@ class Import(Summarized[Any]):
     prefix = "i"
     tables = TABLES
     given = True
-
-    @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
-        return record_flaw(record, ("haystacks",))
+    recorded = ("haystacks",)
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:
-        """See `Workload`."""
         workload = cls.__new__(cls)
         workload.haystacks = stored_haystacks(store, record["haystacks"])
         return workload

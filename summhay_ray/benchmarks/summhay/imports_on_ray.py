@@ -37,14 +37,12 @@ class OnRay(Workbench):
     """Runs the batches as a streaming Ray Data pipeline, at most one per CPU at a time."""
 
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
-        """See `Workbench`."""
         return (
             [Outline.from_json(outline) for outline in outlines]
             for outlines in through(_check, map(asdict, batches), InvalidHaystack)
         )
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
-        """See `Workbench`."""
         return ((Block.from_json(part["block"]), part["rows"]) for part in through(_keep, map(asdict, batches), InvalidHaystack))
 
 

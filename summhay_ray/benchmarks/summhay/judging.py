@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, strategy_name
+from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.replay import Replay
 from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, Late, Outline, stored_haystacks, stored_outlines
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
@@ -31,6 +32,12 @@ class Judging(Benchmark[S]):
     """The haystacks, loaded on demand."""
     prompts: Mapping[str, str]
     """Path of a prompt file, as written in the spec -> its text."""
+    recorded: ClassVar[Sequence[str]]
+    """The fields that a run's record must have."""
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        return record_flaw(record, cls.recorded)
 
     def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
         """Set up the benchmark from a run's record. Haystacks and outlines are read on demand."""
@@ -71,6 +78,14 @@ class Judging(Benchmark[S]):
     def named_judges(self) -> list[list[str]]:
         """[label, identity] of every judge, as stored in a run's record."""
         return [[one.label, self.identity_of(one)] for one in self.spec.judges]
+
+    def insight_counts(self) -> dict[tuple[str, str], int]:
+        """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
+        return {
+            (source.haystack_id, subtopic.subtopic_id): n
+            for source in self.sources
+            for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
+        }
 
     def prompt_of(self, model: ModelSpec) -> str:
         """The text of the model's prompt file; empty for the built-in prompt."""

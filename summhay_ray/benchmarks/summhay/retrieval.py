@@ -86,12 +86,10 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
                 raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        """See `Retrieving`."""
         sources = {source.haystack_id: [subtopic.subtopic_id for subtopic in source.subtopics] for source in self.sources}
         return {**sources, **{corpus_id: queries for corpus_id, (_, queries) in self._known_corpora.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:
-        """See `Retrieving`."""
         return self._corpus(corpus_id)
 
     @functools.cached_property
@@ -114,7 +112,6 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
             raise SpecError(f"spec: qrels: {error}") from error
 
     def relevance(self) -> str:
-        """See `Retrieving`."""
         return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
 
     @functools.cached_property
@@ -146,7 +143,6 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`."""
         return {
             "spec": self.spec.model_dump(mode="json"),
             "haystacks": haystack_entries(self.sources),
@@ -156,7 +152,6 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
         return record_flaw(record, ("spec", "haystacks", "cells"))
 
     @classmethod

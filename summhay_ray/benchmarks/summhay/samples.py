@@ -207,10 +207,7 @@ class _SampleMaker:
 
     def _facts(self, facets: Mapping[str, Any], query: Any) -> list[list[str]]:
         query_facts = [["query", query.query], ["subtopic", query.text]] if query else []
-        return [
-            *query_facts,
-            *([name, str(facets[name])] for name in _FACTS),
-        ]
+        return [*query_facts, *([name, str(facets[name])] for name in _FACTS)]
 
     def _without_summary(self, missing: Collection[str]) -> Iterator[SampleRecord]:
         """Samples of the cells that failed before a summary was written; the workload knows their system and query. Failures are

@@ -25,7 +25,6 @@ class Summarized(Judging[S]):
         return results(run, compat)
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Workload`."""
         from summhay_ray.benchmarks.summhay.sections import sections
 
         return sections(run, compat)
@@ -41,7 +40,6 @@ class Summarized(Judging[S]):
         return explain(None if self.given else self, run, run, key, compat)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`."""
         return places(run, item_ids, None if self.given else self)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:

@@ -38,7 +38,6 @@ from summhay_ray.benchmarks.summhay.contexts import Ranker, make_context
 from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
 from summhay_ray.benchmarks.summhay.judging import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.opening import keep_sources, open_haystacks
-from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.retrieval import retrieval_fields
 from summhay_ray.benchmarks.summhay.sources import (
     OUTLINES,
@@ -67,6 +66,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("summarize"), JUDGE_STAGE)
     tables = TABLES
     counted = Counted("cells", "judgments")
+    recorded = ("spec", "prompts", "haystacks", "cells")
     retrieval_fields = staticmethod(retrieval_fields)
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
@@ -105,11 +105,6 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         }
 
     @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
-        return record_flaw(record, ("spec", "prompts", "haystacks", "cells"))
-
-    @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> SummHay:
         """See `Workload`. Haystacks are read on demand."""
         grid = cls.__new__(cls)
@@ -125,7 +120,6 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         return run
 
     def own_code(self) -> Sequence[str]:
-        """See `Workload`."""
         spec = self.spec
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
         strategies += [judge.strategy for judge in spec.judges]
@@ -163,11 +157,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: a cell for each unit, summarizer and repeat."""
-        n_insights = {
-            (source.haystack_id, subtopic.subtopic_id): n
-            for source in self.sources
-            for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
-        }
+        n_insights = self.insight_counts()
         summarizers = [(summarizer.label, self.semantic(summarizer)) for summarizer in self.spec.summarizers]
         named, known, whole = (functools.cache(function) for function in (_named, self.known, self.is_whole))
         for unit in self.units():

@@ -49,11 +49,9 @@ class _Replay:
         self._asker: Asker = asker_of(self._workload, dict.fromkeys(GROUPS, self._answer))
 
     def model(self, task: Task) -> str:
-        """See `Asker`."""
         return self._asker.model(task)
 
     async def ask(self, task: Task, given: Mapping[str, Any], sample: int = 0) -> Outcome[Any]:
-        """See `Asker`."""
         keys: list[str] = []
         self._keys.set(keys)
         outcome = await self._asker.ask(task, given, sample)

@@ -108,7 +108,6 @@ class Synth(Benchmark[SynthSpec]):
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Workload`."""
         return record_flaw(record, ("spec", "domain", "cells", "topics"))
 
     @classmethod
@@ -128,7 +127,6 @@ class Synth(Benchmark[SynthSpec]):
         yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`."""
         self.store = store
         return super().open(store)
 
@@ -204,7 +202,6 @@ class Synth(Benchmark[SynthSpec]):
         return bounds_of(self, run, index, done)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`."""
         from summhay_ray.benchmarks.synth.run import results
 
         return results(run)
@@ -216,7 +213,6 @@ class Synth(Benchmark[SynthSpec]):
         return explain_synth(run, key)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`."""
         wanted = set(item_ids)
         named = {self.cell_id(topic): topic.name for topic in self.topics}
         return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}

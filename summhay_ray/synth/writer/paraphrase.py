@@ -109,7 +109,6 @@ _SHORT = 6
 
 _Apart = tuple[str, str] | None
 """A sentence without one of its parts, and a second sentence that states this part; None if there is no such part."""
-_Change = Callable[[str, Random], str | None]
 
 
 def restate(insight: str, level: int, ways: Voice, rng: Random, topic: Collection[str] = ()) -> str:
@@ -138,7 +137,7 @@ def _said(sentences: list[str], level: int, ways: Voice, rng: Random) -> list[st
     if rng.random() < APART[min(level, 3)]:
         spread = _spread(sentences, rng)
         return spread if len(spread) > 1 else [_framed(spread[0], ways, rng)]
-    turned = [_reordered(sentence, rng) for sentence in sentences]
+    turned = [_reordered(sentence) for sentence in sentences]
     if level == 1 and turned != sentences and rng.random() < 0.5:
         return turned
     return [_framed(turned[0], ways, rng), *turned[1:]]
@@ -166,19 +165,12 @@ def _is_stated(sentence: str) -> bool:
     return "according to" not in sentence.lower() and any(verb.search(sentence) for verb in (_MODAL, _ACTS, _TENSE))
 
 
-def _reordered(sentence: str, rng: Random) -> str:
-    return _first_of(sentence, rng, (_lead_to_end, _date_to_front, _clause_to_front)) or sentence
+def _reordered(sentence: str) -> str:
+    changes = (change(sentence) for change in (_lead_to_end, _date_to_front, _clause_to_front))
+    return next(filter(None, changes), sentence)
 
 
-def _first_of(sentence: str, rng: Random, changes: tuple[_Change, ...]) -> str | None:
-    for change in changes:
-        changed = change(sentence, rng)
-        if changed is not None:
-            return changed
-    return None
-
-
-def _lead_to_end(sentence: str, _: Random) -> str | None:
+def _lead_to_end(sentence: str) -> str | None:
     match = _LEADING.match(sentence)
     if match is None or not _balanced(match.group(2)):
         return None
@@ -191,7 +183,7 @@ def _lead_to_end(sentence: str, _: Random) -> str | None:
     return complete(f"{main}{',' if lead == 'According to' else ''} {lead[0].lower()}{lead[1:]} {clause}")
 
 
-def _date_to_front(sentence: str, _: Random) -> str | None:
+def _date_to_front(sentence: str) -> str | None:
     match = _TRAILING_DATE.match(sentence)
     if match is None or not _dates_all(match):
         return None
@@ -205,7 +197,7 @@ def _dates_all(match: re.Match[str]) -> bool:
     return not _JOINED.search(main) and (not match.group(3).isdigit() or count(main) <= _SHORT)
 
 
-def _clause_to_front(sentence: str, _: Random) -> str | None:
+def _clause_to_front(sentence: str) -> str | None:
     match = _TRAILING_CLAUSE.match(sentence)
     if match is None or len(match.group(3).split()) < 4 or _JOINED.search(match.group(1)) or not _balanced(match.group(1)):
         return None

@@ -17,13 +17,5 @@ __all__ = ["METRICS", "Metric", "Texts", "make_metric"]
 
 def make_metric(name: str, model: str = "") -> Metric:
     """The metric with this name. Raises UnknownName if there is none, ValueError if it lacks a model or takes none."""
-    if ":" in name:
-        cls = plugins.load(name)
-        if not callable(getattr(cls, "score", None)):
-            raise plugins.UnknownName(f"{name!r} has no method `score`; expected module:Class of a metric (metrics/base.py)")
-    else:
-        known = plugins.discover(sys.modules[__name__])
-        if name not in known:
-            raise plugins.unknown("metric", name, known)
-        cls = known[name]
+    cls = plugins.find("metric", name, sys.modules[__name__], "score", "a metric (metrics/base.py)")
     return cast(Metric, plugins.made("metric", name, cls, model or None))

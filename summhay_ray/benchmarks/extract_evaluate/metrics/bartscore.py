@@ -24,6 +24,5 @@ class BartScore:
         self._model = model
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
-        """See `Metric`."""
         model = load_likelihood(self._model)
         return [model.mean_log(text.source, text.summary) for text in texts]

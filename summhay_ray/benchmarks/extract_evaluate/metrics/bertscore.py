@@ -23,7 +23,6 @@ class BertScoreF1:
         self._model, self._layer = named_layers(model)
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
-        """See `Metric`."""
         folder = find_model(self._model).folder
         model = str(folder) if folder else self._model
         return [bertscore(text.summary, [text.reference], model, self._layer) if text.reference else None for text in texts]

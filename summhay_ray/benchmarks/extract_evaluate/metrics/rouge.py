@@ -16,7 +16,6 @@ class Rouge1F1:
     order: ClassVar[int] = 1
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
-        """See `Metric`."""
         return [rouge_n(text.summary, text.reference, self.order).f1 if text.reference else None for text in texts]
 
 

@@ -14,5 +14,4 @@ class Words:
     name: ClassVar[str] = "words"
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
-        """See `Metric`."""
         return [float(len(text.summary.split())) for text in texts]
