@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,8 +84,7 @@ def run(
             note=display.note,
         )
 
-    again = shlex.join(["summhay", "run", spec, *(word for override in overrides or () for word in ("--set", override))])
-    _carry_out(start, f"reading {spec}", store, again, as_json, everything)
+    _carry_out(start, f"reading {spec}", store, _again("run", spec, overrides), as_json, everything)
 
 
 def retrieve(
@@ -120,7 +119,7 @@ def retrieve(
             beir=beir,
         )
 
-    _carry_out(start, "starting", store, f"summhay retrieve {spec}", as_json)
+    _carry_out(start, "starting", store, _again("retrieve", spec, overrides), as_json)
 
 
 def coverage(
@@ -163,7 +162,9 @@ def coverage(
             note=display.note,
         )
 
-    _carry_out(start, "starting", store, f"summhay coverage {spec}", as_json)
+    lengths = {"--sample": sample, "--chunk-tokens": chunk_tokens}
+    words = [*_each("--evaluator", evaluators), *(word for name, n in lengths.items() if n for word in (name, str(n)))]
+    _carry_out(start, "starting", store, _again("coverage", spec, overrides, *words), as_json)
 
 
 def rejudge(
@@ -232,7 +233,17 @@ def synth(
             note=display.note,
         )
 
-    _carry_out(start, f"reading {spec}", store, f"summhay synth {spec}", as_json)
+    _carry_out(start, f"reading {spec}", store, _again("synth", spec, overrides), as_json)
+
+
+def _again(command: str, spec: str, overrides: Sequence[str] | None, *words: str) -> str:
+    """The command that resumes a run, with every option that makes it this run."""
+    return shlex.join(["summhay", command, spec, *words, *_each("--set", overrides)])
+
+
+def _each(option: str, values: Iterable[object] | None) -> list[str]:
+    """The option once for each value."""
+    return [word for value in values or () for word in (option, str(value))]
 
 
 def _carry_out(

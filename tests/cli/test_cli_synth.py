@@ -98,11 +98,11 @@ def test_a_synthesis_that_the_budget_stops_says_how_to_go_on(cli: Cli, tmp_path:
     path, store = tmp_path / "synth.yaml", ("--store", tmp_path / "store")
     priced = {"model": "offline/writer", "max_tokens": 400, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}
     path.write_text(yaml.safe_dump({**TWO, "models": {"outline": priced, "write": priced}}), encoding="utf-8")
-    stopped = cli("synth", path, *store, "--budget", "0.004", "--executor", "inline")
-    assert stopped.code == 3 and f"summhay synth {path} --store {tmp_path / 'store'} --budget MORE" in " ".join(
-        stopped.out.split()
-    )
-    failing = cli("synth", path, *store, "--executor", "inline", "--json")
+    seeded = ("--set", "seed=5")
+    stopped = cli("synth", path, *store, *seeded, "--budget", "0.004", "--executor", "inline")
+    go_on = f"summhay synth {path} --set seed=5 --store {tmp_path / 'store'} --budget MORE"
+    assert stopped.code == 3 and go_on in " ".join(stopped.out.split())
+    failing = cli("synth", path, *store, *seeded, "--executor", "inline", "--json")
     assert (failing.code, failing.document["status"], failing.document["cells"]["done"]) == (0, "done", 2)
 
 
