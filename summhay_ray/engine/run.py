@@ -36,8 +36,9 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margin
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
-PLANNING_NICENESS = {"inline": 10, "ray": 19}
-"""Executor -> priority of the thread that plans. The run's own work goes first, and Ray's workers have niceness 15."""
+PLANNING_NICENESS = 10
+"""Niceness of the thread that plans. With a higher one than that of Ray's workers (15) it would wait for a processor while it
+holds the interpreter, and the event loop that sends items to the workers would wait for it: half as many calls a second."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -191,17 +192,13 @@ class _Planning:
     """
 
     def __init__(
-        self,
-        make: Callable[[Callable[[], bool]], PlanResult],
-        keep: Callable[[PlanResult], None] | None = None,
-        niceness: int = 0,
+        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
     ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._made = threading.Event()
         self._plan.add_done_callback(lambda _: self._made.set())
         self._make = make
         self._keep = keep
-        self._niceness = niceness
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
@@ -214,8 +211,8 @@ class _Planning:
         self._thread.join()
 
     def _work(self) -> None:
-        # Only root may give itself a higher priority than it has.
-        niceness = max(self._niceness, os.getpriority(os.PRIO_PROCESS, 0))
+        # The run's own work goes first; and only root may give itself a higher priority than it has.
+        niceness = max(PLANNING_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
@@ -410,7 +407,7 @@ class Start:
                 keep_plan(self.run, made)
             self._tell_warnings(made)
 
-        with _Planning(self._plan, planned_now, PLANNING_NICENESS[execution.name]) as planning:
+        with _Planning(self._plan, planned_now) as planning:
             self._tell_start("reading what is stored")
             execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
             snapshot = self._answered(execution, planning)
