@@ -66,7 +66,7 @@ def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) ->
 
     `store`: the store of inputs that the spec names by hash or that another spec's run has made.
     """
-    return engine.load_workload(spec, tuple(overrides), lambda parsed: Store(_store_of(parsed, store)))
+    return engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)))
 
 
 def _store_of(spec: engine.Spec, store: str | None) -> str:
@@ -81,6 +81,22 @@ def _opened(loaded: Workload[Any], store: str | None) -> Store:
 def _check_budget(budget: float | None) -> None:
     if budget is not None and not 0 <= budget < math.inf:
         raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
+
+
+def _options(
+    budget: float | None,
+    executor: str | None,
+    address: str | None,
+    watch: Watch | None,
+    note: Callable[[str], None] | None,
+    compat: Compat = "default",
+    limit: int | None = None,
+) -> RunOptions:
+    """How to run, checked before anything is read. `address`: of a Ray cluster; "local" is this machine."""
+    _check_budget(budget)
+    if limit is not None and limit < 1:
+        raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
+    return RunOptions(budget, executor, None if address in (None, "", "local") else address, watch, compat, note, limit)
 
 
 @dataclass(frozen=True)
@@ -113,11 +129,8 @@ def run(
     which. `limit`: answer only this many items in all, a fair sample; the run can be resumed without it. `address`: the address
     of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
     """
-    _check_budget(budget)
-    if limit is not None and limit < 1:
-        raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
+    options = _options(budget, executor, address, watch, note, compat, limit)
     loaded = load(spec, overrides, store)
-    options = RunOptions(budget, executor, _address(address), watch, compat, note, limit)
     opened = _opened(loaded, store)
     result = engine.run_workload(loaded, opened, options)
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
@@ -143,22 +156,15 @@ def retrieve(
     """
     from summhay_ray.benchmarks import retrieval
 
-    _check_budget(budget)
-    loaded = engine.load_workload(
-        spec, tuple(overrides), lambda parsed: Store(_store_of(parsed, store)), retrieval.retrieval_alone
-    )
+    options = _options(budget, executor, address, watch, note)
+    loaded = engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)), retrieval.retrieval_alone)
     opened = _opened(loaded, store)
-    result = engine.run_workload(loaded, opened, RunOptions(budget, executor, _address(address), watch, note=note))
+    result = engine.run_workload(loaded, opened, options)
     if trec is not None:
         retrieval.write_trec(opened.run(result.run), Path(trec))
     if beir is not None:
         retrieval.write_beir(loaded, Path(beir))
     return result
-
-
-def _address(address: str | None) -> str | None:
-    """The address of a Ray cluster; None for this machine."""
-    return None if address in (None, "", "local") else address
 
 
 def submit(
@@ -214,8 +220,12 @@ def import_collection(folder: str | Path, store: str | None = None) -> Collectio
     return odsum.import_collection(folder, Store(store_uri(store)))
 
 
-def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], Any]:
-    stored = Store(store_uri(store)).run(run_id)
+def _run(run_id: str, store: str | None) -> RunStore:
+    return Store(store_uri(store)).run(run_id)
+
+
+def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], RunStore]:
+    stored = _run(run_id, store)
     return engine.workload_of(stored), stored
 
 
@@ -231,7 +241,7 @@ def export_tables(run_id: str, target: str | Path, store: str | None = None, kin
     A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. ATTRIBUTION beside them is the source and
     licence of their texts, where the run has them. Raises UserError.
     """
-    run = Store(store_uri(store)).run(run_id)
+    run = _run(run_id, store)
     if Path(target).is_file():
         raise UserError(f"{target} is a file; give a folder, or s3://BUCKET/PREFIX")
     files = open_files(str(target))
@@ -258,7 +268,7 @@ def _is_below(name: str | bytes | None, folder: Path) -> bool:
 
 def full_id(run_id: str, store: str | None = None) -> str:
     """The full id of the run whose id begins with `run_id`. Raises StoreError if none or several match."""
-    return Store(store_uri(store)).run(run_id).run_id
+    return _run(run_id, store).run_id
 
 
 def score(
@@ -270,7 +280,7 @@ def score(
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
-    stored = Store(store_uri(store)).run(run_id)
+    stored = _run(run_id, store)
     if engine.scores_itself(stored):
         return engine.workload_of(stored).results(stored, compat)
     biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
@@ -285,7 +295,7 @@ def results(run_id: str, store: str | None = None, compat: Compat = "default") -
 
 def status(run_id: str, store: str | None = None) -> StatusResult:
     """The state of a run: progress, cost, failures, damage."""
-    return engine.status(Store(store_uri(store)).run(run_id))
+    return engine.status(_run(run_id, store))
 
 
 def runs(store: str | None = None) -> list[RunEntry]:
@@ -298,7 +308,7 @@ def stop(run_id: str, store: str | None = None) -> str:
 
     Raises UserError if the run has no live driver.
     """
-    return engine.stop(Store(store_uri(store)).run(run_id))
+    return engine.stop(_run(run_id, store))
 
 
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
@@ -400,7 +410,7 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     """
     import polars as pl
 
-    stored = Store(store_uri(store)).run(run_id)
+    stored = _run(run_id, store)
     if name not in stored.declared:
         raise plugins.unknown("table", name, stored.declared)
     frame = stored.table(name)
@@ -453,10 +463,9 @@ def rejudge(
     from summhay_ray.benchmarks import rejudge as rejudging
 
     named = (judges,) if isinstance(judges, str) else tuple(judges)
-    _check_budget(budget)
+    options = _options(budget, executor, address, watch, note)
     request = rejudging.RejudgeRequest(named, spec, tuple(overrides))
-    options = RunOptions(budget, executor, _address(address), watch, note=note)
-    return rejudging.rejudge_run(Store(store_uri(store)).run(run_id), request, options)
+    return rejudging.rejudge_run(_run(run_id, store), request, options)
 
 
 def coverage(
@@ -480,10 +489,9 @@ def coverage(
     """
     from summhay_ray.benchmarks import coverage as measuring
 
-    _check_budget(budget)
+    options = _options(budget, executor, address, watch, note)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
     request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides))
-    options = RunOptions(budget, executor, _address(address), watch, note=note)
     return measuring.coverage_run(request, Store(store_uri(store)), options)
 
 
@@ -505,11 +513,10 @@ def synth(
     """
     from summhay_ray.benchmarks import synth as synthesis
 
-    _check_budget(budget)
+    options = _options(budget, executor, address, watch, note)
     loaded = load(spec, overrides, store)
     if not isinstance(loaded, synthesis.Synth):
         raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
-    options = RunOptions(budget, executor, _address(address), watch, note=note)
     return synthesis.run_synth(loaded, _opened(loaded, store), options, None if out is None else Path(out))
 
 

@@ -21,7 +21,6 @@ from summhay_ray.cli.options import (
     FAILED,
     AllOption,
     BudgetOption,
-    CompatChoice,
     CompatOption,
     JsonOption,
     RunArgument,
@@ -86,12 +85,11 @@ def plan(
 ) -> None:
     """Show the calls and cost of a run before it makes any, and what is already paid."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, note, say, tables
+    from summhay_ray.cli.show import document, facts, say, tables, warn
     from summhay_ray.report import BOUNDS_LEGEND, bounds_table, extracts_spare, minutes, plan_table
 
     result = api.plan(spec, store, overrides or (), budget)
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    warn(result.warnings)
     if as_json:
         document(result.to_json())
         return
@@ -134,7 +132,7 @@ def explain(
         ),
     ],
     store: StoreOption = None,
-    compat: CompatOption = CompatChoice.default,
+    compat: CompatOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Show where a number comes from: score, judgment, raw answer, prompt, price, documents cited.
@@ -145,7 +143,7 @@ def explain(
     from summhay_ray.cli.explained import show
     from summhay_ray.cli.show import document
 
-    found = api.explain(run, key, store, compat.value)
+    found = api.explain(run, key, store, compat)
     if as_json:
         document(found)
     else:
@@ -163,7 +161,7 @@ def import_files(
 ) -> None:
     """Import released SummHay files, with summaries and judgments, as a run; or a folder as a collection for `corpus:`."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, note, store_option
+    from summhay_ray.cli.show import document, facts, store_option, warn
 
     where = store_option(api.store_uri(store))
     result: CollectionImport | ImportResult
@@ -173,8 +171,7 @@ def import_files(
     else:
         result = made = api.import_released(files, store)
         further = f"summhay score {made.run}{where}"
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    warn(result.warnings)
     if as_json:
         document(result.to_json())
     else:
@@ -214,20 +211,19 @@ def export(
 def score(
     run: RunArgument,
     store: StoreOption = None,
-    compat: CompatOption = CompatChoice.default,
+    compat: CompatOption = "default",
     bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a run's stored judgments again, without any call."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, note, sections
+    from summhay_ray.cli.show import document, note, sections, warn
     from summhay_ray.engine import Results
 
-    result = api.score(run, store, compat.value, bias)
+    result = api.score(run, store, compat, bias)
     if isinstance(result, Results):
-        for warning in result.warnings:
-            note(f"warning: {warning}")
+        warn(result.warnings)
         document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)
         return
     if result.failures:
@@ -247,11 +243,10 @@ def clean(
 ) -> None:
     """Delete files of a store that no reader needs any more."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, note
+    from summhay_ray.cli.show import document, facts, warn
 
     result = api.clean(store, _seconds(older_than), dry_run)
-    for warning in result.warnings:
-        note(f"warning: {warning}; see: summhay doctor --store URI")
+    warn(f"{damaged}; see: summhay doctor --store URI" for damaged in result.warnings)
     if as_json:
         document(result.to_json())
         return

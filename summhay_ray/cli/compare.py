@@ -72,7 +72,7 @@ def compare(
 def _show(result: CompareResult | RaterComparison | SystemComparison, as_json: bool) -> None:
     """Print what was compared: systems, raters or judges."""
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
-    from summhay_ray.cli.show import document, lines, note, say, sections, tables
+    from summhay_ray.cli.show import document, lines, say, sections, tables, warn
     from summhay_ray.comparison import SystemComparison
     from summhay_ray.report import compare_tables, compared_systems_tables, comparison_legend, verdict_lines
 
@@ -81,8 +81,7 @@ def _show(result: CompareResult | RaterComparison | SystemComparison, as_json: b
     elif isinstance(result, RaterComparison):
         sections(result.sections())
     elif isinstance(result, SystemComparison):
-        for warning in result.warnings:
-            note(f"warning: {warning}")
+        warn(result.warnings)
         tables(compared_systems_tables(result))
         for line in (*comparison_legend(result), *verdict_lines(result)):
             say(line)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray.cli.options import BUDGET, DONE, PARTIAL, JsonOption, StoreOption
+from summhay_ray.cli.options import EXIT_CODES, JsonOption, StoreOption
 from summhay_ray.errors import UserError
 
 FITTED = frozenset(
@@ -76,7 +76,7 @@ def judge_bench(
         say(f"{result.n_insights} insights in {result.n_summaries} summaries; {result.calls['made']} calls made")
     if out:
         _write(Path(out), result.biases())
-    raise typer.Exit({"done": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+    raise typer.Exit(EXIT_CODES[result.status])
 
 
 def _check_out(out: Path, file: Path) -> None:

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 DONE, FAILED, USAGE, BUDGET, PARTIAL, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
-
-
-class ExecutorChoice(StrEnum):
-    """Where a run executes."""
-
-    auto = "auto"
-    inline = "inline"
-    ray = "ray"
-
-
-class CompatChoice(StrEnum):
-    """How judgments and citations are read."""
-
-    default = "default"
-    release = "release"
+EXIT_CODES = {"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}
+"""Status of a result -> exit code."""
 
 
 SpecArgument = Annotated[str, typer.Argument(help="The spec, a YAML file.", metavar="SPEC")]
@@ -34,11 +20,12 @@ BudgetOption = Annotated[
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
 AddressOption = Annotated[str | None, typer.Option(help="auto, or the address of a Ray cluster; default this machine.")]
 ExecutorOption = Annotated[
-    ExecutorChoice | None,
+    Literal["auto", "inline", "ray"] | None,
     typer.Option(help="inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
 ]
 CompatOption = Annotated[
-    CompatChoice, typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does.")
+    Literal["default", "release"],
+    typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does."),
 ]
 
 

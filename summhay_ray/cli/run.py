@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from summhay_ray.cli.options import (
-    BUDGET,
-    DONE,
-    PARTIAL,
+    EXIT_CODES,
     AddressOption,
     AllOption,
     BudgetOption,
-    CompatChoice,
     CompatOption,
     ExecutorOption,
     JsonOption,
@@ -57,7 +54,7 @@ def run(
     address: AddressOption = None,
     executor: ExecutorOption = None,
     overrides: SetOption = None,
-    compat: CompatOption = CompatChoice.default,
+    compat: CompatOption = "default",
     limit: Annotated[
         int | None, typer.Option("--limit", help="Answer only this many items, a fair sample; the run can be resumed.", min=1)
     ] = None,
@@ -78,8 +75,8 @@ def run(
             address,
             display,
             overrides=overrides or (),
-            compat=compat.value,
-            executor=executor and executor.value,
+            compat=compat,
+            executor=executor,
             limit=limit,
             note=display.note,
         )
@@ -113,7 +110,7 @@ def retrieve(
             address,
             display,
             overrides=overrides or (),
-            executor=executor and executor.value,
+            executor=executor,
             note=display.note,
             trec=trec,
             beir=beir,
@@ -158,7 +155,7 @@ def coverage(
             chunk_tokens=chunk_tokens,
             overrides=overrides or (),
             address=address,
-            executor=executor and executor.value,
+            executor=executor,
             note=display.note,
         )
 
@@ -196,7 +193,7 @@ def rejudge(
             address=address,
             spec=spec,
             overrides=[*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])],
-            executor=executor and executor.value,
+            executor=executor,
             note=display.note,
         )
 
@@ -229,7 +226,7 @@ def synth(
             display,
             overrides=overrides or (),
             out=out,
-            executor=executor and executor.value,
+            executor=executor,
             note=display.note,
         )
 
@@ -271,7 +268,7 @@ def _carry_out(
         document(result.to_json())
     else:
         _show(result, api.store_uri(store), again, everything)
-    raise typer.Exit({"done": DONE, "limited": DONE, "budget": BUDGET, "partial": PARTIAL}[result.status])
+    raise typer.Exit(EXIT_CODES[result.status])
 
 
 def _show(result: RunResult, store: str, again: str, everything: bool) -> None:

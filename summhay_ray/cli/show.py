@@ -39,6 +39,12 @@ def note(text: str) -> None:
     sys.stderr.write(visible(text) + "\n")
 
 
+def warn(warnings: Iterable[str]) -> None:
+    """Print the warnings of a result, a line each, on stderr."""
+    for warning in warnings:
+        note(f"warning: {warning}")
+
+
 def say(text: str) -> None:
     """Print a line on stdout, among the results."""
     sys.stdout.write(one_line(text) + "\n")

@@ -7,8 +7,7 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 import typer
 
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
     from summhay_ray import simulator as simulation
 
 KEY_VARIABLE = "SIMULATED_API_KEY"
-
-
-class AnswersChoice(StrEnum):
-    """How answers are made."""
-
-    offline = "offline"
-    short = "short"
 
 
 # name -> help; drawn, as all faults are, with the prompt and --seed.
@@ -47,7 +39,10 @@ def _parameters() -> _Parameters:
         _parameter("port", int, 8000, "Where to listen; 0 takes a free port and says which."),
         _parameter("host", str, "127.0.0.1", "The address to listen on: this machine alone, unless told otherwise."),
         _parameter(
-            "answers", AnswersChoice, AnswersChoice.offline, "offline: as offline/support, /judge and /writer; short: fixed."
+            "answers",
+            Literal["offline", "short"],
+            "offline",
+            "offline: as offline/support, /judge and /writer; short: fixed.",
         ),
     ]
     annotated = get_type_hints(Settings, include_extras=True)
@@ -84,7 +79,7 @@ def simulate(**given: Any) -> None:
         port=given.pop("port"),
         keys=given.pop("keys"),
         record=given.pop("record"),
-        short=given.pop("answers") == AnswersChoice.short,
+        short=given.pop("answers") == "short",
         faults=simulation.make_faults(**{name: given.pop(name) for name in FAULTS}, seed=given["seed"]),
     )
     settings = simulation.make_settings({**given, "unknown_models": unknown}, limits)

@@ -12,7 +12,6 @@ from summhay_ray.cli.options import (
     BUDGET,
     FAILED,
     BudgetOption,
-    CompatChoice,
     CompatOption,
     JsonOption,
     SetOption,
@@ -33,7 +32,7 @@ def submit(
     store: NodesStoreOption = None,
     budget: BudgetOption = None,
     overrides: SetOption = None,
-    compat: CompatOption = CompatChoice.default,
+    compat: CompatOption = "default",
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,7 +45,7 @@ def submit(
     from summhay_ray import api
     from summhay_ray.cli.show import note
 
-    job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat.value)
+    job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat)
     for line in job.notes:
         note(f"note: {line}")
     note(f"job {job.job} of run {job.run} " + ("runs already: this is its log" if job.attached else "is sent"))

@@ -29,7 +29,6 @@ _methods_differ
 _makes
 _filled_in
 _samples_differ
-auto
 enable_progress_bars
 verbose_stats_logs
 print_on_execution_start
