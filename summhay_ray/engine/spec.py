@@ -359,8 +359,9 @@ def _override(fields: dict[str, Any], override: str) -> None:
     elif isinstance(target, dict):
         target[last] = value
     else:
-        mend = f", it is {target!r}; write a mapping there in the spec" if isinstance(target, str) else ""
-        raise SpecError(f"--set {override}: {'.'.join(parents)} holds no fields{mend}")
+        place = ".".join(parents)
+        mend = f", it is {target!r}; set it whole, as in --set '{place}={{{last}: {text}}}'" if isinstance(target, str) else ""
+        raise SpecError(f"--set {override}: {place} holds no fields{mend}")
 
 
 def _split(path: str) -> list[str]:

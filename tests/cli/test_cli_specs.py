@@ -156,7 +156,8 @@ def test_extra_holds_what_json_holds(cli: Cli, tmp_path: Path, extra: str) -> No
         ("retrievers.3=full", "--set retrievers.3=full: expected an index from 0 to 0 instead of '3'"),
         (
             "retrievers.0.x=full",
-            "--set retrievers.0.x=full: retrievers.0 holds no fields, it is 'bm25'; write a mapping there in the spec",
+            "--set retrievers.0.x=full: retrievers.0 holds no fields, it is 'bm25'; set it whole, as in "
+            "--set 'retrievers.0={x: full}'",
         ),
         ("seeed=3", "SPEC: seeed: unknown field; did you mean seed?"),
         ("retrievers.0=bm52", "SPEC: retrievers[0]: no retriever is named 'bm52'; did you mean 'bm25'?"),
