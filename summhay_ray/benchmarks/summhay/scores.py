@@ -49,7 +49,6 @@ _TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
 _VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
 _GOLD: dict[str, Any] = {"haystack_id": pl.String, "insight_id": pl.String, "documents": pl.List(pl.Int64)}
-ROWS_AT_ONCE = 10_000
 Part = TypeVar("Part")
 
 
@@ -65,8 +64,8 @@ class ScoreResult:
     run: str
     compat: Compat
     systems: list[SystemScore]
-    haystacks: dict[str, list[SystemScore]]
-    """Name of the haystack -> the scores of every system in it."""
+    haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
+    """Name of the haystack -> the scores of every system in it, computed when they are first asked for."""
     position: list[PositionSensitivity]
     failures: list[Failure]
     """Judgments that scoring could not use."""
@@ -82,10 +81,16 @@ class ScoreResult:
         return {
             "run": self.run,
             "compat": self.compat,
-            "systems": [asdict(system) for system in self.systems],
-            "haystacks": {name: [asdict(system) for system in systems] for name, systems in self.haystacks.items()},
-            "position_sensitivity": [asdict(row) for row in self.position],
+            **self.details(),
             "unusable_judgments": len(self.failures),
+            "haystacks": {name: [asdict(system) for system in systems] for name, systems in self.haystacks.items()},
+        }
+
+    def details(self) -> dict[str, Any]:
+        """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
+        return {
+            "systems": [asdict(system) for system in self.systems],
+            "position_sensitivity": [asdict(row) for row in self.position],
             **({} if self.retrieval is None else retrieval_details(self.retrieval)),
         }
 
@@ -119,7 +124,34 @@ class _Frames:
     """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
     words: pl.DataFrame
-    failures: list[Failure]
+
+    def of(self, haystack_id: str) -> _Frames:
+        """The rows of one haystack."""
+        mine = pl.col("haystack_id") == haystack_id
+        return _Frames(self.sums.filter(mine), self.expected.filter(mine), self.words.filter(mine))
+
+    def scores(self, seed: int, samples: int) -> list[SystemScore]:
+        return system_scores(self.sums, self.expected, self.words, seed, samples)
+
+
+class _ByHaystack(Mapping[str, list[SystemScore]]):
+    """Name of a haystack -> the scores of every system in it. Computed on demand: few readers of many haystacks want them."""
+
+    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], *sampling: int) -> None:
+        self._ids, self._frames, self._biases, self._sampling = ids, frames, biases, sampling
+        self._found: dict[str, list[SystemScore]] = {}
+
+    def __getitem__(self, name: str) -> list[SystemScore]:
+        if name not in self._found:
+            scores = self._frames.of(self._ids[name]).scores(*self._sampling)
+            self._found[name] = [corrected(score, self._biases[score.judge]) for score in scores]
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
 
 def score_run(
@@ -138,29 +170,24 @@ def score_run(
     record = run.record
     judges = judges_of(run) if rejudged and rejudge_ids(run) else None
     known = _known_biases(run, judges is not None, biases)
-
-    def scores(sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame) -> list[SystemScore]:
-        return [corrected(score, known(score.judge)) for score in system_scores(sums, expected, words, seed, samples)]
-
     sources = stored_outlines(run.store, record)
-    frames = _frames(run, sources, judges, compat)
+    frames, failures = _frames(run, sources, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    pooled = scores(frames.sums, frames.expected, frames.words)
+    raw = frames.scores(seed, samples)
+    found = {judge: known(judge) for judge in sorted({system.judge for system in raw})}
+    pooled = [corrected(score, found[score.judge]) for score in raw]
     shared = Counter(source.name for source in sources)
-    by_haystack = {}
-    for source in sources:
-        mine = pl.col("haystack_id") == source.haystack_id
-        sums, expected, words = (frame.filter(mine) for frame in (frames.sums, frames.expected, frames.words))
-        label = source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})"
-        by_haystack[label] = scores(sums, expected, words) if len(sources) > 1 else pooled
-    found = {judge: known(judge) for judge in sorted({system.judge for system in pooled})}
+    ids = {
+        source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})": source.haystack_id
+        for source in sources
+    }
     return ScoreResult(
         run=run.run_id,
         compat=compat,
         systems=pooled,
-        haystacks=by_haystack,
+        haystacks=_ByHaystack(ids, frames, found, seed, samples) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
-        failures=frames.failures,
+        failures=failures,
         biases=found,
         queries=_queries(frames.sums),
         retrieval=retrieval_of(run, sources),
@@ -175,16 +202,13 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
 def results(run: RunStore, compat: Compat) -> Results:
     """The results of a run for the engine: scores of every system, position sensitivity, retrieval, warnings and notes."""
     scores = score_run(run, compat)
-    fields = scores.to_json()
-    names = ("systems", "position_sensitivity", "retrieval", "retrieval_intervals")
-    details = {name: fields[name] for name in names if name in fields}
     budget = run.record.get("spec", {}).get("token_budget")
     sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
     sources = stored_outlines(run.store, run.record)
     warnings = tuple(warning for source in sources for warning in source.warnings)
     n = sum(source.by_grammar for source in sources)
     notes = (f"the prose of {n} of {len(sources)} haystacks is {BY_GRAMMAR}",) if n else ()
-    return Results(details, scores, sections, warnings, notes)
+    return Results(scores.details(), scores, sections, warnings, notes)
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:
@@ -302,8 +326,10 @@ def asked_name(model: str, strategy: str) -> str:
     return model if strategy == default_strategy(model) else f"{model} {strategy}"
 
 
-def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy] | None, compat: Compat) -> _Frames:
-    """The sums of the scored insights, the expected counts, and the words per bullet. `judges`: None for the run's own."""
+def _frames(
+    run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy] | None, compat: Compat
+) -> tuple[_Frames, list[Failure]]:
+    """What scores are computed from, and the judgments that cannot be used. `judges`: None for the run's own."""
     run = run.at()
     parts = [_last_repeats(piece) for piece in run.pieces("summaries", (*_WORDS, "repeat"))]
     known = _last_repeats(pl.concat(parts))
@@ -313,31 +339,34 @@ def _frames(run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy
     gold = {source.haystack_id: source.gold() for source in sources}
     places = [(haystack, insight, sorted(numbers)) for haystack, marks in gold.items() for insight, numbers in marks.items()]
     documents = pl.DataFrame(places, schema=_GOLD, orient="row")
+    names = (*_TEXT, *_VALUES)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, documents, compat)
         columns = [mine.select(_WORDS)[scores["summary"]], judged.select("judge")[scores["judgment"]], scores.select(_VALUES)]
-        one_by_one, failures = _Columns(kinds, (*_TEXT, *_VALUES)), []
+        one_by_one: list[tuple[Any, ...]] = []
+        failures: list[Failure] = []
         for summary in BY_NAME["summaries"].records(mine[odd]):
             place = (summary.haystack_id, summary.subtopic_id)
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
             for row in score_summary(rows, summary.bullets, gold[summary.haystack_id], compat):
                 if isinstance(row, Score):
                     system = (getattr(summary, name) for name in SYSTEM)
-                    one_by_one.add(*system, row.judge, *place, *(getattr(row, name) for name in _VALUES))
+                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in _VALUES)))
                 else:
                     failures.append(row)
-        insights = pl.concat([_typed(pl.concat(columns, how="horizontal"), kinds, (*_TEXT, *_VALUES)), one_by_one.frame()])
+        together = _typed(pl.concat(columns, how="horizontal"), kinds, names)
+        insights = pl.concat([together, _rows(one_by_one, kinds, names)])
         spoken = mine.select(*_WORDS, words_per_bullet=words_per_bullet(mine["bullets"]))
         return insight_sums(insights), _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
-    return _Frames(
-        sums=added([insight_sums(_Columns(kinds, (*_TEXT, *_VALUES)).frame()), *(part for part, _, _ in found)]),
+    frames = _Frames(
+        sums=added([insight_sums(_rows((), kinds, names)), *(part for part, _, _ in found)]),
         expected=_expected(sources, systems, kinds),
-        words=pl.concat([_Columns(kinds, (*_WORDS, "words_per_bullet")).frame(), *(words for _, words, _ in found)]),
-        failures=[failure for _, _, odd in found for failure in odd],
+        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *(words for _, words, _ in found)]),
     )
+    return frames, [failure for _, _, odd in found for failure in odd]
 
 
 def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
@@ -361,28 +390,8 @@ def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) 
     return frame.select(pl.col(name).cast(kinds[name]) for name in names)
 
 
-class _Columns:
-    """Builds a frame row by row. Texts are stored as enums, since a million judgments name few systems and queries."""
-
-    def __init__(self, kinds: Mapping[str, Any], names: Sequence[str]) -> None:
-        self._schema = {name: kinds[name] for name in names}
-        self._rows: list[tuple[Any, ...]] = []
-        self._parts: list[pl.DataFrame] = []
-
-    def add(self, *values: Any) -> None:
-        """Append a row."""
-        self._rows.append(values)
-        if len(self._rows) == ROWS_AT_ONCE:
-            self._pack()
-
-    def frame(self) -> pl.DataFrame:
-        """All rows."""
-        self._pack()
-        return pl.concat(self._parts)
-
-    def _pack(self) -> None:
-        self._parts.append(pl.DataFrame(self._rows, schema=self._schema, orient="row"))
-        self._rows = []
+def _rows(rows: Sequence[tuple[Any, ...]], kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={name: kinds[name] for name in names}, orient="row")
 
 
 Systems = Mapping[tuple[str, str, str, str], int]
@@ -418,10 +427,12 @@ def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summa
 
 def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
     """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
-    columns = _Columns(kinds, (*_TEXT, "n_expected"))
-    for source in sources:
-        for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True):
-            for system, repeats in systems[0].items():
-                for judge in systems[1]:
-                    columns.add(*system, judge, source.haystack_id, subtopic.subtopic_id, repeats * n_insights)
-    return columns.frame()
+    asked = [
+        (source.haystack_id, subtopic.subtopic_id, n_insights)
+        for source in sources
+        for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True)
+    ]
+    queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
+    answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
+    every = answering.join(pl.DataFrame({"judge": systems[1]}), how="cross").join(queries, how="cross")
+    return _typed(every.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))

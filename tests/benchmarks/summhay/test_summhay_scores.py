@@ -18,7 +18,6 @@ from summhay_grids import grid_of_files
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay import judges as judges_module
-from summhay_ray.benchmarks.summhay import scores as scores_module
 from summhay_ray.benchmarks.summhay.sections import correlation_text
 from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.engine import ITEM
@@ -112,7 +111,6 @@ def raw(score: SystemScore) -> dict[str, Any]:
 @pytest.mark.parametrize("at_a_time", [1, 7])
 def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges_module, "SUMMARIES_AT_ONCE", at_a_time)
-    monkeypatch.setattr(scores_module, "ROWS_AT_ONCE", 3 * at_a_time)
     monkeypatch.setattr(rows_module, "TOGETHER", at_a_time)
     grid, run = run_of(tmp_path, seed=at_a_time)
     compats: tuple[Compat, ...] = ("default", "release")
