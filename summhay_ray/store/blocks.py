@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from summhay_ray.store.errors import Damaged
@@ -113,7 +112,7 @@ def write_block(files: Files, folder: str, tables: Tables, stage: str, finished:
         records = [record for unit in kept.values() for record in unit.rows.get(table, ())]
         indices = [index for index, unit in enumerate(kept.values()) for _ in unit.rows.get(table, ())]
         if records:
-            rows[table] = pl.DataFrame(columns.arrow(records).append_column(UNIT, pa.array(indices, pa.int32())))
+            rows[table] = columns.as_frame(records).hstack([pl.Series(UNIT, indices, pl.Int32)])
     units = {"unit": list(kept), "retry": [unit.retry for unit in kept.values()]}
     return _put(files, folder, tables, Part(_of_stage(pl.DataFrame(units), stage), rows), 0)
 
@@ -190,8 +189,9 @@ def _put(files: Files, folder: str, tables: Tables, part: Part, level: int) -> B
     contents, slices, offset = [], {}, 0
     for table, rows in {UNITS: part.units.drop("stage"), **part.rows}.items():
         key = () if table == UNITS else tables[table].key
-        content, unpacked = _parquet(rows.sort(*key, UNIT, maintain_order=True) if key else rows, stage, key)
-        slices[table] = Slice(offset, len(content), len(rows), zlib.crc32(content), *_ends(rows, key), unpacked)
+        ordered = rows.sort(*key, UNIT, maintain_order=True) if key else rows
+        content, unpacked = _parquet(ordered, stage, key)
+        slices[table] = Slice(offset, len(content), len(rows), zlib.crc32(content), *_ends(ordered, key), unpacked)
         contents.append(content)
         offset += len(content)
     whole = b"".join(contents)
@@ -216,11 +216,10 @@ def _parquet(rows: pl.DataFrame, stage: str, key: Sequence[str]) -> tuple[bytes,
 
 
 def _ends(rows: pl.DataFrame, key: Sequence[str]) -> tuple[str, str]:
-    """The first characters of the smallest and the largest key; empty if the keys are not text."""
+    """The first characters of the smallest and the largest key of sorted rows; empty if the keys are not text."""
     if not key or rows.schema[key[0]] != pl.String:
         return "", ""
-    low, high = rows.select(low=pl.col(key[0]).min(), high=pl.col(key[0]).max()).row(0)
-    return low[:_BEGIN], high[:_BEGIN]
+    return rows[key[0]][0][:_BEGIN], rows[key[0]][-1][:_BEGIN]
 
 
 def _whole(files: Files, block: Block) -> memoryview:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SUMMHAY, Said
+from commands import SUMMHAY, Said, write_json
 from inline_runs import N_QUERIES, SAMPLE
 from synth_runs import run_inline, small
 
@@ -153,14 +153,25 @@ def test_the_runs_of_a_store_are_listed(cli: Cli, two_runs: tuple[str, list[str]
     assert said.code == 0 and all(f" {run} " in said.out for run in found) and " budget " in said.out
 
 
+def imported_by(*command: str | Path) -> set[str]:
+    line = [sys.executable, "-X", "importtime", str(SUMMHAY), *map(str, command)]
+    said = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
+    return {row.rsplit("|", 1)[1].strip() for row in said.stderr.splitlines() if "|" in row}
+
+
 def test_to_read_a_run_loads_little(two_runs: tuple[str, list[str]]) -> None:
     store, (done, _) = two_runs
-    line = [sys.executable, "-X", "importtime", str(SUMMHAY), "status", done, "--store", store]
-    said = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
-    imported = {row.rsplit("|", 1)[1].strip() for row in said.stderr.splitlines() if "|" in row}
+    imported = imported_by("status", done, "--store", store)
     assert {"polars", "summhay_ray.report.tables"} <= imported
     heavy = {"ray", "litellm", "torch", "pandas", "nltk", "tiktoken", "rank_bm25", "scipy", "matplotlib", "jinja2", "boto3"}
     assert imported & {*heavy, "aiohttp", "http.server", "summhay_ray.report.make", "summhay_ray.synth"} == set()
+
+
+def test_a_run_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    spec = write_json(tmp_path / "spec.yaml", SAMPLE)
+    imported = imported_by("run", spec, "--store", str(tmp_path / "store"), "--executor", "inline")
+    assert "polars" in imported
+    assert imported & {"ray", "litellm", "torch", "pandas", "matplotlib", "boto3", "summhay_ray.synth"} == set()
 
 
 def test_an_empty_store_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Optional
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,10 +125,11 @@ def test_every_record_has_a_table_and_every_field_a_column() -> None:
 
 
 @pytest.mark.parametrize("table", [EVERYTHING, *TABLES.values()], ids=lambda table: table.name)
-def test_arrow_has_the_declared_schema_even_without_rows(table: Table) -> None:
-    stored = table.columns.arrow([]).schema
-    assert stored.equals(table.columns.schema, check_metadata=False)
-    assert [column["name"] for column in table.describe()["columns"]] == stored.names
+def test_a_frame_has_the_declared_columns_even_without_rows(table: Table) -> None:
+    stored = table.columns.as_frame([])
+    declared = pl.DataFrame(pa.Table.from_batches([], table.columns.schema))
+    assert stored.schema == declared.schema == table.frame([]).schema
+    assert [column["name"] for column in table.describe()["columns"]] == stored.columns
     assert table.frame([]).height == 0
     assert digest(table.frame([])) == hashlib.sha256(b"").hexdigest()
 
@@ -203,6 +205,29 @@ def test_a_record_that_makes_no_table_is_refused_in_one_line(table: Table, told:
     assert "\n" not in str(refused.value)
 
 
+WRONG = [
+    *[("name", value) for value in (None, 1, b"x", "\ud800", ["a"], object())],
+    *[("number", value) for value in (None, "1", 1.0, 1.5, 2**63, [1])],
+    *[("share", value) for value in ("0.5", [0.5])],
+    *[("right", value) for value in (1, "yes")],
+    *[("words", value) for value in (None, "text", {"a": 1}, ("a", 1), ("\ud800",), range(3))],
+    *[("numbers", value) for value in (("1",), (1.5,), ((1,),), 1)],
+    ("maybe_shares", ("0.5",)),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), WRONG, ids=[f"{column}-{value!r:.12}" for column, value in WRONG])
+@settings(max_examples=5, deadline=None)
+@given(rows=rows_of(EVERYTHING).filter(bool))
+def test_a_value_that_its_column_cannot_hold_is_refused_and_found(column: str, value: Any, rows: list[Any]) -> None:
+    assert [EVERYTHING.columns.flaw(row) for row in rows] == [None] * len(rows)
+    wrong = dataclasses.replace(rows[-1], **{column: value})
+    assert EVERYTHING.columns.flaw(wrong) == column
+    for given_rows in ([wrong, *rows], [*rows, wrong]):
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            EVERYTHING.columns.as_frame(given_rows)
+
+
 def test_two_tables_of_one_name_are_refused() -> None:
     with pytest.raises(UserError, match="two tables are named 'failures'; give each a name of its own"):
         columns_of([FAILURES, Table("failures", Everything, ("name",))])
@@ -217,7 +242,7 @@ def failure(cell_id: str, message: str) -> records.Failure:
 def test_neither_order_nor_parts_nor_repeats_change_the_digest(order: list[int], size: int) -> None:
     rows = [failure(f"cell-{number}", "m") for number in range(6)]
     shuffled = [rows[number] for number in order]
-    parts = [pl.DataFrame(FAILURES.columns.arrow(shuffled[start : start + size])) for start in range(0, 6, size)]
+    parts = [FAILURES.columns.as_frame(shuffled[start : start + size]) for start in range(0, 6, size)]
     frame = FAILURES.columns.frame([*parts, parts[0]])
     assert digest(frame) == digest(FAILURES.frame(rows)) and frame.height == 6
 
