@@ -210,7 +210,7 @@ def _parquet(rows: pl.DataFrame, stage: str, key: Sequence[str]) -> tuple[bytes,
     first = next(groups).replace_schema_metadata({"stage": stage})
     with pq.ParquetWriter(sink, first.schema, compression="zstd", write_statistics=[*key[:1]]) as writer:
         for group in itertools.chain([first], groups):
-            writer.write_table(group.cast(first.schema))
+            writer.write_table(group)
             unpacked += group.nbytes
     return sink.getvalue(), unpacked
 

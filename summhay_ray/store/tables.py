@@ -121,7 +121,7 @@ class Columns:
         return None
 
     def _series(self, field: pa.Field, values: list[Any]) -> pl.Series:
-        # Not by pyarrow: its conversion of lists imports pandas, half a second and 60 MiB in every process that writes rows.
+        # Not by pyarrow: its conversion of lists imports pandas, half a second and 40 MiB in every process that writes rows.
         name, kind = field.name, _POLARS[field.type]
         found = _lists(name, values, kind) if isinstance(kind, pl.List) else pl.Series(name, values, kind, strict=True)
         if not field.nullable and found.null_count():
