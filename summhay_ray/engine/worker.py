@@ -151,7 +151,7 @@ class Worker:
 
         try:
             return write()
-        except (TypeError, ValueError, OverflowError, NotImplementedError):
+        except (TypeError, ValueError, OverflowError):
             flaws = {done.item_id: flaw for done in ready if (flaw := flaw_of_values(self._workload, done.rows))}
             if not flaws:
                 raise

@@ -123,7 +123,7 @@ class Columns:
     def _series(self, field: pa.Field, values: list[Any]) -> pl.Series:
         # Not by pyarrow: its conversion of lists imports pandas, half a second and 40 MiB in every process that writes rows.
         name, kind = field.name, _POLARS[field.type]
-        found = _lists(name, values, kind) if isinstance(kind, pl.List) else pl.Series(name, values, kind, strict=True)
+        found = _lists(name, values, kind) if isinstance(kind, pl.List) else _plain(name, values, kind)
         if not field.nullable and found.null_count():
             raise ValueError(f"table {self.table}: {name} may not be null")
         # NaN equals nothing, not even itself, so it cannot identify a row.
@@ -232,10 +232,17 @@ def _field(name: str, kind: str, nullable: bool, meaning: str) -> pa.Field:
     return pa.field(name, _ARROW[kind], nullable=nullable, metadata={"meaning": meaning})
 
 
+def _plain(name: str, values: Sequence[Any], kind: Any) -> pl.Series:
+    # Polars would take it for 0 or 1.
+    if kind != pl.Boolean and bool in set(map(type, values)):
+        raise TypeError(f"{name}: a bool is no {kind}")
+    return pl.Series(name, values, kind, strict=True)
+
+
 def _lists(name: str, values: Sequence[Any], kind: pl.List) -> pl.Series:
     """A list column, made from all items at once: polars takes twenty times as long to make it list by list."""
     lists = [_items(value) for value in values]
-    items = pl.Series([item for value in lists if value for item in value], dtype=kind.inner, strict=True)
+    items = _plain(name, [item for value in lists if value for item in value], kind.inner)
     starts = itertools.accumulate((len(value or ()) for value in lists), initial=0)
     # A list without a start is null.
     known = [start if value is not None else None for start, value in zip(starts, [*lists, []], strict=True)]

@@ -207,11 +207,11 @@ def test_a_record_that_makes_no_table_is_refused_in_one_line(table: Table, told:
 
 WRONG = [
     *[("name", value) for value in (None, 1, b"x", "\ud800", ["a"], object())],
-    *[("number", value) for value in (None, "1", 1.0, 1.5, 2**63, [1])],
-    *[("share", value) for value in ("0.5", [0.5])],
+    *[("number", value) for value in (None, "1", 1.0, 1.5, True, 2**63, [1])],
+    *[("share", value) for value in ("0.5", False, [0.5])],
     *[("right", value) for value in (1, "yes")],
     *[("words", value) for value in (None, "text", {"a": 1}, ("a", 1), ("\ud800",), range(3))],
-    *[("numbers", value) for value in (("1",), (1.5,), ((1,),), 1)],
+    *[("numbers", value) for value in (("1",), (1.5,), (1, True), ((1,),), 1)],
     ("maybe_shares", ("0.5",)),
 ]
 
