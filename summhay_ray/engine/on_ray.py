@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
+from ray._private import ray_constants
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.computing import COMPUTING, at_hand, compute
@@ -53,7 +54,11 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     _check_address(address)
     with own_variables():
         if address != "local":
-            yield from _session(address, {}, own_modules)
+            environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
+            if own_modules:
+                paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
+                environment["env_vars"] = {"PYTHONPATH": paths}
+            yield from _session(address, {"runtime_env": environment})
             return
         with contextlib.ExitStack() as stack:
             try:
@@ -67,18 +72,17 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
                 # The metrics are not read, and prestarted workers are not of the kind that a run needs.
                 "_system_config": {"enable_metrics_collection": False, "prestart_worker_first_driver": False},
             }
-            yield from _session(address, options, own_modules)
+            # Ray's processes inherit this process's variables, and its workers look for modules in the current folder. A worker
+            # with a runtime environment would import Ray twice: once to set it up.
+            os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = SETUP_HOOK
+            yield from _session(address, options)
 
 
-def _session(address: str, options: dict[str, Any], own_modules: bool) -> Iterator[None]:
+def _session(address: str, options: dict[str, Any]) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
-    if own_modules:
-        paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
-        environment["env_vars"] = {"PYTHONPATH": paths}
-    options = {**options, "log_to_driver": False, "logging_level": "ERROR", "runtime_env": environment}
+    options = {**options, "log_to_driver": False, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
         with _silent():
@@ -189,6 +193,12 @@ class RayExecution:
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
         driver = heartbeat.session.number, heartbeat.session.where
         self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits)
+        # The workers' processes start beside the ledger's, and wait for `ready`.
+        placement = self._placement
+        self._actors = {
+            kind: [_start(self._order, kind, seat, placement.holds(kind)) for seat in range(n)]
+            for kind, n in placement.seats.items()
+        }
         ray.get(self._ledger.begin.remote())
 
     def snapshot(self) -> dict[str, Any]:
@@ -209,10 +219,7 @@ class RayExecution:
             hear_sigterm()
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        order, placement = self._order, self._placement
-        actors = {
-            kind: [_start(order, kind, seat, placement.holds(kind)) for seat in range(n)] for kind, n in placement.seats.items()
-        }
+        order, placement, actors = self._order, self._placement, self._actors
         all_actors = [actor for workers in actors.values() for actor in workers]
 
         async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:

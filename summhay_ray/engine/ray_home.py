@@ -37,7 +37,9 @@ def own_variables() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in [name for name in os.environ if name.startswith(("RAY_", "PYTHONBREAKPOINT")) and name not in before]:
+        for name in [
+            name for name in os.environ if name.startswith(("RAY_", "__RAY_", "PYTHONBREAKPOINT")) and name not in before
+        ]:
             del os.environ[name]
         os.environ.update({name: value for name, value in before.items() if name.startswith("RAY_")})
         _read_variables_again()

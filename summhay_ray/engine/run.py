@@ -186,7 +186,7 @@ def _micros(dollars: float) -> int:
 
 
 class _Planning:
-    """Makes a plan in a thread of its own while the workers start, and passes it to `keep`.
+    """Makes a plan in a thread of its own while Ray and the workers start, and passes it to `keep` once the run has `begun`.
 
     The thread ends with the block; a thread left in native code would abort the process at its exit.
     """
@@ -200,6 +200,7 @@ class _Planning:
         self._make = make
         self._keep = keep
         self._unwanted = threading.Event()
+        self._begun = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def __enter__(self) -> _Planning:
@@ -207,7 +208,16 @@ class _Planning:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begun(self) -> None:
+        """Let the plan be stored and shown: the run was not refused. While Ray starts, nothing that is shown would be seen."""
+        self._begun.set()
+
+    def end(self) -> None:
+        """Give up what is not planned yet."""
         self._unwanted.set()
+        self._begun.set()
         self._thread.join()
 
     def _work(self) -> None:
@@ -216,8 +226,10 @@ class _Planning:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
-            if self._keep is not None and not self._unwanted.is_set():
-                self._keep(made)
+            if self._keep is not None:
+                self._begun.wait()
+                if not self._unwanted.is_set():
+                    self._keep(made)
             self._plan.set_result(made)
         # The error is raised to those who ask for the plan.
         except BaseException as error:  # noqa: BLE001
@@ -356,19 +368,41 @@ class Start:
         return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:
-        with self._executing(work, executor) as execution:
+        keep = not read_plan(self.run)
+
+        def planned_now(made: PlanResult) -> None:
+            if keep:
+                keep_plan(self.run, made)
+            self._tell_warnings(made)
+
+        planning = _Planning(self._plan, planned_now)
+        with self._executing(work, executor, planning) as execution:
             session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
-                snapshot = self._watched(execution, heartbeat)
+                planning.begun()
+                self._tell_start("reading what is stored")
+                execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
+                snapshot = self._answered(execution, planning)
+                execution.finish()
+                # A run that finishes long before its plan does not need one.
+                planned = planning.result(PLANNED_AFTER_S) if keep else ""
+                planning.end()
+                warnings = [*snapshot.get("warnings", ()), *([planned] if isinstance(planned, str) and planned else [])]
+                snapshot = {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
                 heartbeat.how = "done"
         return snapshot
 
     @contextlib.contextmanager
-    def _executing(self, work: Work, executor: str) -> Iterator[Execution]:
+    def _executing(self, work: Work, executor: str, planning: _Planning) -> Iterator[Execution]:
+        """A context with the execution, in which the plan is made.
+
+        Planning starts before the ledger lets any worker call, so that the plan counts no call of this start as known; and before
+        Ray, whose start leaves a processor free.
+        """
         if executor == "inline":
             try:
-                with hearing_sigterm():
+                with hearing_sigterm(), planning:
                     yield InlineExecution(work)
             except OSError as error:
                 raise self._failed(error) from error
@@ -381,7 +415,7 @@ class Start:
         from summhay_ray.engine.on_ray import RayExecution, ray_session
 
         try:
-            with ray_session(self.options.address or "local", own_modules=True):
+            with planning, ray_session(self.options.address or "local", own_modules=True):
                 yield RayExecution(work, own_ray=self.options.address is None)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
@@ -397,25 +431,6 @@ class Start:
 
     def _paying(self) -> bool:
         return any(settings.price != FREE for settings in self.workload.settings().values())
-
-    def _watched(self, execution: Execution, heartbeat: Heartbeat) -> dict[str, Any]:
-        # Planning starts before the ledger lets any worker call, so that the plan counts no call of this start as known.
-        keep = not read_plan(self.run)
-
-        def planned_now(made: PlanResult) -> None:
-            if keep:
-                keep_plan(self.run, made)
-            self._tell_warnings(made)
-
-        with _Planning(self._plan, planned_now) as planning:
-            self._tell_start("reading what is stored")
-            execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
-            snapshot = self._answered(execution, planning)
-            execution.finish()
-            # A run that finishes long before its plan does not need one.
-            planned = planning.result(PLANNED_AFTER_S) if keep else ""
-        warnings = [*snapshot.get("warnings", ()), *([planned] if isinstance(planned, str) and planned else [])]
-        return {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
 
     def _plan(self, unwanted: Callable[[], bool]) -> PlanResult:
         return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)

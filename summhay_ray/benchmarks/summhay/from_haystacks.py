@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from summhay_ray.benchmark import Inputs, Spec, SpecError
 from summhay_ray.benchmarks.summhay.opening import keep_sources
-from summhay_ray.benchmarks.summhay.sources import STORE, Haystacks, Outline, in_store, outline_of, store_entry
+from summhay_ray.benchmarks.summhay.sources import STORE, Haystacks, Loaded, Outline, Recent, in_store, outline_of, store_entry
 from summhay_ray.engine import load_workload
 from summhay_ray.haystack import load_sample, read_released
 from summhay_ray.plugins import UnknownName
@@ -40,12 +40,15 @@ class FromHaystacks:
     def read_sources(self) -> tuple[Outline, ...]:
         """Read every source that the spec names, set `haystacks`, and return the outlines. Raises SpecError, InvalidHaystack."""
         entries: dict[str, str] = {}
-        sources = _outlines(self.spec.haystacks, self._content)
+        recent = Recent()
+        sources = _outlines(self.spec.haystacks, self._content, recent)
         for index, (entry, source) in enumerate(zip(self.spec.haystacks, sources, strict=True)):
             first = entries.setdefault(source.haystack_id, entry)
             if first != entry:
                 raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; remove one")
-        self.haystacks = Haystacks(entries, lambda haystack_id: (self._content(entries[haystack_id]), entries[haystack_id]))
+        self.haystacks = Haystacks(
+            entries, lambda haystack_id: (self._content(entries[haystack_id]), entries[haystack_id]), recent
+        )
         return sources
 
     def _content(self, entry: str) -> bytes:
@@ -107,9 +110,14 @@ def _made_by(entry: str, inputs: Inputs) -> list[str]:
         raise SpecError(f"spec: haystacks: {entry}: {error}") from error
 
 
-def _outlines(entries: Sequence[str], read: Callable[[str], bytes]) -> tuple[Outline, ...]:
+def _outlines(entries: Sequence[str], read: Callable[[str], bytes], recent: Recent) -> tuple[Outline, ...]:
+    """The outlines of sources. `recent` keeps the last of the haystacks, which a small run need not read again."""
+
     def outline(entry: str) -> Outline:
-        return outline_of(read_released(read(entry), entry))
+        content = read(entry)
+        file = read_released(content, entry)
+        recent.keep(Loaded(file, len(content)))
+        return outline_of(file)
 
     if not any(map(in_store, entries)):
         return tuple(map(outline, entries))

@@ -135,23 +135,45 @@ class Loaded(NamedTuple):
     size: int
 
 
+class Recent:
+    """The haystacks that were loaded last: at most `most`, and fewer if they are large. Safe for threads."""
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
+        self._kept: OrderedDict[str, Loaded] = OrderedDict()
+        self._look = threading.Lock()
+
+    def find(self, haystack_id: str) -> ReleasedFile | None:
+        """A kept haystack, which is now the last to be dropped; None if it is not kept."""
+        with self._look:
+            if haystack_id not in self._kept:
+                return None
+            self._kept.move_to_end(haystack_id)
+            return self._kept[haystack_id].file
+
+    def keep(self, loaded: Loaded) -> None:
+        """Keep a haystack, and drop the oldest if these are too many."""
+        with self._look:
+            self._kept[loaded.file.haystack.haystack_id] = loaded
+            while len(self._kept) > 1 and self._too_much():
+                self._kept.popitem(last=False)
+
+    def _too_much(self) -> bool:
+        return len(self._kept) > self._most or sum(kept.size for kept in self._kept.values()) > KEPT_BYTES
+
+
 class Haystacks(Mapping[str, Haystack]):
     """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time.
 
     `read`: haystack_id -> (content of its source, name of the source for messages). Its errors pass through. A source whose
-    content has changed raises UserError. `loaded`: haystacks that are loaded already.
+    content has changed raises UserError. `recent`: keeps the haystacks that are loaded, and may have some already.
     """
 
-    def __init__(
-        self, ids: Iterable[str], read: Callable[[str], tuple[bytes, str]], kept: int = KEPT, loaded: Iterable[Loaded] = ()
-    ) -> None:
+    def __init__(self, ids: Iterable[str], read: Callable[[str], tuple[bytes, str]], recent: Recent | None = None) -> None:
         self._ids = dict.fromkeys(ids)
         self._read = read
-        self._max_kept = kept
-        self._kept: OrderedDict[str, Loaded] = OrderedDict()
-        self._look, self._load = threading.Lock(), threading.Lock()
-        for source in loaded:
-            self._keep(source)
+        self.recent = recent or Recent()
+        self._load = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
 
     def __getitem__(self, haystack_id: str) -> Haystack:
@@ -165,15 +187,15 @@ class Haystacks(Mapping[str, Haystack]):
 
     def file(self, haystack_id: str) -> ReleasedFile:
         """The haystack and the JSON it was read from. Raises KeyError for a haystack_id that is not in the run."""
-        kept = self._known(haystack_id)
+        kept = self.recent.find(haystack_id)
         if kept is not None:
             return kept
         with self._load:
-            return self._known(haystack_id) or self._loaded(haystack_id)
+            return self.recent.find(haystack_id) or self._loaded(haystack_id)
 
     async def fetch(self, haystack_id: str) -> Haystack:
         """The haystack, loaded in a thread if necessary so that the event loop is not blocked."""
-        kept = self._known(haystack_id)
+        kept = self.recent.find(haystack_id)
         if kept is None:
             self._thread = self._thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="haystacks")
             kept = await asyncio.get_running_loop().run_in_executor(self._thread, self.file, haystack_id)
@@ -185,34 +207,13 @@ class Haystacks(Mapping[str, Haystack]):
             raise KeyError(haystack_id)
         return self._read(haystack_id)
 
-    def _known(self, haystack_id: str) -> ReleasedFile | None:
-        with self._look:
-            if haystack_id not in self._kept:
-                return None
-            self._kept.move_to_end(haystack_id)
-            return self._kept[haystack_id].file
-
-    def loaded(self) -> list[Loaded]:
-        """The haystacks in memory."""
-        with self._look:
-            return list(self._kept.values())
-
     def _loaded(self, haystack_id: str) -> ReleasedFile:
         content, name = self.content(haystack_id)
         source = read_released(content, name)
         if source.haystack.haystack_id != haystack_id:
             raise changed(name)
-        self._keep(Loaded(source, len(content)))
+        self.recent.keep(Loaded(source, len(content)))
         return source
-
-    def _keep(self, loaded: Loaded) -> None:
-        with self._look:
-            self._kept[loaded.file.haystack.haystack_id] = loaded
-            while len(self._kept) > 1 and self._too_much():
-                self._kept.popitem(last=False)
-
-    def _too_much(self) -> bool:
-        return len(self._kept) > self._max_kept or sum(kept.size for kept in self._kept.values()) > KEPT_BYTES
 
 
 def changed(name: str) -> UserError:
@@ -264,11 +265,11 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
     return read_released(store.get_object("haystack", entry["object"]), entry["name"])
 
 
-def stored_haystacks(store: Store, entries: Iterable[Mapping[str, str]], loaded: Iterable[Loaded] = ()) -> Haystacks:
-    """Haystacks that are read from the store. `entries`: the field `haystacks` of a run's record. `loaded`: see Haystacks."""
+def stored_haystacks(store: Store, entries: Iterable[Mapping[str, str]], recent: Recent | None = None) -> Haystacks:
+    """Haystacks that are read from the store. `entries`: the field `haystacks` of a run's record. `recent`: see Haystacks."""
     known = {entry["haystack_id"]: entry for entry in entries}
 
     def read(haystack_id: str) -> tuple[bytes, str]:
         return store.get_object("haystack", known[haystack_id]["object"]), known[haystack_id]["name"]
 
-    return Haystacks(known, read, loaded=loaded)
+    return Haystacks(known, read, recent)

@@ -116,7 +116,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         keep_sources(self.haystacks, self.sources, store)
         run = super().open(store)
         open_haystacks(run, self.haystacks, self.sources)
-        self.haystacks = stored_haystacks(store, haystack_entries(self.sources), self.haystacks.loaded())
+        self.haystacks = stored_haystacks(store, haystack_entries(self.sources), self.haystacks.recent)
         return run
 
     def own_code(self) -> Sequence[str]:

@@ -15,7 +15,16 @@ from summhay_grids import SMALL, grid_of, grid_of_files
 
 from summhay_ray.benchmarks.summhay import SummHay, from_haystacks
 from summhay_ray.benchmarks.summhay import sources as sources_module
-from summhay_ray.benchmarks.summhay.sources import Haystacks, Late, Outline, outline_of, source_bytes, stored_outlines
+from summhay_ray.benchmarks.summhay.sources import (
+    KEPT,
+    Haystacks,
+    Late,
+    Outline,
+    Recent,
+    outline_of,
+    source_bytes,
+    stored_outlines,
+)
 from summhay_ray.engine import stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
@@ -88,7 +97,7 @@ def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
 
 def test_few_haystacks_are_kept_and_the_least_used_goes_first() -> None:
     shelf = Shelf(4)
-    haystacks = Haystacks(shelf.ids, shelf, kept=2)
+    haystacks = Haystacks(shelf.ids, shelf, Recent(2))
     first, second, third, _ = shelf.ids
     assert (len(haystacks), list(haystacks)) == (4, shelf.ids) and not shelf.read
     for one in (first, second, first, third, first, second):
@@ -177,16 +186,19 @@ def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) ->
         stored.haystacks[grid.sources[0].haystack_id]
 
 
-def test_a_grid_holds_no_haystack_until_one_is_asked_for(tmp_path: Path) -> None:
-    grid, paths = grid_of_files(tmp_path, 3)
+def test_a_grid_holds_only_the_haystacks_it_read_last(tmp_path: Path) -> None:
+    grid, paths = grid_of_files(tmp_path, KEPT + 2)
     assert [source.name for source in grid.sources] == [path.stem for path in paths]
-    paths[1].unlink()
+    for path in paths[1:]:
+        path.unlink()
+    for held, source in enumerate(grid.sources[2:], 2):
+        assert grid.haystacks[source.haystack_id].name == paths[held].stem
     assert grid.haystacks[grid.sources[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
         grid.haystacks[grid.sources[1].haystack_id]
 
 
-def test_a_start_parses_each_file_for_its_outline_and_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
 
     def counted(content: bytes | str, name: str) -> ReleasedFile:
@@ -199,4 +211,4 @@ def test_a_start_parses_each_file_for_its_outline_and_once_more(tmp_path: Path, 
     grid.open(Store(str(tmp_path / "store")))
     for item in grid.items():
         grid.prepare(item.source, [item])
-    assert parsed[:3] == [path.name for path in paths] and sorted(parsed[3:]) == sorted(parsed[:3])
+    assert parsed == [path.name for path in paths]
