@@ -11,12 +11,14 @@ import functools
 import hashlib
 import itertools
 import json
+import math
 import re
 import types
 import typing
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -109,7 +111,7 @@ class Columns:
         Raises TypeError, ValueError or OverflowError for a value that its column cannot hold: one of another type, a null in a
         column that does not allow it, a NaN in a key column.
         """
-        return pl.DataFrame([self._series(field, [getattr(row, field.name) for row in rows]) for field in self.schema])
+        return pl.DataFrame([self._series(field, list(map(attrgetter(field.name), rows))) for field in self.schema])
 
     def flaw(self, row: Any) -> str | None:
         """The name of the first column that cannot hold the row's value; None if every column can."""
@@ -278,8 +280,20 @@ def digest_of(frames: Iterable[pl.DataFrame]) -> str:
 
 def _texts(series: pl.Series) -> list[str]:
     """Each value of a column as JSON. Whole columns are converted because going by rows takes three times as long."""
-    if series.dtype == pl.Int64:
-        return ["null" if value is None else str(value) for value in series.to_list()]
-    if series.dtype == pl.String:
-        return ["null" if value is None else encode_basestring_ascii(value) for value in series.to_list()]
-    return [json.dumps(value, ensure_ascii=True) for value in series.to_list()]
+    return list(map(_writer(series.dtype), series.to_list()))
+
+
+def _writer(kind: Any) -> Callable[[Any], str]:
+    """A function that does what `json.dumps` does with values of a column's type, in a fifth of the time."""
+    if isinstance(kind, pl.List):
+        item = _writer(kind.inner)
+        return lambda value: "null" if value is None else f"[{', '.join(map(item, value))}]"
+    write = _WRITERS.get(kind, json.dumps)
+    return lambda value: "null" if value is None else write(value)
+
+
+def _float(value: float) -> str:
+    return repr(value) if math.isfinite(value) else json.dumps(value)
+
+
+_WRITERS: Mapping[Any, Callable[[Any], str]] = {pl.Int64: str, pl.String: encode_basestring_ascii, pl.Float64: _float}

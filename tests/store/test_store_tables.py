@@ -247,6 +247,13 @@ def test_neither_order_nor_parts_nor_repeats_change_the_digest(order: list[int],
     assert digest(frame) == digest(FAILURES.frame(rows)) and frame.height == 6
 
 
+@given(rows=rows_of(EVERYTHING))
+def test_the_digest_is_that_of_each_row_as_json(rows: list[Any]) -> None:
+    frame = EVERYTHING.frame(rows)
+    lines = "".join(json.dumps(row, sort_keys=True) + "\n" for row in frame.to_dicts())
+    assert digest(frame) == hashlib.sha256(lines.encode("ascii")).hexdigest()
+
+
 def test_the_digest_sees_every_change() -> None:
     rows = [failure("a", "m"), failure("b", "m")]
     known = {digest(FAILURES.frame(rows))}
