@@ -47,7 +47,7 @@ class RayMissing(UserError):
 def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
 
-    `own_modules`: let workers import the user's own modules from the current folder.
+    `own_modules`: let workers on a cluster import the user's own modules from the current folder, as those of a private Ray do.
     """
     if ray.is_initialized():
         raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -81,6 +82,11 @@ class Store:
 
     def get_object(self, kind: str, digest: str) -> bytes:
         """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
+        # A damaged record may name anything, such as a folder.
+        if not re.fullmatch("[0-9a-f]{64}", str(digest)):
+            raise StoreError(
+                f"store {self.uri!r}: has no {kind} {digest}: this is no sha256; the record that names it is damaged"
+            )
         name = f"objects/{kind}/{digest}"
         try:
             content = self.files.read(name)

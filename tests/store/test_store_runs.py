@@ -195,8 +195,12 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     digest = store.put_object("haystack", b"content")
     assert store.put_object("haystack", b"content") == digest
     assert store.get_object("haystack", digest) == b"content"
-    with pytest.raises(StoreError, match="has no haystack 0000"):
-        store.get_object("haystack", "0000")
+    missing = "0" * 64
+    with pytest.raises(StoreError, match=f"has no haystack {missing}: .* is gone"):
+        store.get_object("haystack", missing)
+    for wrong in ("", ".", "..", "0000", "x/y", "a\0b", missing * 8):
+        with pytest.raises(StoreError, match=r"has no haystack .*: this is no sha256"):
+            store.get_object("haystack", wrong)
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")
     with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged; delete it"):

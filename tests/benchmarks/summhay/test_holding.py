@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from summhay_grids import grid_of_files
 
-from summhay_ray.benchmarks.summhay.sources import Haystacks, Recent
+from summhay_ray.benchmarks.summhay.sources import Recent
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.queues import WorkItem
 from summhay_ray.engine.worker import Answered, answered
@@ -48,7 +48,7 @@ def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
     model = {"model": "openai/x", "price": 0}
     fields: dict[str, Any] = {"summarizers": [model], "judges": [{**model, "model": "openai/j"}]}
     grid, _ = grid_of_files(tmp_path, N_HAYSTACKS, SMALL, **fields)
-    grid.haystacks = Haystacks(list(grid.haystacks), grid.haystacks.content, Recent(1))
+    grid.haystacks.recent = Recent(1)
     work = [WorkItem(item, grid.prepare(item.source, [item]).shared) for item in grid.items()]
     gc.collect()
     before = sum(isinstance(one, Haystack) for one in gc.get_objects())
