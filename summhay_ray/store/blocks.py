@@ -14,8 +14,8 @@ import io
 import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -49,8 +49,7 @@ class Finished:
     """Whether the unit failed in a way that a later run may retry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """A table's slice of a block: offset and length in bytes, number of rows, CRC-32 of the bytes, and its range of keys.
 
     `low` and `high` are the first characters of the smallest and the largest key; empty if the first key column is not text.
@@ -80,7 +79,8 @@ class Block:
 
     def to_json(self) -> dict[str, Any]:
         """The block's entry in a manifest; each slice is [offset, length, rows, crc, low, high, unpacked]."""
-        return {**asdict(self), "slices": {table: list(asdict(piece).values()) for table, piece in self.slices.items()}}
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {**fields, "slices": {table: list(piece) for table, piece in self.slices.items()}}
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Block:

@@ -35,6 +35,7 @@ def nltk_part(name: str) -> Any:
         try:
             return importlib.import_module(f"nltk.{name}")
         finally:
-            # A later `import nltk` must run the package's own code.
-            for known in [known for known in sys.modules if known == "nltk" or known.startswith("nltk.")]:
-                _PARTS[known] = sys.modules.pop(known)
+            # A later `import nltk` must run the package's own code. Other threads may import while the names are looked through.
+            for known in list(sys.modules):
+                if known == "nltk" or known.startswith("nltk."):
+                    _PARTS[known] = sys.modules.pop(known)

@@ -108,7 +108,7 @@ def test_blocks_that_are_large_in_memory_are_left_alone() -> None:
     rows = Slice(0, 1000, 100_000, 0, unpacked=2 * commits.BLOCK_BYTES // 8)
     packed = [Block(str(place), str(place), 1000, 0, "cell", 1, {"ranked": rows}) for place in range(16)]
     assert [len(pile.blocks) for pile in commits.due(packed)] == [8, 8]
-    large = [replace(block, slices={"ranked": replace(rows, unpacked=2 * commits.BLOCK_BYTES)}) for block in packed]
+    large = [replace(block, slices={"ranked": rows._replace(unpacked=2 * commits.BLOCK_BYTES)}) for block in packed]
     assert all(len(pile.blocks) == 1 for pile in commits.due(large))
 
 

@@ -40,3 +40,35 @@ print(nltk_part("stem.porter").PorterStemmer().stem("boats"), *words)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "boat ca n't\n"
+
+
+BESIDE_IMPORTS = """
+import sys, threading, types
+from summhay_ray.text import nltk_part
+
+sys.setswitchinterval(1e-6)
+begun, ended = threading.Event(), threading.Event()
+
+def importing():
+    number = 0
+    while not ended.is_set():
+        sys.modules[f"made_{number}"] = types.ModuleType("made")
+        sys.modules.pop(f"made_{number - 100}", None)
+        number += 1
+        begun.set()
+
+thread = threading.Thread(target=importing)
+thread.start()
+begun.wait()
+try:
+    for _ in range(200):
+        nltk_part("tokenize.punkt")
+        assert "nltk" not in sys.modules
+finally:
+    ended.set()
+"""
+
+
+def test_other_threads_may_import_meanwhile() -> None:
+    done = subprocess.run([sys.executable, "-c", BESIDE_IMPORTS], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
