@@ -29,7 +29,7 @@ from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
-from summhay_ray.loops import run_loop, switching_often
+from summhay_ray.loops import collecting_rarely, run_loop, switching_often
 from summhay_ray.store import StoreError, StoreUnavailable, has_ended, pack, seal_rest
 
 CLOSING_S = 30.0
@@ -213,7 +213,7 @@ class RayExecution:
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
         try:
-            with switching_often():
+            with collecting_rarely(), switching_often():
                 return run_loop(lambda: self._run(left))
         finally:
             hear_sigterm()

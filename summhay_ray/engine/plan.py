@@ -191,20 +191,21 @@ class PlanResult:
         return {**plain, "warnings": list(self.warnings), "stages": [stage.to_json() for stage in self.stages]}
 
 
+async def _never(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+    raise AssertionError("planning makes no call")
+
+
 class CountingAsk(Ask):
     """An `Ask` that makes no calls: it counts them, and returns the log's answer or a guess."""
 
     planning = True
 
     def __init__(self, planner: Planner, item: Item, size: Size, done: bool) -> None:
-        super().__init__(planner.workload, item, self._never, planner.limiter)
+        super().__init__(planner.workload, item, _never, planner.limiter)
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
         """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
         self.guessed_on = False
-
-    async def _never(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
-        raise AssertionError("planning makes no call")
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
         """See `Ask`."""

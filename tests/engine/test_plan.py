@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, Item, PlanResult, Workload, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
 from summhay_ray.engine.own_code import Unplannable
-from summhay_ray.engine.plan import StagePlan, micros_of
+from summhay_ray.engine.plan import CountingAsk, StagePlan, micros_of
 from summhay_ray.engine.run import _Planning
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.prices import Price
@@ -294,6 +295,16 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
     found = planned(tmp_path, haystacks=[str(summhay_data / f"topic_news{news}.json")], **shown, **models)
     names = ("stage", "model", "calls", "input_tokens", "usd_micros", "min_micros", "max_micros")
     assert [tuple(getattr(stage, name) for name in names) for stage in found.stages] == RELEASED[news]
+
+
+def test_planned_items_are_let_go_without_the_garbage_collector(tmp_path: Path) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert planned(tmp_path).cells == N_QUERIES
+        assert not [one for one in gc.get_objects() if type(one) is CountingAsk]
+    finally:
+        gc.enable()
 
 
 def test_a_repeat_is_planned_as_what_it_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

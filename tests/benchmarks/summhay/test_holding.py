@@ -38,7 +38,7 @@ class Provider(Gateway):
         self.waiting += 1
         if self.waiting == self.cells:
             gc.collect()
-            self.alive = sum(isinstance(one, Haystack) for one in gc.get_objects())
+            self.alive = sum(type(one) is Haystack for one in gc.get_objects())
             self.all_wait.set()
         await self.all_wait.wait()
         return Failed("refused", "no more is asked"), None
@@ -51,7 +51,7 @@ def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
     grid.haystacks.recent = Recent(1)
     work = [WorkItem(item, grid.prepare(item.source, [item]).shared) for item in grid.items()]
     gc.collect()
-    before = sum(isinstance(one, Haystack) for one in gc.get_objects())
+    before = sum(type(one) is Haystack for one in gc.get_objects())
 
     async def answer_all() -> tuple[int, list[Answered]]:
         # A cell asks for all its insights at once, so that all calls of all cells wait together.
