@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -10,11 +9,11 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from summhay_ray.errors import UserError
+from summhay_ray.loops import run_loop
 
 OLDEST_RAY = (2, 50)
 REACH_S = 10.0
@@ -105,14 +104,7 @@ class _Log:
 
     def read(self) -> None:
         """Pass on new text until the connection ends."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            asyncio.run(self._read())
-            return
-        # A notebook already runs an event loop, so use another one in a thread.
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            thread.submit(asyncio.run, self._read()).result()
+        run_loop(self._read)
 
     async def _read(self) -> None:
         received = 0
