@@ -9,7 +9,8 @@ comma := ,
 # Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check check-code check-house schemas docs soak browsers clean
+# Of these a run imports nothing, or only when a call needs them; compiling them all would take half a minute.
+SELDOM := litellm|openai|torch|transformers|pandas|scipy|sklearn|sympy|statsmodels|networkx|moto|cfnlint|mypy|pip|setuptools|rllib|tune|train|serve|tests?
 
 # uv installs in a fifth of pip's time; pip takes over where packages come by settings of pip's own.
 define install
@@ -17,6 +18,7 @@ $(PYTHON) -m venv $(VENV)
 $(BIN)/python -m pip install --quiet uv
 $(BIN)/uv pip install --quiet --python $(BIN)/python $(PIP_FIND_LINKS:%=--find-links %) $(1) \
   || $(BIN)/python -m pip install --quiet --no-compile $(1)
+$(BIN)/python -m compileall -qq -j 0 -x '/($(SELDOM))/' $(VENV)/lib summhay_ray || true
 endef
 
 # What runs need, and no more: no torch, no test tools.

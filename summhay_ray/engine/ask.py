@@ -20,8 +20,9 @@ from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
 
 LOCAL_AT_ONCE = 4
-EXTRA_PROMPTS = 16
-"""Items that may hold a prompt beyond a model's concurrency: those that wait for the first call of their prefix, and the next."""
+EXTRA_PROMPTS = 64
+"""Items that may hold a prompt beyond a model's concurrency. The items of a group wait for the first call of their prefix; with
+room for another group beside them, there are always calls to send."""
 
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""

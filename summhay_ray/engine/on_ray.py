@@ -24,7 +24,7 @@ from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, star
 from summhay_ray.engine.placement import PlacementError, place, placed, result_of
 from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
-from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home
+from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home, unwatched
 from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
@@ -66,7 +66,6 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
             except OSError as error:
                 raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
             options = {
-                "include_dashboard": False,
                 "_temp_dir": str(folder),
                 "object_store_memory": 512 * 2**20,
                 # The metrics are not read, and prestarted workers are not of the kind that a run needs.
@@ -85,7 +84,7 @@ def _session(address: str, options: dict[str, Any]) -> Iterator[None]:
     options = {**options, "log_to_driver": False, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with _silent():
+        with _silent(), unwatched():
             ray.init(address=address, **options)
         if address == "local" and not is_on_loopback():
             raise RayMissing("this version of Ray does not keep to this machine; nothing was asked, install ray 2.60")
