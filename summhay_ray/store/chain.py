@@ -90,6 +90,11 @@ class Chain:
             return 0
         return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
+    def settle(self) -> None:
+        """Forget records that were lost behind the last one: what they told has been made again."""
+        if (last := self.latest()) != self._named(self._hint):
+            self.files.put(self._hint, str(last).encode("ascii"))
+
     def delete_before(self, number: int) -> None:
         """Record that the records before `number`, which must exist, are about to be deleted."""
         self.files.put(self._first, str(number).encode("ascii"))

@@ -116,6 +116,8 @@ def _standing(files: Files, chain: Chain, before: float) -> list[Mapping[str, An
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
+    if lost := manifests.lost():
+        raise StoreError(lost)
     named = {block["name"] for body in _standing(files, manifests.chain, before) for block in body["blocks"]}
     for entry in _old(files, manifests.folder, before):
         if entry.name not in named and entry.name.endswith(".block"):

@@ -42,6 +42,16 @@ class Manifest:
     spent: Spent = field(default_factory=dict)
 
 
+_AGAIN = "run or import again: what it alone told is made again from the log, and no answer is paid twice"
+
+
+def _mend_of(number: int, last: int) -> str:
+    """What to do about a missing manifest. `last`: the number of the newest one that is there, which repeats all earlier ones."""
+    if number < last:
+        return "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
+    return f"put it back from a copy, or {_AGAIN}"
+
+
 class Manifests:
     """The manifests of one run."""
 
@@ -60,11 +70,9 @@ class Manifests:
         """The newest manifest that can be read, and a message for each one that is missing, or newer and damaged."""
         chain = self.chain
         last, gone = chain.known()
-        problems = [
-            f"{chain.files.where(chain.name(number))} is gone; put it back from a copy, or run again: "
-            "what it alone told is made again from the log, and no answer is paid twice"
-            for number in gone
-        ]
+        problems = [f"{chain.files.where(chain.name(number))} is gone; {_mend_of(number, last)}" for number in gone]
+        if lost := self.lost():
+            problems.append(lost)
         for number in range(last, 0, -1):
             try:
                 body = chain.read(number)
@@ -74,6 +82,13 @@ class Manifests:
             if body is not None:
                 return _manifest(number, body), problems
         return Manifest(), problems
+
+    def lost(self) -> str:
+        """A line if the run has rows but no manifest that names them; else empty."""
+        if self.chain.latest() or not any(self.files.names(self.folder, ".block")):
+            return ""
+        where = self.files.where(self.chain.folder)
+        return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {_AGAIN}"
 
     def follow(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""

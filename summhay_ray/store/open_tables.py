@@ -58,9 +58,11 @@ def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableForma
     """Write every table of the run, as of its newest manifest, under `prefix`. Return table -> file name.
 
     Readers see a whole file or none. In CSV, lists are written as JSON and text that a spreadsheet would take for a formula
-    is escaped. Holds one piece of a table in memory.
+    is escaped. Holds one piece of a table in memory. Raises StoreError for a run that has lost its commits.
     """
     now = run.at()
+    if lost := now.lost_commits():
+        raise StoreError(lost)
     written = {table: name for table, name, _ in _written(now, files, prefix, kind)}
     return {table: written[table] for table in now.declared}
 
@@ -145,7 +147,8 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
         metadata = {"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)}
         schema = columns.schema.with_metadata(metadata)
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for piece in pieces:
+            # Some readers take the size of the first row group for that of their batches, which cannot be 0.
+            for piece in filter(len, pieces):
                 writer.write_table(piece.to_arrow().cast(schema))
     else:
         with path.open("wb") as stream:

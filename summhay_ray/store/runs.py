@@ -192,6 +192,14 @@ class RunStore:
         manifest, problems = self._manifests.readable()
         return RunStore(self.store, self.run_id, manifest, self._declared), problems
 
+    def settle(self) -> None:
+        """Forget manifests that were lost behind the newest one, now that the run is finished without them."""
+        self._manifests.chain.settle()
+
+    def lost_commits(self) -> str:
+        """A line if the run has rows but has lost its commits, which say what they are; else empty."""
+        return self._manifests.lost()
+
     def without_damaged(self) -> tuple[RunStore, list[str]]:
         """A view of the run without its missing and damaged blocks, and a message for each of these."""
         manifest, whole, problems = self.manifest(), [], []

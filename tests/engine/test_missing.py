@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import api
 from summhay_ray.cli.looking import status_facts
-from summhay_ray.engine import StatusResult, status
-from summhay_ray.store import LogIndex, RunStore, Store
+from summhay_ray.engine import RunResult, StatusResult, status
+from summhay_ray.store import LogIndex, RunStore, Store, StoreError
 
 __all__ = ["s3_bucket", "s3_server"]
 
@@ -83,14 +84,20 @@ def paid(place: Place) -> RunStore:
     return place.store.run(run_id)
 
 
+FIELDS = {**SAMPLE, "summarizers": [LEAD], "judges": [{"model": "offline/judge", "strategy": "per_insight", "price": PRICE}]}
+
+
 def answer_twice(store: Store) -> RunStore:
     """A finished run that was paid for by two starts: the first one's log holds its summaries, the second one's the judgments."""
-    judge = {"model": "offline/judge", "strategy": "per_insight", "price": PRICE}
-    fields = {**SAMPLE, "summarizers": [LEAD], "judges": [judge]}
-    first = api.run({**fields, "stage_budgets_usd": {"judge": 0.0}}, store.files.uri, 5.0, executor="inline")
-    done = api.run(fields, store.files.uri, 5.0, executor="inline")
+    first = api.run({**FIELDS, "stage_budgets_usd": {"judge": 0.0}}, store.files.uri, 5.0, executor="inline")
+    done = api.run(FIELDS, store.files.uri, 5.0, executor="inline")
     assert (first.status, done.status, first.run) == ("budget", "done", done.run)
     return store.run(done.run)
+
+
+def run_again(place: Place) -> RunResult:
+    """What the same command gives once more."""
+    return api.run(FIELDS, place.store.files.uri, 5.0, executor="inline")
 
 
 def unpacked(place: Place) -> RunStore:
@@ -243,10 +250,34 @@ def test_the_doctor_reads_all_and_says_what_is_asked_again(place: Place) -> None
     # As the line of the block says: it goes, and the commits with it.
     for name in [block.name, *place.names(f"runs/{run.run_id}/commits")]:
         place.delete(name)
-    fields = {**SAMPLE, "summarizers": [LEAD]}
-    fields["judges"] = [{"model": "offline/judge", "strategy": "per_insight", "price": PRICE}]
-    done = api.run(fields, place.store.files.uri, 5.0, executor="inline")
+    done = run_again(place)
     assert (done.run, done.calls["made"], record["kind"]) == (run.run_id, N_INSIGHTS, "summhay")
+
+
+def test_a_run_that_has_lost_its_commits_is_not_taken_for_an_empty_one(place: Place, tmp_path: Path) -> None:
+    run = unpacked(place)
+    rows, commits = run.digests(), place.names(f"runs/{run.run_id}/commits")
+    for name in commits:
+        place.delete(name)
+    first, line = doctored(place)
+    assert "1 file missing or damaged: running it again asks nothing" in first
+    assert re.search(lost := f"{run.run_id}/commits.* is gone", line)
+    with pytest.raises(StoreError, match=lost):
+        api.export_tables(run.run_id, str(tmp_path / "tables"), store=place.store.files.uri)
+    blocks = place.names(f"runs/{run.run_id}/blocks")
+    cleaned = api.clean(place.store.files.uri, older_s=0)
+    assert place.names(f"runs/{run.run_id}/blocks") == blocks and re.search(lost, cleaned.warnings[0])
+    assert run_again(place).calls["made"] == 0
+    assert run.digests() == rows and doctored(place) == []
+
+
+def test_running_a_finished_run_again_mends_the_loss_of_its_newest_manifest(place: Place) -> None:
+    run = unpacked(place)
+    place.delete(f"runs/{run.run_id}/commits/{run.version():08d}.json")
+    lost = rf"{run.version() + 1:08d}.json.* is gone; put it back from a copy, or run or import again"
+    assert any(re.search(lost, line) for line in doctored(place))
+    assert run_again(place).calls["made"] == 0
+    assert doctored(place) == []
 
 
 def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> None:
