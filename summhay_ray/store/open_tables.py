@@ -10,7 +10,6 @@ and the sha256 of each file.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from summhay_ray.store.blocks import check_block
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
+from summhay_ray.store.published import file_digest, hash_of, mark_name, published
 from summhay_ray.store.rows import pieces_of
 from summhay_ray.store.runs import RunStore
 from summhay_ray.store.tables import Columns
@@ -31,8 +31,6 @@ from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """The formats in which a table can be written."""
-_READ = 32 << 20
-"""How many bytes of a file are read at a time."""
 
 
 def publish(run: RunStore) -> list[str]:
@@ -46,8 +44,8 @@ def publish(run: RunStore) -> list[str]:
         before = _published(now).get("files")
         if before is None or not all(map(files.exists, before)):
             written = {name: digest for _, name, digest in _written(now, files, f"runs/{now.run_id}/tables/", "parquet")}
-            published = {"blocks": _blocks(now), "digests": now.digests(), "files": written}
-            files.put(_mark(now), json.dumps(published).encode())
+            body = {"blocks": hash_of(now.manifest().blocks), "digests": now.digests(), "files": written}
+            files.put(mark_name(now.run_id), json.dumps(body).encode())
     except (StoreError, OSError) as error:
         why = str(error) or type(error).__name__
         return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
@@ -84,12 +82,12 @@ def _written(run: RunStore, files: Files, prefix: str, kind: TableFormat) -> Ite
 
 def lost_tables(run: RunStore) -> list[str]:
     """A line for each of the published tables of an ended run that is missing or damaged. Reads them all."""
-    lines, published = [], _published(run)
-    if not published:
+    lines, written = [], _published(run)
+    if not written:
         where = run.store.files.where(f"runs/{run.run_id}/tables")
         lines.append(f"{where} has not the run's tables, or not as they are now; run or import again, which writes them")
-    for name, digest in published.get("files", {}).items():
-        found = _digest_of(run.store.files, name)
+    for name, digest in written.get("files", {}).items():
+        found = file_digest(run.store.files, name)
         if found is None:
             lines.append(f"{run.store.files.where(name)} is gone; run or import again, which writes it")
         elif found != digest:
@@ -97,48 +95,21 @@ def lost_tables(run: RunStore) -> list[str]:
     return lines
 
 
-def _digest_of(files: Files, name: str) -> str | None:
-    """The sha256 of a file (hex); None if it is missing."""
-    hasher = hashlib.sha256()
-    try:
-        for offset in itertools.count(0, _READ):
-            hasher.update(part := files.read_range(name, offset, _READ))
-            if len(part) < _READ:
-                break
-    except FileNotFoundError:
-        return None
-    return hasher.hexdigest()
-
-
 def table_digests(run: RunStore) -> dict[str, dict[str, Any]]:
     """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}, from `publish` if up to date, else computed.
 
     Raises Damaged if a block of the run is missing or damaged.
     """
-    published = _published(run)
-    if not published:
+    written = _published(run)
+    if not written:
         return run.digests()
     for block in run.manifest().blocks:
         check_block(run.store.files, block)
-    return dict(published["digests"])
-
-
-def _blocks(run: RunStore) -> str:
-    """One hash (hex) over the hashes of all blocks of the run."""
-    return hashlib.sha256("".join(block.sha256 for block in run.manifest().blocks).encode("ascii")).hexdigest()
-
-
-def _mark(run: RunStore) -> str:
-    return f"runs/{run.run_id}/tables.json"
+    return dict(written["digests"])
 
 
 def _published(run: RunStore) -> Mapping[str, Any]:
-    """What `publish` has recorded of the run as it is now; empty if it has not written that."""
-    try:
-        body = json.loads(run.store.files.read(_mark(run)))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return body if isinstance(body, Mapping) and body.get("blocks") == _blocks(run) else {}
+    return published(run.store.files, run.run_id, run.manifest().blocks)
 
 
 def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: TableFormat, run_id: str) -> str:

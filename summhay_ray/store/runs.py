@@ -3,7 +3,8 @@
 Part of the store room. Layout of a store:
 `format.json` · `objects/<kind>/<sha256>` (haystack sources, prompts) · `log/` (response log) ·
 `runs/<run>/run.json` (the run's record: its spec and its tables) · `runs/<run>/blocks/<sha256>.block` (rows) ·
-`runs/<run>/commits/<number>.json` (manifests: which blocks are in the run).
+`runs/<run>/commits/<number>.json` (manifests: which blocks are in the run) ·
+`runs/<run>/tables/` (of an ended run, the tables for other tools).
 
 If several blocks finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last block in the manifest wins. Every reader decides alike.
@@ -25,6 +26,7 @@ from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log_index import LogIndex
+from summhay_ray.store.published import published_pieces
 from summhay_ray.store.rows import digests_of, finished_of, frames_of, pieces_of, units_of
 from summhay_ray.store.run_record import record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
@@ -266,7 +268,11 @@ class RunStore:
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time."""
-        for _, pieces in pieces_of(self.store.files, self.manifest().blocks, self._chosen([table], columns)):
+        blocks, wanted = self.manifest().blocks, self._chosen([table], columns)
+        if (ready := published_pieces(self.store.files, self.run_id, blocks, wanted[table])) is not None:
+            yield from ready
+            return
+        for _, pieces in pieces_of(self.store.files, blocks, wanted):
             yield from pieces
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:

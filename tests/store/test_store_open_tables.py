@@ -175,6 +175,30 @@ def test_digests_are_those_that_were_kept_until_the_rows_are_others(tmp_path: Pa
     assert block.name in problem and table_digests(rest) == rest.digests() == counted
 
 
+def test_pieces_are_those_of_the_published_file_while_it_is_as_it_was_written(tmp_path: Path) -> None:
+    run = ended_run(tmp_path)
+    expected = {name: run.table(name) for name in NAMES}
+    blocks = {tmp_path / block.name: (tmp_path / block.name).read_bytes() for block in run.manifest().blocks}
+    for path in blocks:
+        path.unlink()
+    for name in NAMES:
+        assert pl.concat(run.pieces(name)).equals(expected[name])
+    assert pl.concat(run.pieces("summaries", ["system"])).equals(expected["summaries"].select("cell_id", "system"))
+    written = tmp_path / "runs" / "run" / "tables" / "summaries" / "part-0.parquet"
+    written.write_bytes(written.read_bytes()[:-1] + b"?")
+    with pytest.raises(Damaged):
+        list(run.pieces("summaries"))
+    for path, content in blocks.items():
+        path.write_bytes(content)
+    assert pl.concat(run.pieces("summaries")).equals(expected["summaries"])
+
+
+def test_pieces_of_a_run_that_went_on_are_those_of_its_blocks(tmp_path: Path) -> None:
+    run = ended_run(tmp_path)
+    commit(run, [done("later")])
+    assert "later" in pl.concat(run.pieces("summaries"))["cell_id"]
+
+
 def test_a_table_that_was_deleted_or_changed_is_told_and_written_again(tmp_path: Path) -> None:
     run = ended_run(tmp_path)
     summaries, scores = (tmp_path / "runs" / "run" / "tables" / name / "part-0.parquet" for name in ("summaries", "scores"))
