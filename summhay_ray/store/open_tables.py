@@ -9,10 +9,13 @@ and the sha256 of each file.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,13 +27,16 @@ from summhay_ray.store.blocks import check_block
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.published import file_digest, hash_of, mark_name, published
-from summhay_ray.store.rows import pieces_of
+from summhay_ray.store.rows import pieces_of, size_of
 from summhay_ray.store.runs import RunStore
-from summhay_ray.store.tables import Columns
+from summhay_ray.store.tables import Columns, Digest
 from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """The formats in which a table can be written."""
+APART_BYTES = 16 << 20
+"""Tables of more bytes in memory are written by a process of their own: what that takes goes with it, and a run's driver does not
+grow with the run."""
 
 
 def publish(run: RunStore) -> list[str]:
@@ -39,17 +45,44 @@ def publish(run: RunStore) -> list[str]:
     Returns a list with a warning if that fails, because the run itself has succeeded; otherwise an empty list.
     """
     try:
-        now, files = run.at(), run.store.files
+        now = run.at()
         # Earlier versions did not record the files.
         before = _published(now).get("files")
-        if before is None or not all(map(files.exists, before)):
-            written = {name: digest for _, name, digest in _written(now, files, f"runs/{now.run_id}/tables/", "parquet")}
-            body = {"blocks": hash_of(now.manifest().blocks), "digests": now.digests(), "files": written}
-            files.put(mark_name(now.run_id), json.dumps(body).encode())
+        if before is not None and all(map(run.store.files.exists, before)):
+            return []
+        if size_of(now.manifest().blocks) > APART_BYTES:
+            return _publish_apart(run)
+        publish_now(now)
     except (StoreError, OSError) as error:
-        why = str(error) or type(error).__name__
-        return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
+        return _unwritten(run, str(error) or type(error).__name__)
     return []
+
+
+def publish_now(run: RunStore) -> None:
+    """Write the run's tables and then the record of them. Raises StoreError, OSError."""
+    files, digests = run.store.files, {table: Digest() for table in run.declared}
+    written = _written(run, files, f"runs/{run.run_id}/tables/", "parquet", lambda table, piece: digests[table].add(piece))
+    body = {
+        "blocks": hash_of(run.manifest().blocks),
+        "files": {name: sha256 for _, name, sha256 in written},
+        "digests": {table: digest.to_json() for table, digest in digests.items()},
+    }
+    files.put(mark_name(run.run_id), json.dumps(body).encode())
+
+
+def _publish_apart(run: RunStore) -> list[str]:
+    """`publish` by a process of its own."""
+    code = f"from summhay_ray.store import Store, publish_now; publish_now(Store({run.store.uri!r}).run({run.run_id!r}).at())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    if not done.returncode:
+        return []
+    last = (done.stderr.strip().splitlines() or [f"its process ended with {done.returncode}"])[-1]
+    return _unwritten(run, last.partition(": ")[2] or last)
+
+
+def _unwritten(run: RunStore, why: str) -> list[str]:
+    return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
 
 
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:
@@ -65,19 +98,27 @@ def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableForma
     return {table: written[table] for table in now.declared}
 
 
-def _written(run: RunStore, files: Files, prefix: str, kind: TableFormat) -> Iterator[tuple[str, str, str]]:
-    """Write each table; yields (table, file name, sha256 of the file)."""
+def _written(
+    run: RunStore, files: Files, prefix: str, kind: TableFormat, see: Callable[[str, pl.DataFrame], None] = lambda _, __: None
+) -> Iterator[tuple[str, str, str]]:
+    """Write each table; yields (table, file name, sha256 of the file). `see` is called with each table's pieces, in order."""
     for table, pieces in pieces_of(run.store.files, run.manifest().blocks, run.declared):
         name = f"{prefix}{table}/part-0.{kind}"
         with files.writing(name) as path:
             try:
-                digest = _write(path, run.declared[table], pieces, kind, run.run_id)
+                digest = _write(path, run.declared[table], _seen(pieces, functools.partial(see, table)), kind, run.run_id)
             except OSError as error:
                 if error.errno is None or error.filename is not None:
                     raise
                 # The error of a full disk does not say which disk it is.
                 raise OSError(error.errno, os.strerror(error.errno), str(path.parent)) from error
         yield table, name, digest
+
+
+def _seen(pieces: Iterable[pl.DataFrame], see: Callable[[pl.DataFrame], None]) -> Iterator[pl.DataFrame]:
+    for piece in pieces:
+        see(piece)
+        yield piece
 
 
 def lost_tables(run: RunStore) -> list[str]:

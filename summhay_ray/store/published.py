@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -72,11 +73,11 @@ def published_pieces(files: Files, run_id: str, blocks: Sequence[Block], columns
     written = published(files, run_id, blocks).get("files", {}).get(name)
     if written is None or file_digest(files, name) != written:
         return None
-    return _groups(pq.ParquetFile(files.folder / name), columns)
+    return _rows_in(files.folder / name, columns)
 
 
-def _groups(file: pq.ParquetFile, columns: Columns) -> Iterator[pl.DataFrame]:
-    with file:
+def _rows_in(path: Path, columns: Columns) -> Iterator[pl.DataFrame]:
+    with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             yield pl.DataFrame(file.read_row_group(group, columns=columns.schema.names))
         if not file.num_row_groups:

@@ -9,7 +9,7 @@ import polars as pl
 
 from summhay_ray.store.blocks import UNIT, Block, Keep, Slice, only, read_block, winners
 from summhay_ray.store.files import Files
-from summhay_ray.store.tables import Columns, Tables, digest_of
+from summhay_ray.store.tables import Columns, Digest, Tables
 
 TOGETHER = 32 << 20
 """How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
@@ -76,6 +76,11 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
             yield name, _Pieces(files, blocks, tables[name])
 
 
+def size_of(blocks: Sequence[Block]) -> int:
+    """How many bytes the rows of all tables take in memory (about)."""
+    return sum(_size(piece) for block in blocks for piece in block.slices.values())
+
+
 def _size(piece: Slice) -> int:
     return piece.unpacked or max(piece.length * _RATIO, piece.rows * _ROW)
 
@@ -94,21 +99,11 @@ def units_of(files: Files, blocks: Sequence[Block], wanted: Tables) -> Iterator[
 
 def digests_of(files: Files, blocks: Sequence[Block], tables: Tables) -> dict[str, dict[str, Any]]:
     """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Holds little more than one block in memory."""
-    digests = {name: _digest(pieces) for name, pieces in pieces_of(files, blocks, tables)}
-    return {name: digests[name] for name in tables}
-
-
-def _digest(pieces: Iterable[pl.DataFrame]) -> dict[str, Any]:
-    rows = 0
-
-    def counted() -> Iterator[pl.DataFrame]:
-        nonlocal rows
+    digests = {name: Digest() for name in tables}
+    for name, pieces in pieces_of(files, blocks, tables):
         for piece in pieces:
-            rows += piece.height
-            yield piece
-
-    digest = digest_of(counted())
-    return {"rows": rows, "sha256": digest}
+            digests[name].add(piece)
+    return {name: digest.to_json() for name, digest in digests.items()}
 
 
 def _groups(sizes: Mapping[str, int]) -> Iterator[list[str]]:

@@ -262,20 +262,36 @@ def _items(value: Any) -> Sequence[Any] | None:
 
 def digest(frame: pl.DataFrame) -> str:
     """sha256 (hex) over the frame's rows in order, each as JSON. Equal tables have equal digests on every machine."""
-    return digest_of([frame])
+    whole = Digest()
+    whole.add(frame)
+    return whole.sha256
 
 
-def digest_of(frames: Iterable[pl.DataFrame]) -> str:
-    """`digest` of a table in pieces, which are consumed one at a time."""
-    hasher = hashlib.sha256()
-    for frame in frames:
+class Digest:
+    """The `digest` of a table whose rows come in pieces, and their number."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._hasher = hashlib.sha256()
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Enter the next piece."""
+        self.rows += frame.height
         names = sorted(frame.columns)
         line = "{" + ", ".join(f"{json.dumps(name)}: %s" for name in names) + "}\n"
         # Slices are small because several copies of a slice's text are in memory at once.
         for part in frame.iter_slices(max(1, min(10_000, _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))))):
             columns = [_texts(part[name]) for name in names]
-            hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
-    return hasher.hexdigest()
+            self._hasher.update("".join(map(line.__mod__, zip(*columns, strict=True))).encode("ascii"))
+
+    @property
+    def sha256(self) -> str:
+        """The digest (hex) of the pieces so far."""
+        return self._hasher.hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """`rows` and `sha256`."""
+        return {"rows": self.rows, "sha256": self.sha256}
 
 
 def _texts(series: pl.Series) -> list[str]:

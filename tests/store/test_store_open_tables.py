@@ -34,6 +34,7 @@ from summhay_ray.store import (
     Store,
     lost_tables,
     open_files,
+    open_tables,
     publish,
     s3,
     table_digests,
@@ -130,6 +131,25 @@ def test_what_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run" / "tables").write_text("a file stands where the folder is to be")
     (said,) = publish(run)
     assert said.startswith("the tables were not written as Parquet: ") and "summhay export run --tables FOLDER" in said
+
+
+def test_large_tables_are_written_by_a_process_of_their_own_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ended_run(tmp_path)
+    tables, mark = tmp_path / "runs" / "run" / "tables", tmp_path / "runs" / "run" / "tables.json"
+    before = {path: path.read_bytes() for path in [mark, *tables.rglob("*.parquet")]}
+    mark.unlink()
+    shutil.rmtree(tables)
+    monkeypatch.setattr(open_tables, "APART_BYTES", 0)
+    monkeypatch.setattr(open_tables, "publish_now", lambda _: pytest.fail("it was written here"))
+    assert publish(run) == []
+    assert {path: path.read_bytes() for path in before} == before
+    commit(run, [done("later")])
+    shutil.rmtree(tables)
+    tables.write_text("a file stands where the folder is to be")
+    (said,) = publish(run)
+    assert str(tables) in said and said.endswith("; run again, or: summhay export run --tables FOLDER")
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
