@@ -107,6 +107,8 @@ class WorkerActor:
         local = workload.models_here() if any(model.local for model in settings.values()) else {}
         self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, lambda: os._exit(1), local)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
+        if kind == "calling":
+            self._gateway.make_transports()
         on_notice(self._end)
         collect_rarely()
         switch_often()

@@ -103,6 +103,10 @@ class Gateway:
         finally:
             self._writing -= 1
 
+    def make_transports(self) -> None:
+        """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
+        self._transports.make(self._models.values())
+
     async def flush(self) -> None:
         """Wait until the answers logged so far are in the store, and so outlive this machine. Raises StoreError, OSError."""
         await asyncio.to_thread(self._log.flush)

@@ -5,7 +5,7 @@ A transport makes exactly one attempt, and raises if there is no answer. It know
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from summhay_ray.llm.local import LocalModel
@@ -48,6 +48,11 @@ class Transports:
         if kind not in self._made:
             self._made[kind] = self._make(kind)
         return self._made[kind]
+
+    def make(self, models: Iterable[ModelSettings]) -> None:
+        """Make the transports of these models now, so that the first calls need not wait for imports."""
+        for kind in {settings.transport for settings in models} - self._made.keys():
+            self._made[kind] = self._make(kind)
 
     def _make(self, kind: str) -> Transport:
         if kind == "direct":
