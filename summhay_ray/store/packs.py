@@ -22,6 +22,7 @@ from summhay_ray.store.drivers import SessionRecord, close, has_ended, sessions
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Open, Tally
+from summhay_ray.store.log_lines import FOLDER as LOG
 from summhay_ray.store.log_lines import Location, Mark, entries_of, mark_of, segment_name, writer_name
 from summhay_ray.store.sweep import free_number, read_mark
 
@@ -102,7 +103,12 @@ def pack(files: Files) -> int:
     done = set(body["others"])
     ready: list[int] = []
     writers: list[tuple[str, int]] = []
-    for record in sessions(files, body["through"]):
+    records = {record.number: record for record in sessions(files, body["through"])}
+    if cleaned := {*range(body["through"] + 1, max(records, default=0))} - records.keys():
+        # The packs were deleted. Of sessions that have neither record nor segments nothing is left to pack.
+        there = {writer.partition("-")[0] for writer in files.folders(LOG)}
+        done |= {session for session in cleaned if f"{session:08d}" not in there}
+    for record in records.values():
         ended = None if record.number in done or not has_ended(files, record.number) else _ended_writers(files, record)
         if ended is not None:
             ready.append(record.number)

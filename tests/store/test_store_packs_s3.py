@@ -1,0 +1,106 @@
+"""Damaged packs in a bucket: no good copy is deleted, the doctor says what is lost, and its remedy keeps what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from far_files import answer
+from s3_servers import Bucket, s3_bucket, s3_server
+
+from summhay_ray import api
+from summhay_ray.store import Chain, LogIndex, Store, begin, open_log, pack
+
+pytestmark = pytest.mark.s3
+__all__ = ["s3_bucket", "s3_server"]
+
+MEND = "put it back from a copy; or delete the folder log/packs, by which answers are lost whose segments were cleaned"
+NO_COST = "delete the folder log/packs, by which nothing is lost: segments hold every answer"
+
+
+@dataclass
+class Place:
+    """A store in a bucket, and what happens to its objects."""
+
+    store: Store
+    put: Callable[[str, bytes], object]
+    delete: Callable[[str], object]
+
+    def session(self, *answers: tuple[str, int]) -> None:
+        """A session of run `r` with these answers (key, micro-dollars), packed at its end."""
+        files = self.store.files
+        session = begin(files, "r", False, {"calling": 1})
+        log = open_log(files, session.number, "calling-0")
+        log.append([answer(key, micros, text=key * 9) for key, micros in answers])
+        log.close()
+        session.end("done")
+        assert pack(files) == 1
+
+    def packs(self) -> list[dict[str, Any]]:
+        """The entries of the current packs."""
+        newest = Chain(self.store.files, "log/packs").newest()
+        assert newest is not None
+        found: list[dict[str, Any]] = newest[1]["packs"]
+        return found
+
+    def damage(self, name: str, how: str) -> None:
+        """`delete` an object, `zero` it, or `flip` a byte in the middle."""
+        content = self.store.files.read(name)
+        half = len(content) // 2
+        if how == "delete":
+            self.delete(name)
+        else:
+            self.put(name, bytes(len(content)) if how == "zero" else flipped(content, half))
+
+    def garble(self, *keys: str) -> None:
+        """Flip a byte in the line of each of these answers of the only pack."""
+        (entry,) = self.packs()
+        content = self.store.files.read(entry["data"])
+        for key in keys:
+            content = flipped(content, content.index(key.encode() * 9))
+        self.put(entry["data"], content)
+
+    def delete_packs(self) -> None:
+        """What the message advises."""
+        for name in [*self.store.files.names("log/packs")]:
+            self.delete(name)
+
+    def answers(self) -> dict[str, Any]:
+        """Every answer that a reader finds."""
+        index = LogIndex(self.store.files)
+        index.refresh()
+        return {key: index.read(key) for key in index.answers}
+
+    def doctored(self) -> list[str]:
+        """What the doctor says of the log."""
+        return [check.message for check in api.doctor(store=self.store.files.uri) if check.name == "log" and not check.ok]
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.fixture
+def place(s3_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
+    client, known = s3_bucket.server.client(), {"Bucket": s3_bucket.name}
+    return Place(
+        Store(s3_bucket.uri()),
+        lambda name, content: client.put_object(**known, Key=f"store/{name}", Body=content),
+        lambda name: client.delete_object(**known, Key=f"store/{name}"),
+    )
+
+
+def test_what_is_packed_after_the_packs_were_deleted_covers_the_sessions_that_were_cleaned(place: Place) -> None:
+    for key in "abc":
+        place.session((key, 1))
+    api.clean(place.store.files.uri, 0.0)
+    place.delete_packs()
+    session = begin(place.store.files, "r", False, {"calling": 1})
+    session.end("done")
+    assert pack(place.store.files) == 2, "the run's last driver's record is kept"
+    newest = Chain(place.store.files, "log/packs").newest()
+    assert newest is not None and (newest[1]["through"], newest[1]["others"]) == (session.number, [])
