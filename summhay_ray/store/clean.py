@@ -25,7 +25,7 @@ from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import FOLDER as LOG
-from summhay_ray.store.packs import FOLDER as PACKS
+from summhay_ray.store.log_lines import PACKS
 from summhay_ray.store.packs import pack_chain
 
 RETENTION_S = 24 * 3600.0

@@ -23,19 +23,14 @@ from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Open, Tally
 from summhay_ray.store.log_lines import FOLDER as LOG
-from summhay_ray.store.log_lines import Location, Mark, entries_of, mark_of, segment_name, writer_name
+from summhay_ray.store.log_lines import PACKS, Location, Mark, entries_of, mark_of, mend_packs, segment_name, writer_name
 from summhay_ray.store.sweep import free_number, read_mark
 
-FOLDER = "log/packs"
 SIZE = 64 << 20
 SMALL = 1 << 20
 """Packs up to about this size (bytes) are merged into the next one, so that many small runs do not make many packs."""
 
 AT_ONCE = 16
-_MEND = (
-    f"put it back from a copy; or delete the folder {FOLDER}, by which answers are lost whose segments were cleaned: "
-    "a run that needs them asks them again"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +205,7 @@ def _keep(files: Files, pack: _Pack) -> dict[str, Any]:
 
 
 def _create(files: Files, content: bytes, suffix: str) -> str:
-    name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()}.{suffix}"
+    name = f"{PACKS}/{hashlib.sha256(content).hexdigest()}.{suffix}"
     files.create(name, content)
     return name
 
@@ -224,9 +219,9 @@ def _read(files: Files, name: str) -> bytes:
     try:
         content = files.read(name)
     except FileNotFoundError:
-        raise StoreError(f"{files.where(name)} is gone; {_MEND}") from None
+        raise StoreError(f"{files.where(name)} is gone; {mend_packs()}") from None
     if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].partition(".")[0]:
-        raise StoreError(f"{files.where(name)} is damaged; {_MEND}")
+        raise StoreError(f"{files.where(name)} is damaged; {mend_packs()}")
     return content
 
 
@@ -250,7 +245,7 @@ def _books_to_json(books: Books) -> dict[str, Any]:
 def _books_of(body: Mapping[str, Any]) -> Books:
     damaged = body["damaged"]
     # Earlier versions wrote only the number of damaged records, not their files.
-    books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {FOLDER: damaged} if damaged else {}))
+    books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {PACKS: damaged} if damaged else {}))
     for run, writer, stage, model, numbers in body["tallies"]:
         books.tally(run, writer, (stage, model)).add(Tally(*numbers))
     books.open.update({call: Open(*intent) for call, intent in body["open"].items()})
@@ -266,4 +261,4 @@ def _books_of(body: Mapping[str, Any]) -> Books:
 
 def pack_chain(files: Files) -> Chain:
     """The chain of records that list the current packs."""
-    return Chain(files, FOLDER, mend=_MEND)
+    return Chain(files, PACKS, mend=mend_packs())

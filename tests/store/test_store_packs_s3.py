@@ -12,7 +12,7 @@ from far_files import answer
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import api
-from summhay_ray.store import Chain, LogIndex, Store, begin, open_log, pack
+from summhay_ray.store import Chain, LogIndex, Store, StoreError, begin, open_log, pack
 
 pytestmark = pytest.mark.s3
 __all__ = ["s3_bucket", "s3_server"]
@@ -104,3 +104,25 @@ def test_what_is_packed_after_the_packs_were_deleted_covers_the_sessions_that_we
     assert pack(place.store.files) == 2, "the run's last driver's record is kept"
     newest = Chain(place.store.files, "log/packs").newest()
     assert newest is not None and (newest[1]["through"], newest[1]["others"]) == (session.number, [])
+
+
+@pytest.mark.parametrize(("how", "told"), [("zero", ": the record at byte 0 is damaged; "), ("delete", " is gone; ")])
+def test_who_reads_an_answer_of_a_damaged_pack_is_told_the_same_remedy(place: Place, how: str, told: str) -> None:
+    place.session(("a", 1))
+    (entry,) = place.packs()
+    place.damage(entry["data"], how)
+    with pytest.raises(StoreError) as raised:
+        place.answers()
+    assert str(raised.value).startswith(f"{place.store.files.where(entry['data'])}{told}{MEND}: ")
+
+
+def test_a_damaged_record_of_a_segment_in_a_bucket_is_not_told_to_be_edited(place: Place) -> None:
+    files = place.store.files
+    log = open_log(files, begin(files, "r", False, {"calling": 1}).number, "calling-0")
+    (location,) = log.append([answer("a", 1)])
+    log.close()
+    index = LogIndex(files)
+    index.refresh()
+    place.damage(location.name, "zero")
+    with pytest.raises(StoreError, match=r"the record at byte 0 is damaged; run again to ask again$"):
+        index.read("a")
