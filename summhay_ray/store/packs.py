@@ -2,14 +2,16 @@
 
 A pack is a data object (`log/packs/<sha256>.jsonl`: the lines of the answers, at most 64 MiB) and an index (`<sha256>.index`,
 JSON compressed by zlib: the keys and lengths of the answers, and the totals of all records). The chain `log/packs/` names the
-current packs and the sessions that they cover. The segments are kept for another day (`clean`), for readers that have already
-read some of them.
+current packs and the sessions that they cover. The segments are kept for another day, for readers that have already read some
+of them, and until the packs were read and found whole (`clean`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,6 +86,20 @@ def lost_packs(files: Files) -> list[str]:
         except StoreError as error:
             lines.append(str(error))
     return lines
+
+
+def flaws(files: Files, packs: Sequence[Mapping[str, Any]], until: float = math.inf) -> list[str] | None:
+    """`PATH is damaged` or `PATH is gone` for each object of these packs that is so. Reads them all.
+
+    Returns None if `time.monotonic()` passes `until` before all are read.
+    """
+    found = []
+    for pack in packs:
+        for name in (pack["index"], pack["data"]):
+            if time.monotonic() > until:
+                return None
+            found += [flaw] if (flaw := read_object(files, name)[1]) else []
+    return found if time.monotonic() <= until else None
 
 
 def pack(files: Files) -> int:
@@ -216,13 +232,20 @@ def _read_index(files: Files, pack: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(files: Files, name: str) -> bytes:
+    content, flaw = read_object(files, name)
+    if flaw:
+        raise StoreError(f"{flaw}; {mend_packs()}")
+    return content
+
+
+def read_object(files: Files, name: str) -> tuple[bytes, str]:
+    """(content, flaw) of one of a pack's objects; the flaw is `PATH is damaged`, `PATH is gone`, or empty."""
     try:
         content = files.read(name)
     except FileNotFoundError:
-        raise StoreError(f"{files.where(name)} is gone; {mend_packs()}") from None
-    if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].partition(".")[0]:
-        raise StoreError(f"{files.where(name)} is damaged; {mend_packs()}")
-    return content
+        return b"", f"{files.where(name)} is gone"
+    is_whole = hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].partition(".")[0]
+    return content, "" if is_whole else f"{files.where(name)} is damaged"
 
 
 def _books_to_json(books: Books) -> dict[str, Any]:

@@ -94,6 +94,25 @@ def place(s3_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "how"), [("data", "flip"), ("data", "zero"), ("data", "delete"), ("index", "flip"), ("index", "delete")]
+)
+def test_nothing_of_the_log_is_deleted_if_a_pack_is_damaged(place: Place, s3_bucket: Bucket, kind: str, how: str) -> None:
+    place.session(("a", 1))
+    place.session(("b", 2))
+    place.session(("c", 3))
+    expected = place.answers()
+    (entry,) = place.packs()
+    place.damage(entry[kind], how)
+    before = s3_bucket.keys()
+    told = api.clean(place.store.files.uri, 0.0)
+    assert told.files == 0 and s3_bucket.keys() == before, "older packs and drivers' records lead to the answers as well"
+    (line,) = told.warnings
+    assert line.startswith("the log is left as it is: ") and entry[kind] in line
+    place.delete_packs()
+    assert place.answers() == expected and len(expected) == 3
+
+
 def test_what_is_packed_after_the_packs_were_deleted_covers_the_sessions_that_were_cleaned(place: Place) -> None:
     for key in "abc":
         place.session((key, 1))
