@@ -69,23 +69,19 @@ def read_packs(files: Files) -> Packed:
     books = Books()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for pack, index in zip(body["packs"], pool.map(lambda pack: _read_index(files, pack), body["packs"]), strict=True):
-            later, offset = _books_of(index["books"]), 0
-            for key, length in zip(index["keys"], index["lengths"], strict=True):
-                later.answers.setdefault(key, Location(pack["data"], offset, length))
-                offset += length
+            later = books_of(index["books"])
+            for key, location in locations(pack, index):
+                later.answers.setdefault(key, location)
             books.merge(later)
     return Packed(books, body["through"], frozenset(body["others"]))
 
 
-def lost_packs(files: Files) -> list[str]:
-    """A line for each pack whose answers are missing or damaged. Reads them all. Raises StoreError if the packs are not known."""
-    newest, lines = pack_chain(files).newest(), []
-    for pack in newest[1]["packs"] if newest is not None else ():
-        try:
-            _read(files, pack["data"])
-        except StoreError as error:
-            lines.append(str(error))
-    return lines
+def locations(pack: Mapping[str, Any], index: Mapping[str, Any]) -> Iterator[tuple[str, Location]]:
+    """(key, location) of a pack's answers. `pack`: its entry in the chain."""
+    offset = 0
+    for key, length in zip(index["keys"], index["lengths"], strict=True):
+        yield key, Location(pack["data"], offset, length)
+        offset += length
 
 
 def flaws(files: Files, packs: Sequence[Mapping[str, Any]], until: float = math.inf) -> list[str] | None:
@@ -202,7 +198,7 @@ def _absorbs(now: _Pack, before: Mapping[str, Any]) -> bool:
 def _absorb(files: Files, before: Mapping[str, Any], now: _Pack) -> _Pack:
     """The two packs merged; the answers of `before` come first."""
     index, content = _read_index(files, before), _read(files, before["data"])
-    joined = _Pack(bytearray(content), list(index["keys"]), list(index["lengths"]), _books_of(index["books"]))
+    joined = _Pack(bytearray(content), list(index["keys"]), list(index["lengths"]), books_of(index["books"]))
     known, offset = set(joined.keys), 0
     for key, length in zip(now.keys, now.lengths, strict=True):
         if key not in known:
@@ -227,7 +223,12 @@ def _create(files: Files, content: bytes, suffix: str) -> str:
 
 
 def _read_index(files: Files, pack: Mapping[str, Any]) -> dict[str, Any]:
-    index: dict[str, Any] = json.loads(zlib.decompress(_read(files, pack["index"])))
+    return index_of(_read(files, pack["index"]))
+
+
+def index_of(content: bytes) -> dict[str, Any]:
+    """The index in an object's content: `keys`, `lengths` and `books`."""
+    index: dict[str, Any] = json.loads(zlib.decompress(content))
     return index
 
 
@@ -265,7 +266,8 @@ def _books_to_json(books: Books) -> dict[str, Any]:
     }
 
 
-def _books_of(body: Mapping[str, Any]) -> Books:
+def books_of(body: Mapping[str, Any]) -> Books:
+    """The totals in a pack's index."""
     damaged = body["damaged"]
     # Earlier versions wrote only the number of damaged records, not their files.
     books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {PACKS: damaged} if damaged else {}))

@@ -13,6 +13,7 @@ from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import api
 from summhay_ray.store import Chain, LogIndex, Store, StoreError, begin, open_log, pack
+from summhay_ray.store import packs as room
 
 pytestmark = pytest.mark.s3
 __all__ = ["s3_bucket", "s3_server"]
@@ -123,6 +124,81 @@ def test_what_is_packed_after_the_packs_were_deleted_covers_the_sessions_that_we
     assert pack(place.store.files) == 2, "the run's last driver's record is kept"
     newest = Chain(place.store.files, "log/packs").newest()
     assert newest is not None and (newest[1]["through"], newest[1]["others"]) == (session.number, [])
+
+
+def test_of_a_damaged_pack_whose_segments_are_there_the_doctor_says_that_it_costs_nothing(place: Place) -> None:
+    place.session(("a", 1), ("b", 2))
+    expected = place.answers()
+    place.garble("b")
+    (line,) = place.doctored()
+    assert f"is damaged: 1 of its 2 answers cannot be read, segments still hold all of them; {NO_COST}" in line
+    place.delete_packs()
+    assert place.answers() == expected and place.doctored() == []
+
+
+def test_of_a_damaged_pack_whose_segments_were_cleaned_the_doctor_says_what_it_had_cost(place: Place) -> None:
+    place.session(("a", 10), ("b", 200), ("c", 3000))
+    api.clean(place.store.files.uri, 0.0)
+    place.garble("b", "c")
+    (line,) = place.doctored()
+    # 210 of 3,210 micro-dollars are in the line that is whole.
+    dollars = (10 + 200 + 3000 - 10) / 1e6
+    told = f"2 of its 3 answers cannot be read, segments still hold 0 of them, the others had cost at most {dollars:.6f} dollars"
+    assert f"{told}; {MEND} (3): a run that needs them asks them again, what is finished is not asked again" in line
+
+
+def test_answers_that_are_still_in_segments_are_counted_apart(place: Place) -> None:
+    place.session(("a", 10), ("b", 200))
+    api.clean(place.store.files.uri, 0.0)
+    place.session(("c", 3000))
+    (entry,) = place.packs()
+    place.damage(entry["data"], "delete")
+    (line,) = place.doctored()
+    told = (
+        f"3 of its 3 answers cannot be read, segments still hold 1 of them, the others had cost at most {210 / 1e6:.6f} dollars"
+    )
+    assert "is gone: " in line and f"{told}; {MEND} (2): " in line
+    place.delete_packs()
+    assert [*place.answers()] == ["c"]
+
+
+def test_without_data_and_index_it_is_not_known_what_is_lost(place: Place) -> None:
+    place.session(("a", 10))
+    (entry,) = place.packs()
+    place.damage(entry["data"], "zero")
+    place.damage(entry["index"], "flip")
+    (line,) = place.doctored()
+    flaws = ("is damaged and ", "is damaged, without which no run goes on: ")
+    assert all(flaw in line for flaw in flaws) and entry["index"] in line
+    assert f"how many answers are lost, and what they had cost, is not known; {MEND}: a run" in line
+
+
+def test_a_damaged_index_is_told_with_the_prices_in_the_data(place: Place) -> None:
+    place.session(("a", 10), ("b", 200))
+    api.clean(place.store.files.uri, 0.0)
+    (entry,) = place.packs()
+    place.damage(entry["index"], "delete")
+    (line,) = place.doctored()
+    told = (
+        f"2 of its 2 answers cannot be read, segments still hold 0 of them, the others had cost at most {210 / 1e6:.6f} dollars"
+    )
+    assert f"is gone, without which no run goes on: {told}; {MEND} (2): " in line
+
+
+def test_a_pack_that_is_counted_by_a_later_one_is_told_with_at_most_what_they_had_cost(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "SIZE", 150)
+    place.session(("a", 10), ("b", 200), ("c", 3000))
+    api.clean(place.store.files.uri, 0.0)
+    first, *rest = place.packs()
+    assert len(rest) == 2
+    place.damage(first["data"], "zero")
+    (line,) = place.doctored()
+    assert (
+        f"1 of its 1 answers cannot be read, segments still hold 0 of them, the others had cost at most {3210 / 1e6:.6f}" in line
+    )
+    assert f"{MEND} (3): " in line
 
 
 @pytest.mark.parametrize(("how", "told"), [("zero", ": the record at byte 0 is damaged; "), ("delete", " is gone; ")])
