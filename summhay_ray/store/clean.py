@@ -2,8 +2,8 @@
 
 A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
 the newest within that time is kept. Log segments and driver records of a bucket are kept for as long after a pack has copied the
-answers. A run that has a live driver, or that is being imported, is left alone: a file that no manifest names yet may be named
-in a moment.
+answers, and are deleted only after the current packs were read and found whole: until then they are another copy. A run that has
+a live driver, or that is being imported, is left alone: a file that no manifest names yet may be named in a moment.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import FOLDER as LOG
-from summhay_ray.store.packs import FOLDER as PACKS
-from summhay_ray.store.packs import pack_chain
+from summhay_ray.store.log_lines import PACKS
+from summhay_ray.store.packs import flaws, pack_chain
 
 RETENTION_S = 24 * 3600.0
 """How long replaced files are kept: longer than any reader takes."""
@@ -75,18 +75,24 @@ def unneeded(
 ) -> Iterator[Unneeded]:
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
-    `within_s`: the longest search; if it is finite, the runs are visited in random order. `damaged`: receives a line for each
-    run whose newest manifest cannot be read; such a run is left alone, since it is not known which files it needs. Raises
-    StoreError if the packs' newest record cannot be read.
+    `within_s`: the longest search; if it is finite, the runs are visited in random order, and the log is left alone if reading
+    its packs takes more than half of that. `damaged`: receives a line for each run whose newest manifest cannot be read, and for
+    each object of a pack that is missing or damaged; such a run, or the log, is left alone. Raises StoreError if the packs'
+    newest record cannot be read.
     """
     before, until = time.time() - older_s, time.monotonic() + within_s
     driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
     packs = _standing(files, pack_chain(files), before)
+    if files.folder is not None:
+        yield from _of_drivers(files, session_chain(files).latest(), before)
     # A driver that has read a segment goes on reading it, even when a pack has its answers.
-    if packs and not driven:
-        yield from _of_log(files, packs, before)
-    through = packs[0]["through"] if packs else 0
-    yield from _of_drivers(files, session_chain(files).latest() if files.folder is not None else through + 1, before)
+    elif packs and not driven:
+        found = list(_of_log(files, packs, before))
+        lost = flaws(files, packs[-1]["packs"], time.monotonic() + within_s / 2) if found else []
+        if lost == []:
+            yield from found
+        elif lost and damaged is not None:
+            damaged += [f"the log is left as it is: {line}" for line in lost]
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
     runs = list(files.folders("runs"))
     if within_s < math.inf:
@@ -136,24 +142,18 @@ def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
 
 
 def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> Iterator[Unneeded]:
+    """What is unneeded if every current pack is whole. The driver records come last: they lead to the segments."""
     named = {name for body in packs for pack in body["packs"] for name in (pack["data"], pack["index"])}
     for entry in _old(files, PACKS, before):
         if entry.name not in named and entry.name.endswith((".jsonl", ".index")):
             yield Unneeded(entry.name, entry.size, "merged packs")
     yield from _of_chain(files, pack_chain(files), before)
-    if not _are_there(files, packs):
-        return
     for writer in files.folders(LOG):
         number = writer.partition("-")[0]
         if number.isdigit() and (int(number) <= packs[0]["through"] or int(number) in packs[0]["others"]):
             for entry in _old(files, f"{LOG}/{writer}", before):
                 yield Unneeded(entry.name, entry.size, "segments that are packed")
-
-
-def _are_there(files: Files, packs: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every pack is in the store with its full size. The segments are the only other copy of its answers."""
-    sizes = {entry.name: entry.size for entry in files.entries(PACKS)}
-    return all(sizes.get(pack["data"]) == pack["size"] and pack["index"] in sizes for body in packs for pack in body["packs"])
+    yield from _of_drivers(files, packs[0]["through"] + 1, before)
 
 
 def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:

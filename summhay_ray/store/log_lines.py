@@ -19,6 +19,7 @@ from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 
 FOLDER = "log"
+PACKS = f"{FOLDER}/packs"
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
 
@@ -151,11 +152,25 @@ def writer_name(session: int, seat: str, incarnation: int) -> str:
 
 def read_at(files: Files, location: Location) -> dict[str, Any]:
     """The record at a location. Raises StoreError if it is missing or damaged."""
+    name, is_packed = location.name, location.name.startswith(f"{PACKS}/")
     try:
-        line = files.read_range(location.name, location.offset, location.length)
+        line = files.read_range(name, location.offset, location.length)
     except FileNotFoundError:
-        raise StoreError(f"{location.name}: the log file is gone; put it back, or run again to ask again") from None
+        mend = mend_packs() if is_packed else "put it back, or run again to ask again"
+        raise StoreError(f"{files.where(name)} is gone; {mend}") from None
     record = decode(line)
     if record is None:
-        raise StoreError(f"{location.name}: the record at byte {location.offset} is damaged; delete the line to ask again")
+        # An object in a bucket cannot be edited; the next start counts a damaged record of a segment as no answer.
+        again = "run again to ask again" if files.folder is None else "delete the line to ask again"
+        mend = mend_packs() if is_packed else again
+        raise StoreError(f"{files.where(name)}: the record at byte {location.offset} is damaged; {mend}")
     return record
+
+
+def mend_packs(n_lost: int | None = None) -> str:
+    """What to do about a missing or damaged pack. `n_lost`: how many answers are in packs alone; None if that is not counted."""
+    number = "" if n_lost is None else f" ({n_lost})"
+    return (
+        f"put it back from a copy; or delete the folder {PACKS}, by which answers are lost whose segments were cleaned{number}: "
+        "a run that needs them asks them again, what is finished is not asked again"
+    )

@@ -2,14 +2,16 @@
 
 A pack is a data object (`log/packs/<sha256>.jsonl`: the lines of the answers, at most 64 MiB) and an index (`<sha256>.index`,
 JSON compressed by zlib: the keys and lengths of the answers, and the totals of all records). The chain `log/packs/` names the
-current packs and the sessions that they cover. The segments are kept for another day (`clean`), for readers that have already
-read some of them.
+current packs and the sessions that they cover. The segments are kept for another day, for readers that have already read some
+of them, and until the packs were read and found whole (`clean`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,19 +24,15 @@ from summhay_ray.store.drivers import SessionRecord, close, has_ended, sessions
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Open, Tally
-from summhay_ray.store.log_lines import Location, Mark, entries_of, mark_of, segment_name, writer_name
+from summhay_ray.store.log_lines import FOLDER as LOG
+from summhay_ray.store.log_lines import PACKS, Location, Mark, entries_of, mark_of, mend_packs, segment_name, writer_name
 from summhay_ray.store.sweep import free_number, read_mark
 
-FOLDER = "log/packs"
 SIZE = 64 << 20
 SMALL = 1 << 20
 """Packs up to about this size (bytes) are merged into the next one, so that many small runs do not make many packs."""
 
 AT_ONCE = 16
-_MEND = (
-    f"put it back from a copy; or delete the folder {FOLDER}, by which answers are lost whose segments were cleaned: "
-    "a run that needs them asks them again"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +69,33 @@ def read_packs(files: Files) -> Packed:
     books = Books()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for pack, index in zip(body["packs"], pool.map(lambda pack: _read_index(files, pack), body["packs"]), strict=True):
-            later, offset = _books_of(index["books"]), 0
-            for key, length in zip(index["keys"], index["lengths"], strict=True):
-                later.answers.setdefault(key, Location(pack["data"], offset, length))
-                offset += length
+            later = books_of(index["books"])
+            for key, location in locations(pack, index):
+                later.answers.setdefault(key, location)
             books.merge(later)
     return Packed(books, body["through"], frozenset(body["others"]))
 
 
-def lost_packs(files: Files) -> list[str]:
-    """A line for each pack whose answers are missing or damaged. Reads them all. Raises StoreError if the packs are not known."""
-    newest, lines = pack_chain(files).newest(), []
-    for pack in newest[1]["packs"] if newest is not None else ():
-        try:
-            _read(files, pack["data"])
-        except StoreError as error:
-            lines.append(str(error))
-    return lines
+def locations(pack: Mapping[str, Any], index: Mapping[str, Any]) -> Iterator[tuple[str, Location]]:
+    """(key, location) of a pack's answers. `pack`: its entry in the chain."""
+    offset = 0
+    for key, length in zip(index["keys"], index["lengths"], strict=True):
+        yield key, Location(pack["data"], offset, length)
+        offset += length
+
+
+def flaws(files: Files, packs: Sequence[Mapping[str, Any]], until: float = math.inf) -> list[str] | None:
+    """`PATH is damaged` or `PATH is gone` for each object of these packs that is so. Reads them all.
+
+    Returns None if `time.monotonic()` passes `until` before all are read.
+    """
+    found = []
+    for pack in packs:
+        for name in (pack["index"], pack["data"]):
+            if time.monotonic() > until:
+                return None
+            found += [flaw] if (flaw := read_object(files, name)[1]) else []
+    return found if time.monotonic() <= until else None
 
 
 def pack(files: Files) -> int:
@@ -102,7 +110,12 @@ def pack(files: Files) -> int:
     done = set(body["others"])
     ready: list[int] = []
     writers: list[tuple[str, int]] = []
-    for record in sessions(files, body["through"]):
+    records = {record.number: record for record in sessions(files, body["through"])}
+    if cleaned := {*range(body["through"] + 1, max(records, default=0))} - records.keys():
+        # The packs were deleted. Of sessions that have neither record nor segments nothing is left to pack.
+        there = {writer.partition("-")[0] for writer in files.folders(LOG)}
+        done |= {session for session in cleaned if f"{session:08d}" not in there}
+    for record in records.values():
         ended = None if record.number in done or not has_ended(files, record.number) else _ended_writers(files, record)
         if ended is not None:
             ready.append(record.number)
@@ -185,7 +198,7 @@ def _absorbs(now: _Pack, before: Mapping[str, Any]) -> bool:
 def _absorb(files: Files, before: Mapping[str, Any], now: _Pack) -> _Pack:
     """The two packs merged; the answers of `before` come first."""
     index, content = _read_index(files, before), _read(files, before["data"])
-    joined = _Pack(bytearray(content), list(index["keys"]), list(index["lengths"]), _books_of(index["books"]))
+    joined = _Pack(bytearray(content), list(index["keys"]), list(index["lengths"]), books_of(index["books"]))
     known, offset = set(joined.keys), 0
     for key, length in zip(now.keys, now.lengths, strict=True):
         if key not in known:
@@ -204,24 +217,36 @@ def _keep(files: Files, pack: _Pack) -> dict[str, Any]:
 
 
 def _create(files: Files, content: bytes, suffix: str) -> str:
-    name = f"{FOLDER}/{hashlib.sha256(content).hexdigest()}.{suffix}"
+    name = f"{PACKS}/{hashlib.sha256(content).hexdigest()}.{suffix}"
     files.create(name, content)
     return name
 
 
 def _read_index(files: Files, pack: Mapping[str, Any]) -> dict[str, Any]:
-    index: dict[str, Any] = json.loads(zlib.decompress(_read(files, pack["index"])))
+    return index_of(_read(files, pack["index"]))
+
+
+def index_of(content: bytes) -> dict[str, Any]:
+    """The index in an object's content: `keys`, `lengths` and `books`."""
+    index: dict[str, Any] = json.loads(zlib.decompress(content))
     return index
 
 
 def _read(files: Files, name: str) -> bytes:
+    content, flaw = read_object(files, name)
+    if flaw:
+        raise StoreError(f"{flaw}; {mend_packs()}")
+    return content
+
+
+def read_object(files: Files, name: str) -> tuple[bytes, str]:
+    """(content, flaw) of one of a pack's objects; the flaw is `PATH is damaged`, `PATH is gone`, or empty."""
     try:
         content = files.read(name)
     except FileNotFoundError:
-        raise StoreError(f"{files.where(name)} is gone; {_MEND}") from None
-    if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].partition(".")[0]:
-        raise StoreError(f"{files.where(name)} is damaged; {_MEND}")
-    return content
+        return b"", f"{files.where(name)} is gone"
+    is_whole = hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].partition(".")[0]
+    return content, "" if is_whole else f"{files.where(name)} is damaged"
 
 
 def _books_to_json(books: Books) -> dict[str, Any]:
@@ -241,10 +266,11 @@ def _books_to_json(books: Books) -> dict[str, Any]:
     }
 
 
-def _books_of(body: Mapping[str, Any]) -> Books:
+def books_of(body: Mapping[str, Any]) -> Books:
+    """The totals in a pack's index."""
     damaged = body["damaged"]
     # Earlier versions wrote only the number of damaged records, not their files.
-    books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {FOLDER: damaged} if damaged else {}))
+    books = Books(damaged=Counter(damaged if isinstance(damaged, dict) else {PACKS: damaged} if damaged else {}))
     for run, writer, stage, model, numbers in body["tallies"]:
         books.tally(run, writer, (stage, model)).add(Tally(*numbers))
     books.open.update({call: Open(*intent) for call, intent in body["open"].items()})
@@ -260,4 +286,4 @@ def _books_of(body: Mapping[str, Any]) -> Books:
 
 def pack_chain(files: Files) -> Chain:
     """The chain of records that list the current packs."""
-    return Chain(files, FOLDER, mend=_MEND)
+    return Chain(files, PACKS, mend=mend_packs())

@@ -10,6 +10,7 @@ __getattr__
 __dir__
 format_commands
 _repr_png_
+_webui_url
 model_config
 _labels_differ
 _named_once

@@ -219,27 +219,64 @@ def test_no_answer_goes_with_the_segments_that_are_packed(tmp_path: Path, monkey
     assert clean(files).count("segments that are packed") == 3 and told() == before
 
 
-@pytest.mark.parametrize(("suffix", "how"), [(".jsonl", "delete"), (".jsonl", "cut"), (".index", "delete")])
-def test_segments_stay_where_a_pack_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, how: str) -> None:
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FarFiles:
+    """The log of three sessions of a run, each packed at its end, so that the newest pack holds what was in two others."""
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     files = FarFiles(tmp_path / "store")
-    session = begin(files, "r", False, {"calling": 1})
-    log = open_log(files, session.number, "calling-0")
-    log.append([answer("key", 7)])
-    log.close()
+    for number in range(3):
+        session = begin(files, "r", False, {"calling": 1})
+        log = open_log(files, session.number, "calling-0")
+        log.append([answer(f"key-{number}", 7)])
+        log.close()
+        session.end("done")
+        assert pack(files) == 1
+    return files
+
+
+def newest_pack(files: FarFiles, kind: str) -> Path:
+    """The `data` or `index` object of the newest pack."""
+    newest = Chain(files, "log/packs").newest()
+    assert newest is not None and len(newest[1]["packs"]) == 1
+    return files.path(newest[1]["packs"][0][kind])
+
+
+def test_the_daily_cleaning_deletes_nothing_of_the_log_if_a_pack_is_damaged(packed: FarFiles) -> None:
+    path = newest_pack(packed, "data")
+    path.write_bytes(bytes(path.stat().st_size))
+    age(packed.root)
+    before = {*packed.root.rglob("*")}
+    room.clean_daily(packed)
+    assert {*packed.root.rglob("*")} - before == {packed.path("cleaned.json")} and before <= {*packed.root.rglob("*")}
+
+
+def test_drivers_records_that_lead_to_segments_stay_as_long_as_these(packed: FarFiles) -> None:
+    session = begin(packed, "r", False, {"calling": 1})
+    assert clean(packed) == [], "it may be reading the segments"
     session.end("done")
-    assert pack(files) == 1
-    (path,) = (tmp_path / "store" / "log" / "packs").glob(f"*{suffix}")
-    if how == "delete":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[:-1])
-    assert "segments that are packed" not in clean(files)
-    # As the message says: without the packs the segments are read.
-    shutil.rmtree(tmp_path / "store" / "log" / "packs")
-    index = LogIndex(files)
-    index.refresh()
-    assert list(index.answers) == ["key"]
+    assert {"segments that are packed", "ended drivers"} <= {*clean(packed)}
+
+
+def test_the_log_is_left_for_another_day_if_its_packs_are_not_read_in_time(
+    packed: FarFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age(packed.root)
+    monkeypatch.setattr(room, "DAILY_S", -1.0)
+    before = {*packed.root.rglob("*")}
+    room.clean_daily(packed)
+    assert before <= {*packed.root.rglob("*")}
+    packed.delete("cleaned.json")
+    monkeypatch.setattr(room, "DAILY_S", 60.0)
+    room.clean_daily(packed)
+    assert [path for path in before if path.parent.name.startswith("0000000") and path.exists()] == []
+
+
+def test_packs_are_read_only_if_something_of_the_log_is_unneeded(packed: FarFiles) -> None:
+    data = str(newest_pack(packed, "data").relative_to(packed.root))
+    read: list[str] = []
+    packed.before = lambda operation, name: read.append(name) if operation == "read" else None
+    assert clean(packed) != [] and read.count(data) == 1
+    assert clean(packed) == [] and read.count(data) == 1
 
 
 def test_it_is_done_once_a_day(tmp_path: Path) -> None:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from far_files import FarFiles, Lost, answer, intent, void
 
-from summhay_ray.store import Chain, LocalFiles, Location, LogIndex, StoreError, begin, lost_packs, open_log, pack, read_at, seal
+from summhay_ray.store import (
+    Chain,
+    LocalFiles,
+    Location,
+    LogIndex,
+    StoreError,
+    begin,
+    lost_packs,
+    open_log,
+    pack,
+    read_at,
+    seal,
+    unneeded,
+)
 from summhay_ray.store import packs as room
 from summhay_ray.store.log_lines import Mark, encode, segment_name
 
@@ -133,7 +147,34 @@ def test_a_pack_whose_answers_are_lost_is_named(files: FarFiles, how: str, told:
     content = path.read_bytes()
     path.unlink() if how == "delete" else path.write_bytes(content[:-9] + b"?" + content[-8:])
     (line,) = lost_packs(files)
-    assert f"{path.name} {told}; put it back from a copy" in line
+    assert f"{path.name} {told}: " in line
+
+
+def test_without_packs_what_was_not_cleaned_is_read_and_packed_again(files: FarFiles) -> None:
+    for seed in range(3):
+        session(files, seed)
+        pack(files)
+    for file in list(unneeded(files, 0.0)):
+        file.delete(files)
+    gone = {*index_of(files).answers}
+    for seed in range(3, 5):
+        session(files, seed)
+    later = {*index_of(files).answers} - gone
+    shutil.rmtree(files.root / "log" / "packs")
+    assert later and later <= {*index_of(files).answers}
+    before = told(index_of(files))
+    assert pack(files) > 0 and pack(files) == 0 and told(index_of(files)) == before
+
+
+def test_a_session_whose_record_is_put_back_is_packed_later(files: FarFiles) -> None:
+    for seed in range(3):
+        session(files, seed)
+    record = files.read("drivers/00000002.json")
+    expected = told(index_of(files))
+    files.delete("drivers/00000002.json")
+    assert pack(files) == 2
+    files.create("drivers/00000002.json", record)
+    assert pack(files) == 1 and told(index_of(files))["answers"] == expected["answers"]
 
 
 def test_small_packs_become_one(files: FarFiles) -> None:
