@@ -156,6 +156,7 @@ def test_trec_files_of_corpora_that_share_ids_go_out_and_come_back(tmp_path: Pat
 def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures are those of the whole table, which is never read."""
     store = str(tmp_path / "store")
+    monkeypatch.setattr(rows, "TOGETHER", 1)
     first = api.retrieve(FIELDS, store=store, executor="inline")
     read, pieces = RunStore.tables, RunStore.pieces
     whole: set[str] = set()
@@ -172,7 +173,6 @@ def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(RunStore, "tables", tables)
     monkeypatch.setattr(RunStore, "pieces", counted)
-    monkeypatch.setattr(rows, "TOGETHER", 1)
     again = api.score(first.run, store)
     assert again.details["retrieval"] == first.to_json()["retrieval"]
     assert "retrieved" in whole and "ranked" not in whole
