@@ -1,18 +1,21 @@
 """Whole runs against bare loops, in turn, on the same simulated endpoint: a grid of real calls, and its re-judging.
 
-    python tests/perf/grid_speed.py --data shared/data/summhay                   # inline and ray, three rounds
+    python tests/perf/grid_speed.py --data shared/data/summhay                    # both, inline and on Ray, three rounds
+    python tests/perf/grid_speed.py --data shared/data/summhay --what grid
+    python tests/perf/grid_speed.py --data shared/data/summhay --what rejudge --in-flight 128
     python tests/perf/grid_speed.py --data shared/data/summhay --executor inline --rounds 1
 
 A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and 40 repeats, 50 ms a call, 64 + 64 in flight;
-and the release's own summaries judged anew, one call an insight, 128 in flight. The speed is that from the first call to the
-last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls to each model, as many in flight,
-prompts as long and repeated as often (the provider counts the tokens of each once), which tokenizes, logs and keeps nothing.
-What is before the first call is told apart.
+and the release's own summaries judged anew, one call an insight, 64 in flight (`--in-flight`). The speed is that from the first
+call to the last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls to each model, as many in
+flight, prompts as long and repeated as often (the provider counts the tokens of each once), which tokenizes, logs and keeps
+nothing. What is before the first call is told apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -86,43 +89,52 @@ def bare(provider: Simulated, *loops: tuple[str, int, int, int, int]) -> dict[st
     return timed(provider, [sys.executable, "-c", BARE.replace("KEY", KEY), provider.base, json.dumps(loops)])
 
 
+def measured_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]) -> tuple[dict[str, float], ...]:
+    """The grid's speed and the bare loops'."""
+    ours = timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *told])
+    served = Counter(call["model"] for call in provider.calls())
+    loops = ("writes", served["writes"], SUMMARY_SIZE, 64, REPEATS), ("judges", served["judges"], JUDGE_SIZE, 64, 1)
+    return ours, bare(provider, *loops)
+
+
+def measured_rejudge(
+    folder: Path, asked: argparse.Namespace, provider: Simulated, told: list[str]
+) -> tuple[dict[str, float], ...]:
+    """The re-judging's speed and the bare loop's."""
+    files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
+    imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
+    run = json.loads(imported.stdout)["run"]
+    judge = {"model": "openai/again", "api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0, "max_tokens": 100}
+    spec = write_spec(folder, {"judges": [judge], "limits": {"openai/again": {"concurrency": asked.in_flight}}})
+    ours = timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(spec), *told])
+    return ours, bare(provider, ("again", int(ours["calls"]), JUDGE_SIZE, asked.in_flight, 1))
+
+
+MEASURES = {"grid": measured_grid, "rejudge": measured_rejudge}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder of topic_news1.json")
-    parser.add_argument("--executor", choices=["inline", "ray"], action="append")
+    parser.add_argument("--what", choices=MEASURES, action="append", help="both if left out")
+    parser.add_argument("--in-flight", type=int, default=64, help="calls in flight of the re-judging")
+    parser.add_argument("--executor", choices=["inline", "ray"], action="append", help="both if left out")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     os.environ["SUMMHAY_TEST_KEY"] = KEY
     found: dict[str, list[dict[str, Any]]] = {}
     with simulated_provider("--answers", "short", "--latency", "0.05") as provider, tempfile.TemporaryDirectory() as place:
-        for turn in range(asked.rounds):
-            for executor in asked.executor or ["inline", "ray"]:
-                folder = Path(place) / f"{executor}-{turn}"
-                folder.mkdir()
-                spec, told = spec_of(folder, asked.data, provider), ["--store", str(folder / "store"), "--executor", executor]
-                grid = timed(provider, [str(SUMMHAY), "run", str(spec), *told])
-                served = Counter(call["model"] for call in provider.calls())
-                loop = bare(
-                    provider,
-                    ("writes", served["writes"], SUMMARY_SIZE, 64, REPEATS),
-                    ("judges", served["judges"], JUDGE_SIZE, 64, 1),
-                )
-                files = [str(asked.data / f"topic_news{number}.json") for number in (1, 2)]
-                imported = subprocess.run([str(SUMMHAY), "import", *files, *told[:2], "--json"], capture_output=True, check=True)
-                run = json.loads(imported.stdout)["run"]
-                judge = {"model": "openai/again", "api_base": provider.base, "api_key_env": "SUMMHAY_TEST_KEY", "price": 0}
-                again = write_spec(
-                    folder, {"judges": [judge | {"max_tokens": 100}], "limits": {"openai/again": {"concurrency": 128}}}
-                )
-                rejudged = timed(provider, [str(SUMMHAY), "rejudge", run, "--spec", str(again), *told])
-                loop_again = bare(provider, ("again", int(rejudged["calls"]), JUDGE_SIZE, 128, 1))
-                for name, ours, theirs in (("grid", grid, loop), ("rejudge", rejudged, loop_again)):
-                    one = {**ours, "bare_per_s": theirs["per_s"], "ratio": ours["per_s"] / theirs["per_s"]}
-                    found.setdefault(f"{name}, {executor}", []).append(one)
-                    print(json.dumps({"round": turn + 1, "what": f"{name}, {executor}", **one}), file=sys.stderr, flush=True)
-    for what, rounds in found.items():
-        middle = {name: round(statistics.median(one[name] for one in rounds), 3) for name in rounds[0]}
-        print(json.dumps({"what": what, **middle}))
+        turns = itertools.product(range(asked.rounds), asked.executor or ["inline", "ray"], asked.what or MEASURES)
+        for turn, executor, what in turns:
+            folder = Path(place) / f"{what}-{executor}-{turn}"
+            folder.mkdir()
+            ours, theirs = MEASURES[what](folder, asked, provider, ["--store", str(folder / "store"), "--executor", executor])
+            one = {**ours, "bare_per_s": theirs["per_s"], "ratio": ours["per_s"] / theirs["per_s"]}
+            found.setdefault(f"{what}, {executor}", []).append(one)
+            print(json.dumps({"round": turn + 1, "what": f"{what}, {executor}", **one}), file=sys.stderr, flush=True)
+    for name, rounds in found.items():
+        middle = {field: round(statistics.median(one[field] for one in rounds), 3) for field in rounds[0]}
+        print(json.dumps({"what": name, **middle}))
 
 
 if __name__ == "__main__":
