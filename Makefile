@@ -9,7 +9,10 @@ comma := ,
 # Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Of these a run imports nothing, or only when a call needs them; compiling them all would take half a minute.
+.PHONY: demo test check check-code check-house schemas docs soak browsers clean
+
+# What is not compiled at once: runs import none of it at their start, and all of it would take half a minute. Some modules are for other
+# versions of Python and cannot be compiled; what is not compiled is only slower.
 SELDOM := litellm|openai|torch|transformers|pandas|scipy|sklearn|sympy|statsmodels|networkx|moto|cfnlint|mypy|pip|setuptools|rllib|tune|train|serve|tests?
 
 # uv installs in a fifth of pip's time; pip takes over where packages come by settings of pip's own.

@@ -374,7 +374,7 @@ class CleanResult:
     kinds: Mapping[str, Mapping[str, int]]
     dry_run: bool
     warnings: Sequence[str] = ()
-    """A line for each run that was left alone because it is damaged, and for each damaged pack, because of which the log was."""
+    """A line for each damaged run, which was left alone, and for each damaged pack, for whose sake the whole log was."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay clean`."""

@@ -22,7 +22,7 @@ from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outco
 LOCAL_AT_ONCE = 4
 EXTRA_PROMPTS = 64
 """Items that may hold a prompt beyond a model's concurrency. The items of a group wait for the first call of their prefix; with
-room for another group beside them, there are always calls to send."""
+room for another group beside them, there are mostly calls to send."""
 
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""

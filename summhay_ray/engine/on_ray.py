@@ -63,6 +63,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             try:
                 folder = stack.enter_context(ray_home())
+                stack.enter_context(unwatched())
             except OSError as error:
                 raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
             options = {
@@ -84,7 +85,7 @@ def _session(address: str, options: dict[str, Any]) -> Iterator[None]:
     options = {**options, "log_to_driver": False, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with _silent(), unwatched():
+        with _silent():
             ray.init(address=address, **options)
         if address == "local" and not is_on_loopback():
             raise RayMissing("this version of Ray does not keep to this machine; nothing was asked, install ray 2.60")

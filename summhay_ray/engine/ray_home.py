@@ -77,13 +77,15 @@ def unwatched() -> Iterator[None]:
 
     Nobody looks at a run's own Ray, and these take half the time of its start. Ray has no options to leave them out.
     """
-    before = {name: getattr(Node, name) for name in WATCHERS}
+    # Another version of Ray may start them otherwise: then they run, and the start takes longer.
+    before = {name: getattr(Node, name) for name in WATCHERS if hasattr(Node, name)}
 
     def start_nothing(node: Node, **_: object) -> None:
+        # Ray reads it once its dashboard has started.
         node._webui_url = ""
 
     try:
-        for name in WATCHERS:
+        for name in before:
             setattr(Node, name, start_nothing)
         yield
     finally:

@@ -347,8 +347,8 @@ class Start:
         # Packing only saves reads; if it fails now, the next start does it.
         with contextlib.suppress(StoreError, OSError):
             pack(self.run.store.files)
-        clean_daily(self.run.store.files)
-        return {**snapshot, "executor": executor}
+        uncleaned = clean_daily(self.run.store.files)
+        return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""

@@ -34,7 +34,7 @@ _RERANKED_OTHERWISE = frozenset(
 
 
 class Transports:
-    """One transport of each kind, made on first use, since importing their libraries takes seconds. `local`: as in `Gateway`."""
+    """One transport of each kind that is needed: importing their libraries takes seconds. `local`: as in `Gateway`."""
 
     def __init__(self, local: Mapping[str, LocalModel] | None = None) -> None:
         self._local = local or {}
@@ -45,14 +45,17 @@ class Transports:
         kind = settings.transport
         if request.task == "rerank" and provider_of(settings.model) not in _RERANKED_OTHERWISE:
             kind = "direct"
-        if kind not in self._made:
-            self._made[kind] = self._make(kind)
-        return self._made[kind]
+        return self._ready(kind)
 
     def make(self, models: Iterable[ModelSettings]) -> None:
         """Make the transports of these models now, so that the first calls need not wait for imports."""
-        for kind in {settings.transport for settings in models} - self._made.keys():
+        for settings in models:
+            self._ready(settings.transport)
+
+    def _ready(self, kind: str) -> Transport:
+        if kind not in self._made:
             self._made[kind] = self._make(kind)
+        return self._made[kind]
 
     def _make(self, kind: str) -> Transport:
         if kind == "direct":

@@ -19,7 +19,7 @@ from summhay_ray.store.drivers import (
 )
 from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
-from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, publish_now, table_digests, write_tables
+from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, table_digests, write_tables
 from summhay_ray.store.response_log import (
     Evicted,
     Excess,
@@ -95,7 +95,6 @@ __all__ = [
     "open_log",
     "pack",
     "publish",
-    "publish_now",
     "read_at",
     "read_session",
     "seal",

@@ -83,17 +83,17 @@ class Chain:
             self.files.put(self._hint, str(number).encode("ascii"))
         return True
 
+    def settle(self) -> None:
+        """Stop expecting records after the newest one that is there: they were lost, and what they said has been made again."""
+        if (last := self.latest()) != self._named(self._hint):
+            self.files.put(self._hint, str(last).encode("ascii"))
+
     def _named(self, file: str) -> int:
         try:
             text = self.files.read(file).decode("ascii", "replace").strip()
         except FileNotFoundError:
             return 0
         return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
-
-    def settle(self) -> None:
-        """Forget records that were lost behind the last one: what they told has been made again."""
-        if (last := self.latest()) != self._named(self._hint):
-            self.files.put(self._hint, str(last).encode("ascii"))
 
     def delete_before(self, number: int) -> None:
         """Record that the records before `number`, which must exist, are about to be deleted."""

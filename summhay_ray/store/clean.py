@@ -54,13 +54,18 @@ class Unneeded:
         files.delete(self.name)
 
 
-def clean_daily(files: Files) -> None:
-    """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day."""
+def clean_daily(files: Files) -> list[str]:
+    """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day.
+
+    Returns a line for each run, and each object of a pack, that is damaged and because of which files were left.
+    """
+    damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
         if time.time() - _cleaned(files) > RETENTION_S:
             files.put(_MARK, json.dumps({"at": time.time()}).encode())
-            for file in unneeded(files, within_s=DAILY_S):
+            for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
                 file.delete(files)
+    return damaged
 
 
 def _cleaned(files: Files) -> float:
@@ -89,9 +94,10 @@ def unneeded(
     elif packs and not driven:
         found = list(_of_log(files, packs, before))
         lost = flaws(files, packs[-1]["packs"], time.monotonic() + within_s / 2) if found else []
-        if lost == []:
+        # None: they could not be read in time.
+        if lost is not None and not lost:
             yield from found
-        elif lost and damaged is not None:
+        if lost and damaged is not None:
             damaged += [f"the log is left as it is: {line}" for line in lost]
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
     runs = list(files.folders("runs"))

@@ -42,14 +42,12 @@ class Manifest:
     spent: Spent = field(default_factory=dict)
 
 
-_AGAIN = "run or import again: what it alone told is made again from the log, and no answer is paid twice"
-
-
 def _mend_of(number: int, last: int) -> str:
     """What to do about a missing manifest. `last`: the number of the newest one that is there, which repeats all earlier ones."""
     if number < last:
         return "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
-    return f"put it back from a copy, or {_AGAIN}"
+    again = "run or import again: what it alone told is made again from the log, and no answer is paid twice"
+    return f"put it back from a copy, or {again}"
 
 
 class Manifests:
@@ -88,7 +86,8 @@ class Manifests:
         if self.chain.latest() or not any(self.files.names(self.folder, ".block")):
             return ""
         where = self.files.where(self.chain.folder)
-        return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {_AGAIN}"
+        again = "run or import again: the rows are made again from the log, and no answer is paid twice"
+        return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
 
     def follow(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""

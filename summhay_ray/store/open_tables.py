@@ -9,13 +9,14 @@ and the sha256 of each file.
 
 from __future__ import annotations
 
-import functools
 import hashlib
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,17 +27,21 @@ import pyarrow.parquet as pq
 from summhay_ray.store.blocks import check_block
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
-from summhay_ray.store.published import file_digest, hash_of, mark_name, published
+from summhay_ray.store.published import hash_of, mark_name, published
 from summhay_ray.store.rows import pieces_of, size_of
-from summhay_ray.store.runs import RunStore
+from summhay_ray.store.runs import RunStore, Store
 from summhay_ray.store.tables import Columns, Digest
 from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """The formats in which a table can be written."""
 APART_BYTES = 16 << 20
-"""Tables of more bytes in memory are written by a process of their own: what that takes goes with it, and a run's driver does not
-grow with the run."""
+"""Where all tables together take more bytes in memory, a process of its own writes them, so that the driver does not grow with
+its run."""
+UNWRITTEN = 3
+"""Exit code of that process if the tables cannot be written."""
+_READ = 32 << 20
+"""How many bytes of a file are read at a time."""
 
 
 def publish(run: RunStore) -> list[str]:
@@ -48,76 +53,90 @@ def publish(run: RunStore) -> list[str]:
         now = run.at()
         # Earlier versions did not record the files.
         before = _published(now).get("files")
-        if before is not None and all(map(run.store.files.exists, before)):
-            return []
-        if size_of(now.manifest().blocks) > APART_BYTES:
-            return _publish_apart(run)
-        publish_now(now)
+        if before is None or not all(map(run.store.files.exists, before)):
+            (_publish_apart if size_of(now.manifest().blocks) > APART_BYTES else publish_now)(now)
     except (StoreError, OSError) as error:
-        return _unwritten(run, str(error) or type(error).__name__)
+        why = str(error) or type(error).__name__
+        return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
     return []
 
 
 def publish_now(run: RunStore) -> None:
     """Write the run's tables and then the record of them. Raises StoreError, OSError."""
     files, digests = run.store.files, {table: Digest() for table in run.declared}
-    written = _written(run, files, f"runs/{run.run_id}/tables/", "parquet", lambda table, piece: digests[table].add(piece))
-    body = {
-        "blocks": hash_of(run.manifest().blocks),
-        "files": {name: sha256 for _, name, sha256 in written},
-        "digests": {table: digest.to_json() for table, digest in digests.items()},
-    }
+    written = {name: sha256 for _, name, sha256 in _written(run, files, f"runs/{run.run_id}/tables/", "parquet", digests)}
+    told = {table: digest.to_json() for table, digest in digests.items()}
+    body = {"blocks": hash_of(run.manifest().blocks), "digests": told, "files": written}
     files.put(mark_name(run.run_id), json.dumps(body).encode())
 
 
-def _publish_apart(run: RunStore) -> list[str]:
-    """`publish` by a process of its own."""
-    code = f"from summhay_ray.store import Store, publish_now; publish_now(Store({run.store.uri!r}).run({run.run_id!r}).at())"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    if not done.returncode:
-        return []
-    last = (done.stderr.strip().splitlines() or [f"its process ended with {done.returncode}"])[-1]
-    return _unwritten(run, last.partition(": ")[2] or last)
+def _publish_apart(run: RunStore) -> None:
+    """`publish_now` in a process of its own, which ends when this one does. Raises StoreError."""
+    # Its modules are looked for where this process finds them; by itself it would look in the current folder first.
+    code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; from summhay_ray.store import open_tables; open_tables.main()"
+    command = [sys.executable, "-c", code, run.store.files.uri, run.run_id]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            # It has nothing to read from us: that its stdin ends tells it that we did.
+            told = process.stderr.read()
+            code_of_exit = process.wait()
+        finally:
+            process.kill()
+    if code_of_exit == UNWRITTEN:
+        raise StoreError(told.strip())
+    if code_of_exit < 0:
+        raise StoreError(f"the process that writes them was ended by signal {-code_of_exit}")
+    if code_of_exit:
+        raise RuntimeError(f"the process that writes the tables ended with {code_of_exit}:\n{told}")
 
 
-def _unwritten(run: RunStore, why: str) -> list[str]:
-    return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
+def main() -> None:
+    """What `_publish_apart` runs: `publish_now` of the run whose store and id are the arguments.
+
+    Exits with `UNWRITTEN` and the reason on stderr if the tables cannot be written. Ends when the other process does.
+    """
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
+    uri, run_id = sys.argv[1:]
+    try:
+        publish_now(Store(uri).run(run_id).at())
+    except (StoreError, OSError) as error:
+        sys.stderr.write(str(error) or type(error).__name__)
+        raise SystemExit(UNWRITTEN) from None
 
 
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:
     """Write every table of the run, as of its newest manifest, under `prefix`. Return table -> file name.
 
     Readers see a whole file or none. In CSV, lists are written as JSON and text that a spreadsheet would take for a formula
-    is escaped. Holds one piece of a table in memory. Raises StoreError for a run that has lost its commits.
+    is escaped. Holds one piece of a table in memory.
     """
     now = run.at()
-    if lost := now.lost_commits():
-        raise StoreError(lost)
     written = {table: name for table, name, _ in _written(now, files, prefix, kind)}
     return {table: written[table] for table in now.declared}
 
 
 def _written(
-    run: RunStore, files: Files, prefix: str, kind: TableFormat, see: Callable[[str, pl.DataFrame], None] = lambda _, __: None
+    run: RunStore, files: Files, prefix: str, kind: TableFormat, digests: Mapping[str, Digest] | None = None
 ) -> Iterator[tuple[str, str, str]]:
-    """Write each table; yields (table, file name, sha256 of the file). `see` is called with each table's pieces, in order."""
+    """Write each table; yields (table, file name, sha256 of the file). The rows are entered into the table's digest, if any."""
     for table, pieces in pieces_of(run.store.files, run.manifest().blocks, run.declared):
         name = f"{prefix}{table}/part-0.{kind}"
         with files.writing(name) as path:
             try:
-                digest = _write(path, run.declared[table], _seen(pieces, functools.partial(see, table)), kind, run.run_id)
+                entered = pieces if digests is None else _entered(pieces, digests[table])
+                sha256 = _write(path, run.declared[table], entered, kind, run.run_id)
             except OSError as error:
                 if error.errno is None or error.filename is not None:
                     raise
                 # The error of a full disk does not say which disk it is.
                 raise OSError(error.errno, os.strerror(error.errno), str(path.parent)) from error
-        yield table, name, digest
+        yield table, name, sha256
 
 
-def _seen(pieces: Iterable[pl.DataFrame], see: Callable[[pl.DataFrame], None]) -> Iterator[pl.DataFrame]:
+def _entered(pieces: Iterable[pl.DataFrame], digest: Digest) -> Iterator[pl.DataFrame]:
     for piece in pieces:
-        see(piece)
+        digest.add(piece)
         yield piece
 
 
@@ -128,12 +147,25 @@ def lost_tables(run: RunStore) -> list[str]:
         where = run.store.files.where(f"runs/{run.run_id}/tables")
         lines.append(f"{where} has not the run's tables, or not as they are now; run or import again, which writes them")
     for name, digest in written.get("files", {}).items():
-        found = file_digest(run.store.files, name)
+        found = _digest_of(run.store.files, name)
         if found is None:
             lines.append(f"{run.store.files.where(name)} is gone; run or import again, which writes it")
         elif found != digest:
             lines.append(f"{run.store.files.where(name)} is damaged; delete it, then run or import again, which writes it")
     return lines
+
+
+def _digest_of(files: Files, name: str) -> str | None:
+    """The sha256 of a file (hex); None if it is missing."""
+    hasher = hashlib.sha256()
+    try:
+        for offset in itertools.count(0, _READ):
+            hasher.update(part := files.read_range(name, offset, _READ))
+            if len(part) < _READ:
+                break
+    except FileNotFoundError:
+        return None
+    return hasher.hexdigest()
 
 
 def table_digests(run: RunStore) -> dict[str, dict[str, Any]]:

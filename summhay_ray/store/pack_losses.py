@@ -18,7 +18,7 @@ Prices = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Pack:
+class _Remains:
     """What is left of a pack."""
 
     flaws: Sequence[str]
@@ -52,17 +52,17 @@ def lost_packs(files: Files) -> list[str]:
     ]
 
 
-def _look(files: Files, pack: Mapping[str, Any]) -> _Pack:
+def _look(files: Files, pack: Mapping[str, Any]) -> _Remains:
     content, flaw = read_object(files, pack["data"])
     flaws = [flaw] if flaw else []
     compressed, of_index = read_object(files, pack["index"])
     if of_index:
         flaws.append(f"{of_index}, without which no run goes on")
         if flaw:
-            return _Pack(flaws, None)
+            return _Remains(flaws, None)
         records = [record for _, record in entries_of(pack["data"], content) if record is not None]
         prices = {record["key"]: record["usd_micros"] for record in records}
-        return _Pack(flaws, frozenset(prices), prices)
+        return _Remains(flaws, frozenset(prices), prices)
     index, readable = index_of(compressed), {}
     for key, place in locations(pack, index) if flaw else ():
         record = decode(content[place.offset : place.offset + place.length])
@@ -70,7 +70,7 @@ def _look(files: Files, pack: Mapping[str, Any]) -> _Pack:
             readable[key] = record["usd_micros"]
     by_writer = [tallies for writers in books_of(index["books"]).tallies.values() for tallies in writers.values()]
     totals = [tally.usd_micros for tallies in by_writer for tally in tallies.values()]
-    return _Pack(flaws, frozenset(index["keys"]), readable, totals)
+    return _Remains(flaws, frozenset(index["keys"]), readable, totals)
 
 
 def _in_segments(files: Files) -> Prices | None:
@@ -87,7 +87,7 @@ def _in_segments(files: Files) -> Prices | None:
     return prices
 
 
-def _loss(pack: _Pack, following: Sequence[_Pack], segments: Prices | None) -> str:
+def _loss(pack: _Remains, following: Sequence[_Remains], segments: Prices | None) -> str:
     """What a damaged pack has lost. `following`: this pack and those after it."""
     if pack.keys is None:
         return "how many answers are lost, and what they had cost, is not known"
@@ -106,7 +106,7 @@ def _loss(pack: _Pack, following: Sequence[_Pack], segments: Prices | None) -> s
     return f"{text}, {kept}, {cost}"
 
 
-def _most(pack: _Pack, gone: Set[str], following: Sequence[_Pack], segments: Prices) -> int | None:
+def _most(pack: _Remains, gone: Set[str], following: Sequence[_Remains], segments: Prices) -> int | None:
     """The most that these answers of a pack had cost, in micro-dollars; None if that is not known."""
     if pack.totals is None:
         return sum(pack.readable[key] for key in gone)
@@ -117,7 +117,7 @@ def _most(pack: _Pack, gone: Set[str], following: Sequence[_Pack], segments: Pri
     return max(0, sum(counting.totals) - sum(kept.get(key, 0) for key in (pack.keys or frozenset()) - gone))
 
 
-def _mend(packs: Sequence[_Pack], segments: Prices | None) -> str:
+def _mend(packs: Sequence[_Remains], segments: Prices | None) -> str:
     """The remedy, which is the same for all packs."""
     keys = [pack.keys for pack in packs if pack.keys is not None]
     if segments is None or len(keys) < len(packs):

@@ -112,7 +112,8 @@ def pack(files: Files) -> int:
     writers: list[tuple[str, int]] = []
     records = {record.number: record for record in sessions(files, body["through"])}
     if cleaned := {*range(body["through"] + 1, max(records, default=0))} - records.keys():
-        # The packs were deleted. Of sessions that have neither record nor segments nothing is left to pack.
+        # The packs were deleted. Of sessions that have neither record nor segments nothing is left to pack. A record is cleaned
+        # a day after its segments were written at the earliest, and no listing lags so long.
         there = {writer.partition("-")[0] for writer in files.folders(LOG)}
         done |= {session for session in cleaned if f"{session:08d}" not in there}
     for record in records.values():

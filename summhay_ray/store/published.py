@@ -1,17 +1,16 @@
 """What `open_tables` has published of an ended run, and reading it back. Part of the store room, for the room alone.
 
 `runs/<run>/tables.json` says from which blocks the tables were written, so that it counts only for a run that is unchanged since.
-On a local disk the published files are read in place of the blocks: they are sorted and merged already.
+On a local disk the published files are read in place of the blocks: they are sorted and merged already. They are only a quicker
+copy: whenever one cannot be used, the blocks are read.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -19,9 +18,6 @@ import pyarrow.parquet as pq
 from summhay_ray.store.blocks import Block
 from summhay_ray.store.files import Files
 from summhay_ray.store.tables import Columns
-
-_READ = 32 << 20
-"""How many bytes of a file are read at a time."""
 
 
 def mark_name(run_id: str) -> str:
@@ -48,21 +44,8 @@ def published(files: Files, run_id: str, blocks: Sequence[Block]) -> Mapping[str
     return body if isinstance(body, Mapping) and body.get("blocks") == hash_of(blocks) else {}
 
 
-def file_digest(files: Files, name: str) -> str | None:
-    """The sha256 of a file (hex); None if it is missing."""
-    hasher = hashlib.sha256()
-    try:
-        for offset in itertools.count(0, _READ):
-            hasher.update(part := files.read_range(name, offset, _READ))
-            if len(part) < _READ:
-                break
-    except FileNotFoundError:
-        return None
-    return hasher.hexdigest()
-
-
 def published_pieces(files: Files, run_id: str, blocks: Sequence[Block], columns: Columns) -> Iterator[pl.DataFrame] | None:
-    """The rows of a published table in pieces, sorted by key; one is in memory at a time.
+    """The rows of a published table in pieces, as `RunStore.pieces` gives them; little more than one is in memory at a time.
 
     None if the table was not published from these blocks, if its file is not as it was written, or if it lies in a bucket, where
     checking it would read it twice.
@@ -70,15 +53,29 @@ def published_pieces(files: Files, run_id: str, blocks: Sequence[Block], columns
     if files.folder is None:
         return None
     name = table_name(run_id, columns.table)
-    written = published(files, run_id, blocks).get("files", {}).get(name)
-    if written is None or file_digest(files, name) != written:
+    try:
+        written = published(files, run_id, blocks).get("files", {}).get(name)
+        if written is None:
+            return None
+        # What was checked is what is read, even if the file is replaced meanwhile.
+        stream = (files.folder / name).open("rb")
+        if hashlib.file_digest(stream, "sha256").hexdigest() != written:
+            stream.close()
+            return None
+    except OSError:
         return None
-    return _rows_in(files.folder / name, columns)
+    return _rows_in(stream, columns)
 
 
-def _rows_in(path: Path, columns: Columns) -> Iterator[pl.DataFrame]:
-    with pq.ParquetFile(path) as file:
+def _rows_in(stream: BinaryIO, columns: Columns) -> Iterator[pl.DataFrame]:
+    """The file's row groups, of which each leaves the rows of its last key to the next: these may go on there."""
+    names, key = columns.schema.names, columns.key[0]
+    with stream, pq.ParquetFile(stream) as file:
+        rest = columns.frame([])
         for group in range(file.num_row_groups):
-            yield pl.DataFrame(file.read_row_group(group, columns=columns.schema.names))
-        if not file.num_row_groups:
-            yield columns.frame([])
+            rows = pl.concat([rest, pl.DataFrame(file.read_row_group(group, columns=names))])
+            last = int((rows[key] != rows[key][-1]).sum()) if rows.height else 0
+            if last:
+                yield rows.head(last)
+            rest = rows.slice(last)
+        yield rest

@@ -182,8 +182,14 @@ class RunStore:
         return self._declared
 
     def at(self, manifest: Manifest | None = None) -> RunStore:
-        """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads."""
-        return RunStore(self.store, self.run_id, manifest or self.manifest(), self.declared)
+        """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads.
+
+        Raises StoreError for a run that has rows but has lost its commits, which say what they are.
+        """
+        manifest = manifest or self.manifest()
+        if not manifest.number and (lost := self._manifests.lost()):
+            raise StoreError(lost)
+        return RunStore(self.store, self.run_id, manifest, self.declared)
 
     def manifest(self) -> Manifest:
         """The current manifest. Raises StoreError if it is damaged."""
@@ -195,12 +201,8 @@ class RunStore:
         return RunStore(self.store, self.run_id, manifest, self._declared), problems
 
     def settle(self) -> None:
-        """Forget manifests that were lost behind the newest one, now that the run is finished without them."""
+        """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
         self._manifests.chain.settle()
-
-    def lost_commits(self) -> str:
-        """A line if the run has rows but has lost its commits, which say what they are; else empty."""
-        return self._manifests.lost()
 
     def without_damaged(self) -> tuple[RunStore, list[str]]:
         """A view of the run without its missing and damaged blocks, and a message for each of these."""
@@ -267,7 +269,10 @@ class RunStore:
         return frames_of(self.store.files, self.manifest().blocks, self._chosen(names))
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time."""
+        """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.
+
+        Rows that are equal in the first column of the key are in one piece.
+        """
         blocks, wanted = self.manifest().blocks, self._chosen([table], columns)
         if (ready := published_pieces(self.store.files, self.run_id, blocks, wanted[table])) is not None:
             yield from ready

@@ -264,6 +264,8 @@ def test_a_run_that_has_lost_its_commits_is_not_taken_for_an_empty_one(place: Pl
     assert re.search(lost := f"{run.run_id}/commits.* is gone", line)
     with pytest.raises(StoreError, match=lost):
         api.export_tables(run.run_id, str(tmp_path / "tables"), store=place.store.files.uri)
+    with pytest.raises(StoreError, match=lost):
+        api.score(run.run_id, place.store.files.uri)
     blocks = place.names(f"runs/{run.run_id}/blocks")
     cleaned = api.clean(place.store.files.uri, older_s=0)
     assert place.names(f"runs/{run.run_id}/blocks") == blocks and re.search(lost, cleaned.warnings[0])

@@ -131,10 +131,10 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
             if table["cell_id"].to_list() != sorted(f"c{number:03d}" for number in range(table.height)):
                 wrong.append(table)
 
+    committer, number = run.committer(1), 0
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
-    committer, number = run.committer(0), 0
     ends = time.monotonic() + 2.5
     while time.monotonic() < ends or not seen:
         committer.add([run.write("cell", [done(f"c{number:03d}")])])

@@ -27,6 +27,7 @@ from run_rows import NAMES, TABLES, commit, done, lost, new_run, watched_run
 from s3_servers import CREDENTIALS, SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray.llm import RawAnswer
+from summhay_ray.records import Judgment
 from summhay_ray.store import (
     Damaged,
     Finished,
@@ -143,6 +144,9 @@ def test_large_tables_are_written_by_a_process_of_their_own_to_the_same_bytes(
     shutil.rmtree(tables)
     monkeypatch.setattr(open_tables, "APART_BYTES", 0)
     monkeypatch.setattr(open_tables, "publish_now", lambda _: pytest.fail("it was written here"))
+    # Python's own modules are not those of the folder that somebody works in.
+    (tmp_path / "queue.py").write_text("raise SystemExit('not the library')")
+    monkeypatch.chdir(tmp_path)
     assert publish(run) == []
     assert {path: path.read_bytes() for path in before} == before
     commit(run, [done("later")])
@@ -150,6 +154,30 @@ def test_large_tables_are_written_by_a_process_of_their_own_to_the_same_bytes(
     tables.write_text("a file stands where the folder is to be")
     (said,) = publish(run)
     assert str(tables) in said and said.endswith("; run again, or: summhay export run --tables FOLDER")
+
+
+@pytest.mark.s3
+def test_large_tables_of_a_bucket_are_written_by_a_process_of_their_own(
+    s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_tables, "APART_BYTES", 0)
+    run = ended_run(s3_bucket.uri())
+    assert lost_tables(run) == []
+
+
+def test_pieces_end_where_a_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Store(str(tmp_path)).create_run("run", {"kind": "mine"}, TABLES)
+    judged = {
+        cell: [Judgment(cell, "j", f"i{place}", place, "k", "NO_COVERAGE", '"NA"') for place in range(n)]
+        for cell, n in (("a", 2), ("b", 7), ("c", 1), ("d", 2))
+    }
+    commit(run, [Finished(cell, {"judgments": rows}) for cell, rows in judged.items()])
+    whole, write = run.table("judgments"), pq.ParquetWriter.write_table
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda self, table: write(self, table, row_group_size=3))
+    publish(run)
+    pieces = list(run.pieces("judgments"))
+    assert pl.concat(pieces).equals(whole)
+    assert [piece["cell_id"].unique().sort().to_list() for piece in pieces] == [["a"], ["b", "c"], ["d"]]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
