@@ -38,6 +38,8 @@ TableFormat = Literal["parquet", "csv", "jsonl"]
 APART_BYTES = 16 << 20
 """Where all tables together take more bytes in memory, a process of its own writes them, so that the driver does not grow with
 its run."""
+GROUP_BYTES = 8 << 20
+"""Size in memory of a row group, about: whoever reads a table piece by piece holds one."""
 UNWRITTEN = 3
 """Exit code of that process if the tables cannot be written."""
 _READ = 32 << 20
@@ -193,7 +195,8 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             # Some readers take the size of the first row group for that of their batches, which cannot be 0.
             for piece in filter(len, pieces):
-                writer.write_table(piece.to_arrow().cast(schema))
+                rows = piece.to_arrow().cast(schema)
+                writer.write_table(rows, row_group_size=1 + len(rows) * GROUP_BYTES // max(rows.nbytes, 1))
     else:
         with path.open("wb") as stream:
             for number, piece in enumerate(pieces):
