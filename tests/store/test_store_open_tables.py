@@ -173,7 +173,7 @@ def test_pieces_end_where_a_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }
     commit(run, [Finished(cell, {"judgments": rows}) for cell, rows in judged.items()])
     whole, write = run.table("judgments"), pq.ParquetWriter.write_table
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda self, table: write(self, table, row_group_size=3))
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", lambda self, table, **_: write(self, table, row_group_size=3))
     publish(run)
     pieces = list(run.pieces("judgments"))
     assert pl.concat(pieces).equals(whole)
