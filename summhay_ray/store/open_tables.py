@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from summhay_ray.store.blocks import check_block
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
-from summhay_ray.store.published import hash_of, mark_name, published
+from summhay_ray.store.published import file_name, hash_of, mark_name, published, tables_folder
 from summhay_ray.store.rows import pieces_of, size_of
 from summhay_ray.store.runs import RunStore, Store
 from summhay_ray.store.tables import Columns, Digest
@@ -66,7 +66,7 @@ def publish(run: RunStore) -> list[str]:
 def publish_now(run: RunStore) -> None:
     """Write the run's tables and then the record of them. Raises StoreError, OSError."""
     files, digests = run.store.files, {table: Digest() for table in run.declared}
-    written = {name: sha256 for _, name, sha256 in _written(run, files, f"runs/{run.run_id}/tables/", "parquet", digests)}
+    written = {name: sha256 for _, name, sha256 in _written(run, files, tables_folder(run.run_id), "parquet", digests)}
     told = {table: digest.to_json() for table, digest in digests.items()}
     body = {"blocks": hash_of(run.manifest().blocks), "digests": told, "files": written}
     files.put(mark_name(run.run_id), json.dumps(body).encode())
@@ -98,7 +98,8 @@ def main() -> None:
 
     Exits with `UNWRITTEN` and the reason on stderr if the tables cannot be written. Ends when the other process does.
     """
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
+    # Not `sys.stdin.read`, whose lock would be held when this process ends.
+    threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
     uri, run_id = sys.argv[1:]
     try:
         publish_now(Store(uri).run(run_id).at())
@@ -123,7 +124,7 @@ def _written(
 ) -> Iterator[tuple[str, str, str]]:
     """Write each table; yields (table, file name, sha256 of the file). The rows are entered into the table's digest, if any."""
     for table, pieces in pieces_of(run.store.files, run.manifest().blocks, run.declared):
-        name = f"{prefix}{table}/part-0.{kind}"
+        name = prefix + file_name(table, kind)
         with files.writing(name) as path:
             try:
                 entered = pieces if digests is None else _entered(pieces, digests[table])

@@ -25,9 +25,14 @@ def mark_name(run_id: str) -> str:
     return f"runs/{run_id}/tables.json"
 
 
-def table_name(run_id: str, table: str) -> str:
-    """The published file of a table."""
-    return f"runs/{run_id}/tables/{table}/part-0.parquet"
+def tables_folder(run_id: str) -> str:
+    """The beginning of the names of a run's published files."""
+    return f"runs/{run_id}/tables/"
+
+
+def file_name(table: str, kind: str = "parquet") -> str:
+    """The file of a table below a folder of tables."""
+    return f"{table}/part-0.{kind}"
 
 
 def hash_of(blocks: Sequence[Block]) -> str:
@@ -52,7 +57,7 @@ def published_pieces(files: Files, run_id: str, blocks: Sequence[Block], columns
     """
     if files.folder is None:
         return None
-    name = table_name(run_id, columns.table)
+    name = tables_folder(run_id) + file_name(columns.table)
     try:
         written = published(files, run_id, blocks).get("files", {}).get(name)
         if written is None:

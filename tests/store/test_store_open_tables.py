@@ -165,6 +165,16 @@ def test_large_tables_of_a_bucket_are_written_by_a_process_of_their_own(
     assert lost_tables(run) == []
 
 
+def test_the_process_that_writes_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    ended_run(tmp_path)
+    mark = tmp_path / "runs" / "run" / "tables.json"
+    mark.unlink()
+    command = [sys.executable, "-c", "from summhay_ray.store import open_tables; open_tables.main()", str(tmp_path), "run"]
+    # Its stdin has ended, as it does where its parent was killed.
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 1
+    assert not mark.exists()
+
+
 def test_pieces_end_where_a_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Store(str(tmp_path)).create_run("run", {"kind": "mine"}, TABLES)
     judged = {
