@@ -87,7 +87,7 @@ def unneeded(
     """
     before, until = time.time() - older_s, time.monotonic() + within_s
     driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
-    packs = _standing(files, pack_chain(files), before)
+    packs = list(_standing(files, pack_chain(files), before))
     if files.folder is not None:
         yield from _of_drivers(files, session_chain(files).latest(), before)
     # A driver that has read a segment goes on reading it, even when a pack has its answers.
@@ -115,21 +115,23 @@ def unneeded(
                     damaged.append(f"run {run_id} is damaged and left as it is: {error}")
 
 
-def _standing(files: Files, chain: Chain, before: float) -> list[Mapping[str, Any]]:
-    """The records that were the newest at the time `before` or later, in order; empty if the chain is empty."""
+def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str, Any]]:
+    """The records that were the newest at the time `before` or later, in order; none if the chain is empty."""
     newest = chain.newest()
     if newest is None:
-        return []
+        return
     numbers = {int(stem): entry.written for entry in files.entries(chain.folder) if (stem := _stem(entry)).isdigit()}
     first = max((number for number, written in numbers.items() if written < before), default=min(numbers, default=newest[0]))
-    later = [chain.read(number) for number in sorted(numbers) if first <= number < newest[0]]
-    return [*(body for body in later if body is not None), newest[1]]
+    later = (chain.read(number) for number in sorted(numbers) if first <= number < newest[0])
+    yield from (body for body in later if body is not None)
+    yield newest[1]
 
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
     if lost := manifests.lost():
         raise StoreError(lost)
+    # One manifest at a time: each may name thousands of parts, and there may be hundreds.
     named = {block["name"] for body in _standing(files, manifests.chain, before) for block in body["blocks"]}
     for entry in _old(files, manifests.folder, before):
         if entry.name not in named and entry.name.endswith(".block"):
