@@ -21,6 +21,7 @@ ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
 _Cluster = tuple[str, str]
 """Haystack and subtopic: all insights of one summary."""
+_Clusters = tuple[_Cluster, ...]
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
 _COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
@@ -30,8 +31,8 @@ _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
 _LAST = ("oracle", "released/oracle", *_WHOLE)
-_TOGETHER = 64
-"""Systems whose resamples are held, and sorted, at once."""
+_TOGETHER, _HAYSTACKS = 64, 16
+"""Systems whose resamples are held, and sorted, at once; haystacks whose draws are multiplied at once."""
 _HIGH, _LOW = 2.0**26, 2.0**34
 _FIGURES = {  # figure -> columns of its numerator and its denominator among the clusters' sums
     "coverage": (2, _SCORED),
@@ -197,46 +198,62 @@ def _mean(values: Sequence[float] | None) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _resamples(seed: int, samples: int) -> Callable[[Sequence[_Cluster]], NDArray[np.int64]]:
+def _resamples(seed: int, samples: int) -> Callable[[_Clusters], NDArray[np.unsignedinteger[Any]]]:
     """A function from the clusters of a haystack to (samples, clusters): how often each resample draws each of them."""
+    import numpy as np
 
     @functools.cache
-    def counts_of(clusters: tuple[_Cluster, ...]) -> NDArray[np.int64]:
+    def counts_of(clusters: _Clusters) -> NDArray[np.unsignedinteger[Any]]:
         n = len(clusters)
-        return generator(seed, [*itertools.chain(*clusters)]).multinomial(n, [1 / n] * n, size=samples)
+        drawn = generator(seed, [*itertools.chain(*clusters)]).multinomial(n, [1 / n] * n, size=samples)
+        # Of all haystacks together these are the largest thing that scoring holds.
+        return drawn.astype(np.min_scalar_type(n))
 
     return counts_of
 
 
 def _intervals(
     systems: Sequence[tuple[NDArray[np.float64], Sequence[_Cluster]]],
-    counts_of: Callable[[Sequence[_Cluster]], NDArray[np.int64]],
-) -> Iterator[dict[str, tuple[float, float]]]:
+    counts_of: Callable[[_Clusters], NDArray[np.unsignedinteger[Any]]],
+) -> list[dict[str, tuple[float, float]]]:
     """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters."""
     import numpy as np
 
-    tops, bottoms = zip(*_FIGURES.values(), strict=True)
-    for start in range(0, len(systems), _TOGETHER):
-        drawn = [_drawn(*one, counts_of) for one in systems[start : start + _TOGETHER]]
-        many = [one for one in drawn if one is not None]
-        # All at once: a quantile of one system takes longer to ask for than to compute.
-        columns = (np.hstack([one[:, side] for one in many]) for side in (tops, bottoms))
-        found = iter(ratio_intervals(*columns) if many else ())
-        for one in drawn:
-            ends = zip(_FIGURES, itertools.islice(found, len(_FIGURES)), strict=True) if one is not None else ()
-            yield {name: interval for name, interval in ends if interval is not None}
+    alike: dict[_Clusters, list[int]] = {}
+    for place, (_, clusters) in enumerate(systems):
+        alike.setdefault(tuple(clusters), []).append(place)
+    found: list[dict[str, tuple[float, float]]] = [{} for _ in systems]
+    sides = [list(side) for side in zip(*_FIGURES.values(), strict=True)]
+    for clusters, places in alike.items():
+        haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
+        if len(haystacks) == len(clusters):
+            continue
+        for start in range(0, len(places), _TOGETHER):
+            together = places[start : start + _TOGETHER]
+            drawn = _drawn(np.stack([systems[place][0] for place in together], axis=1), haystacks, counts_of)
+            ends = iter(ratio_intervals(*(drawn[:, :, side].reshape(len(drawn), -1) for side in sides)))
+            for place in together:
+                named = zip(_FIGURES, itertools.islice(ends, len(_FIGURES)), strict=True)
+                found[place] = {name: interval for name, interval in named if interval is not None}
+    return found
 
 
 def _drawn(
-    sums: NDArray[np.float64], clusters: Sequence[_Cluster], counts_of: Callable[[Sequence[_Cluster]], NDArray[np.int64]]
-) -> NDArray[np.float64] | None:
-    """(samples, columns): a system's sums in every resample; None where no haystack has two clusters."""
-    haystacks = [tuple(found) for _, found in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
-    if len(haystacks) == len(clusters):
-        return None
+    sums: NDArray[np.float64],
+    haystacks: Sequence[_Clusters],
+    counts_of: Callable[[_Clusters], NDArray[np.unsignedinteger[Any]]],
+) -> NDArray[np.float64]:
+    """(clusters, systems, columns) -> (samples, systems, columns): the sums in every resample, the same in whatever order they
+    are added: each is split into two parts that add up without an error, as in `_exact_sum`."""
+    import numpy as np
+
+    flat = sums.reshape(len(sums), -1)
+    high = np.floor(flat * _HIGH) / _HIGH
+    exact = np.stack([high, flat - high])
     drawn: Any = 0.0
     start = 0
-    for haystack in haystacks:
-        drawn = drawn + counts_of(haystack) @ sums[start : start + len(haystack)]
-        start += len(haystack)
-    return cast("NDArray[np.float64]", drawn)
+    for first in range(0, len(haystacks), _HAYSTACKS):
+        counts = np.hstack([counts_of(clusters) for clusters in haystacks[first : first + _HAYSTACKS]]).astype(np.float64)
+        drawn = drawn + counts @ exact[:, start : start + counts.shape[1]]
+        start += counts.shape[1]
+    return cast("NDArray[np.float64]", drawn.sum(axis=0).reshape(-1, *sums.shape[1:]))

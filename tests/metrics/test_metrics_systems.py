@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import SystemScore, insight_sums, system_scores
+from summhay_ray.metrics import systems as systems_module
 from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
 
 pytestmark = pytest.mark.core
@@ -109,6 +110,28 @@ def test_what_a_system_scores_does_not_depend_on_the_others() -> None:
     [reseeded] = run(rows, [expected(8)], seed=4)
     assert reseeded.ci != alone.ci
     assert reseeded.joint == alone.joint
+
+
+def test_how_many_systems_and_haystacks_are_resampled_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    # Every system answers its own choice of queries, but the first two.
+    rows = [
+        insight(
+            rng.choice([0.5, 1.0]), (rng.random(), rng.random(), rng.random()), f"s{query}", system=name, haystack_id=f"h{place}"
+        )
+        for name in "aabcde"
+        for place in range(7)
+        for query in range(4)
+        if name == "a" or rng.random() < 0.8
+    ]
+    twice = [{**row, "system": "z"} for row in rows if row["system"] == "a"]
+    together = run([*rows, *twice], [expected(1)], samples=200)
+    by_name = {one.system: one for one in together}
+    assert by_name["a"].ci == by_name["z"].ci and len({str(one.ci) for one in together}) == len(by_name) - 1
+    for at_once in (1, 2):
+        monkeypatch.setattr(systems_module, "_TOGETHER", at_once)
+        monkeypatch.setattr(systems_module, "_HAYSTACKS", at_once)
+        assert run([*rows, *twice], [expected(1)], samples=200) == together
 
 
 @settings(deadline=None, max_examples=30)
