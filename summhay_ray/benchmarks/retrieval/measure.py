@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MEASURES = ("precision", "recall", "f1", "ndcg", "ap", "mrr")
-_TOGETHER = 1000
+_TOGETHER = 100
 """Rankings that are measured at once: a measure takes some hundred bytes for each document of a ranking."""
 _TITLES = {"precision": "P", "recall": "R", "f1": "F1", "ndcg": "nDCG", "ap": "AP", "mrr": "MRR"}
 

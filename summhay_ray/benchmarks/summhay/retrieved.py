@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
+from summhay_ray.benchmarks.summhay.gold import gold_by_query
 from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.store import RunStore
-
-Gold = Mapping[tuple[str, str], frozenset[int]]
-"""(haystack_id, subtopic_id) -> numbers of the documents that contain an insight of the subtopic."""
 
 
 def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | None:
@@ -32,33 +28,27 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty)
-    retrieved = _retrieved(run, shown.filter(pl.col("retriever").is_in(names)), _gold(run, sources), whole, max(ks, default=0))
+    shown = shown.filter(pl.col("retriever").is_in(names))
+    asked = shown.join(gold_by_query(run, sources), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
+    retrieved = _retrieved(run, asked, whole, max(ks, default=0))
     return retrieval_table(retrieved, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
 
 
-def _gold(run: RunStore, sources: Sequence[Outline]) -> Gold:
-    by_haystack = {source.haystack_id: source.gold() for source in sources}
-    documents: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
-    for haystack_id, subtopic_id, insight_id in (
-        run.table("insights").select("haystack_id", "subtopic_id", "insight_id").iter_rows()
-    ):
-        documents[haystack_id, subtopic_id] |= by_haystack[haystack_id].get(insight_id, frozenset())
-    return {query: frozenset(numbers) for query, numbers in documents.items()}
-
-
-def _retrieved(run: RunStore, shown: pl.DataFrame, gold: Gold, whole: set[str], deepest: int) -> Iterator[Retrieved]:
+def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
+    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents` (null for none)."""
     keys = ["haystack_id", "subtopic_id", "retriever"]
-    # A haystack's rows are all in one piece.
-    ranked = (piece.join(shown, on=keys) for piece in run.pieces("rankings", [*keys, "rank", "number"]))
-    kept = (rows.filter(pl.col("rank") <= pl.max_horizontal("n_shown", pl.lit(deepest))).sort(*keys, "rank") for rows in ranked)
-    for key, rows in itertools.chain.from_iterable(rows.group_by(keys, maintain_order=True) for rows in kept):
-        haystack_id, subtopic_id, retriever = map(str, key)
-        yield Retrieved(
-            retriever=retriever,
-            query=f"{haystack_id}/{subtopic_id}",
-            document_ids=list(map(str, rows["number"].to_list())),
-            gold={str(number): 1.0 for number in gold.get((haystack_id, subtopic_id), ())},
-            shown=rows["n_shown"][0],
-            tokens=rows["n_tokens"][0],
-            ordered=retriever not in whole,
-        )
+    # A haystack's rows are all in one piece, in the order of the ranks.
+    for piece in run.pieces("rankings", [*keys, "rank", "number"]):
+        ranked = piece.join(asked.select(*keys, "n_shown"), on=keys, maintain_order="left")
+        kept = ranked.filter(pl.col("rank") <= pl.max_horizontal("n_shown", pl.lit(deepest)))
+        queries = kept.group_by(keys, maintain_order=True).agg(pl.col("number").cast(pl.String))
+        for row in queries.join(asked, on=keys, maintain_order="left").iter_rows(named=True):
+            yield Retrieved(
+                retriever=row["retriever"],
+                query=f"{row['haystack_id']}/{row['subtopic_id']}",
+                document_ids=row["number"],
+                gold={str(number): 1.0 for number in row["documents"] or ()},
+                shown=row["n_shown"],
+                tokens=row["n_tokens"],
+                ordered=row["retriever"] not in whole,
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
+from summhay_ray.benchmarks.summhay.gold import gold_by_insight
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, check_judged, judged_pieces, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, Outline, stored_outlines
@@ -48,7 +50,6 @@ SYSTEM = ("system", "retriever", "ordering", "model")
 _TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
 _VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
-_GOLD: dict[str, Any] = {"haystack_id": pl.String, "insight_id": pl.String, "documents": pl.List(pl.Int64)}
 Part = TypeVar("Part")
 
 
@@ -331,14 +332,12 @@ def _frames(
 ) -> tuple[_Frames, list[Failure]]:
     """What scores are computed from, and the judgments that cannot be used. `judges`: None for the run's own."""
     run = run.at()
-    parts = [_last_repeats(piece) for piece in run.pieces("summaries", (*_WORDS, "repeat"))]
-    known = _last_repeats(pl.concat(parts))
+    known = _last_repeats(pl.concat(map(_last_repeats, run.pieces("summaries", (*SYSTEM, "repeat")))))
     named, own = _expected_systems(run, run.record, known)
     systems = named, list(dict.fromkeys([*own, *(judged.judge for judged in judges or ())]))
     kinds = _kinds(sources, systems, known)
-    gold = {source.haystack_id: source.gold() for source in sources}
-    places = [(haystack, insight, sorted(numbers)) for haystack, marks in gold.items() for insight, numbers in marks.items()]
-    documents = pl.DataFrame(places, schema=_GOLD, orient="row")
+    documents, outlines = gold_by_insight(sources), {source.haystack_id: source for source in sources}
+    gold_of = functools.cache(lambda haystack_id: outlines[haystack_id].gold())
     names = (*_TEXT, *_VALUES)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
@@ -349,7 +348,7 @@ def _frames(
         for summary in BY_NAME["summaries"].records(mine[odd]):
             place = (summary.haystack_id, summary.subtopic_id)
             rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
-            for row in score_summary(rows, summary.bullets, gold[summary.haystack_id], compat):
+            for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
                 if isinstance(row, Score):
                     system = (getattr(summary, name) for name in SYSTEM)
                     one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in _VALUES)))
@@ -370,8 +369,8 @@ def _frames(
 
 
 def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
-    """The last repeat of each system's summaries of each query."""
-    return summaries.group_by(_WORDS, maintain_order=True).agg(pl.col("repeat").max())
+    """A row per system, in the order of its first summary: SYSTEM and its last repeat."""
+    return summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max())
 
 
 def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
@@ -398,8 +397,8 @@ Systems = Mapping[tuple[str, str, str, str], int]
 """(system, retriever, ordering, model) -> how often the system answers each query (repeats)."""
 
 
-def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.DataFrame) -> tuple[Systems, list[str]]:
-    """The systems that must answer each query, and the judges of the run."""
+def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFrame) -> tuple[Systems, list[str]]:
+    """The systems that must answer each query, and the judges of the run. `known`: `_last_repeats` of all summaries."""
     if "spec" in record:
         from summhay_ray.benchmarks.summhay.workload import SummHay
         from summhay_ray.engine import workload_of
@@ -409,18 +408,17 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], summaries: pl.Da
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
         return named, [judge.label for judge in grid.spec.judges]
-    counted = summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max() + 1)
-    return {row[:4]: row[4] for row in counted.iter_rows()}, [RELEASED_JUDGE]
+    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, [RELEASED_JUDGE]
 
 
-def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], summaries: pl.DataFrame) -> dict[str, Any]:
+def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
     """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
-    texts: dict[str, set[str]] = {name: set(summaries[name].unique().to_list()) for name in _WORDS}
+    texts: dict[str, set[str]] = {name: set(known[name]) for name in SYSTEM}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
     texts["judge"] = set(systems[1])
-    texts["haystack_id"].update(source.haystack_id for source in sources)
-    texts["subtopic_id"].update(subtopic.subtopic_id for source in sources for subtopic in source.subtopics)
+    texts["haystack_id"] = {source.haystack_id for source in sources}
+    texts["subtopic_id"] = {subtopic.subtopic_id for source in sources for subtopic in source.subtopics}
     numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
     return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
 

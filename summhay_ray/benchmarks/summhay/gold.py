@@ -1,0 +1,31 @@
+"""The gold documents of a run's haystacks as columns: those of every insight, and those of every query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.store import RunStore
+
+_GOLD: dict[str, Any] = {"haystack_id": pl.String, "insight_id": pl.String, "documents": pl.List(pl.Int64)}
+
+
+def gold_by_insight(outlines: Iterable[Outline]) -> pl.DataFrame:
+    """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted."""
+    # A haystack at a time: as Python lists, the numbers take ten times the memory.
+    read = ((outline.haystack_id, json.loads(outline.marks)) for outline in outlines)
+    columns = (([haystack_id] * len(marks), list(marks), list(marks.values())) for haystack_id, marks in read)
+    return pl.concat([pl.DataFrame(one, schema=_GOLD, orient="col") for one in (([], [], []), *columns)])
+
+
+def gold_by_query(run: RunStore, outlines: Iterable[Outline]) -> pl.DataFrame:
+    """haystack_id, subtopic_id, and `documents`: the numbers of the documents with any of the subtopic's insights, sorted."""
+    asked, gold = ["haystack_id", "subtopic_id"], gold_by_insight(outlines)
+    documents = pl.col("documents").explode().drop_nulls().unique().sort()
+    # A haystack's insights are all in one piece.
+    pieces = (piece.join(gold, on=["haystack_id", "insight_id"]) for piece in run.pieces("insights", [*asked, "insight_id"]))
+    return pl.concat([marked.group_by(asked, maintain_order=True).agg(documents) for marked in pieces])

@@ -1,0 +1,48 @@
+"""The gold documents of insights and queries, as columns: those that the haystacks name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from inline_runs import answered
+
+from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
+from summhay_ray.benchmarks.summhay.sources import Outline, outline_of
+from summhay_ray.haystack import ReleasedFile, load_sample, read_released
+
+pytestmark = pytest.mark.core
+
+SOURCES = [read_released(json.dumps(load_sample(name)), f"{name}.json") for name in ("news", "conversation")]
+
+
+def without(source: ReleasedFile, *insights: str) -> Outline:
+    """The outline, where no document contains these insights."""
+    gold = {insight: [] if insight in insights else sorted(found) for insight, found in source.haystack.gold().items()}
+    return replace(outline_of(source), marks=json.dumps(gold))
+
+
+def test_every_insight_has_its_documents() -> None:
+    expected = [
+        (source.haystack.haystack_id, insight, sorted(documents))
+        for source in SOURCES
+        for insight, documents in source.haystack.gold().items()
+    ]
+    assert gold_by_insight(map(outline_of, SOURCES)).rows() == expected
+    assert gold_by_insight([]).rows() == []
+
+
+def test_a_query_has_the_documents_of_all_its_insights(tmp_path: Path) -> None:
+    haystack = SOURCES[0].haystack
+    _, run = answered(tmp_path, haystacks=["sample/news"])
+    first, second = (haystack.insights_of(subtopic.subtopic_id) for subtopic in haystack.subtopics[:2])
+    # None of the first query's insights, and one of the second's, is in no document.
+    lost = {*(one.insight_id for one in first), second[0].insight_id}
+    gold = {(row[0], row[1]): row[2] for row in gold_by_query(run, [without(SOURCES[0], *lost)]).iter_rows()}
+    for subtopic in haystack.subtopics:
+        kept = [one.insight_id for one in haystack.insights_of(subtopic.subtopic_id) if one.insight_id not in lost]
+        documents = sorted(set().union(*(haystack.gold()[insight] for insight in kept)))
+        assert gold.get((haystack.haystack_id, subtopic.subtopic_id), []) == documents
+    assert gold.keys() <= {(haystack.haystack_id, subtopic.subtopic_id) for subtopic in haystack.subtopics}
