@@ -22,6 +22,8 @@ CLUSTER = ("haystack_id", "subtopic_id")
 _Cluster = tuple[str, str]
 """Haystack and subtopic: all insights of one summary."""
 _Clusters = tuple[_Cluster, ...]
+_Counts = Callable[[_Clusters], "NDArray[np.unsignedinteger[Any]]"]
+"""A function from the clusters of a haystack to (samples, clusters): how often each resample draws each of them."""
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
 _COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
@@ -31,8 +33,10 @@ _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
 _LAST = ("oracle", "released/oracle", *_WHOLE)
-_TOGETHER, _HAYSTACKS = 64, 16
-"""Systems whose resamples are held, and sorted, at once; haystacks whose draws are multiplied at once."""
+_SYSTEMS_AT_ONCE = 64
+"""Systems whose resamples are held, and sorted, at once."""
+_HAYSTACKS_AT_ONCE = 16
+"""Haystacks whose draws are multiplied at once."""
 _HIGH, _LOW = 2.0**26, 2.0**34
 _FIGURES = {  # figure -> columns of its numerator and its denominator among the clusters' sums
     "coverage": (2, _SCORED),
@@ -198,8 +202,7 @@ def _mean(values: Sequence[float] | None) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _resamples(seed: int, samples: int) -> Callable[[_Clusters], NDArray[np.unsignedinteger[Any]]]:
-    """A function from the clusters of a haystack to (samples, clusters): how often each resample draws each of them."""
+def _resamples(seed: int, samples: int) -> _Counts:
     import numpy as np
 
     @functools.cache
@@ -213,8 +216,7 @@ def _resamples(seed: int, samples: int) -> Callable[[_Clusters], NDArray[np.unsi
 
 
 def _intervals(
-    systems: Sequence[tuple[NDArray[np.float64], Sequence[_Cluster]]],
-    counts_of: Callable[[_Clusters], NDArray[np.unsignedinteger[Any]]],
+    systems: Sequence[tuple[NDArray[np.float64], Sequence[_Cluster]]], counts_of: _Counts
 ) -> list[dict[str, tuple[float, float]]]:
     """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters."""
     import numpy as np
@@ -228,8 +230,8 @@ def _intervals(
         haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
         if len(haystacks) == len(clusters):
             continue
-        for start in range(0, len(places), _TOGETHER):
-            together = places[start : start + _TOGETHER]
+        for start in range(0, len(places), _SYSTEMS_AT_ONCE):
+            together = places[start : start + _SYSTEMS_AT_ONCE]
             drawn = _drawn(np.stack([systems[place][0] for place in together], axis=1), haystacks, counts_of)
             ends = iter(ratio_intervals(*(drawn[:, :, side].reshape(len(drawn), -1) for side in sides)))
             for place in together:
@@ -238,22 +240,21 @@ def _intervals(
     return found
 
 
-def _drawn(
-    sums: NDArray[np.float64],
-    haystacks: Sequence[_Clusters],
-    counts_of: Callable[[_Clusters], NDArray[np.unsignedinteger[Any]]],
-) -> NDArray[np.float64]:
-    """(clusters, systems, columns) -> (samples, systems, columns): the sums in every resample, the same in whatever order they
-    are added: each is split into two parts that add up without an error, as in `_exact_sum`."""
+def _drawn(sums: NDArray[np.float64], haystacks: Sequence[_Clusters], counts_of: _Counts) -> NDArray[np.float64]:
+    """The sums in every resample: (clusters, systems, columns) -> (samples, systems, columns).
+
+    Each sum is split into two parts, as in `_exact_sum`. Adding half a million of them makes no rounding error, so their order
+    does not matter.
+    """
     import numpy as np
 
-    flat = sums.reshape(len(sums), -1)
-    high = np.floor(flat * _HIGH) / _HIGH
-    exact = np.stack([high, flat - high])
     drawn: Any = 0.0
     start = 0
-    for first in range(0, len(haystacks), _HAYSTACKS):
-        counts = np.hstack([counts_of(clusters) for clusters in haystacks[first : first + _HAYSTACKS]]).astype(np.float64)
-        drawn = drawn + counts @ exact[:, start : start + counts.shape[1]]
+    for first in range(0, len(haystacks), _HAYSTACKS_AT_ONCE):
+        counts = np.hstack([counts_of(clusters) for clusters in haystacks[first : first + _HAYSTACKS_AT_ONCE]]).astype(np.float64)
+        own = sums[start : start + counts.shape[1]].reshape(counts.shape[1], -1)
+        high = np.floor(own * _HIGH) / _HIGH
+        drawn = drawn + counts @ np.stack([high, own - high])
         start += counts.shape[1]
-    return cast("NDArray[np.float64]", drawn.sum(axis=0).reshape(-1, *sums.shape[1:]))
+    high, low = drawn
+    return cast("NDArray[np.float64]", (high + low).reshape(-1, *sums.shape[1:]))

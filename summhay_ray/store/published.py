@@ -77,9 +77,10 @@ def _rows_in(stream: BinaryIO, columns: Columns) -> Iterator[pl.DataFrame]:
     names, key = columns.schema.names, columns.key[0]
     with stream:
         metadata = pq.read_metadata(stream)
-        # pyarrow's reader takes half as long again, and keeps tens of MiB for itself.
+        # polars reads from where the stream stands. pyarrow's reader takes half as long again, and keeps tens of MiB for itself.
         stream.seek(0)
-        table, start, rest = pl.scan_parquet(stream).select(names), 0, columns.frame([])
+        table = pl.scan_parquet(stream).select(names)
+        start, rest = 0, columns.frame([])
         for group in range(metadata.num_row_groups):
             count = metadata.row_group(group).num_rows
             rows = pl.concat([rest, table.slice(start, count).collect()])

@@ -129,8 +129,8 @@ def test_how_many_systems_and_haystacks_are_resampled_at_once_changes_nothing(mo
     by_name = {one.system: one for one in together}
     assert by_name["a"].ci == by_name["z"].ci and len({str(one.ci) for one in together}) == len(by_name) - 1
     for at_once in (1, 2):
-        monkeypatch.setattr(systems_module, "_TOGETHER", at_once)
-        monkeypatch.setattr(systems_module, "_HAYSTACKS", at_once)
+        monkeypatch.setattr(systems_module, "_SYSTEMS_AT_ONCE", at_once)
+        monkeypatch.setattr(systems_module, "_HAYSTACKS_AT_ONCE", at_once)
         assert run([*rows, *twice], [expected(1)], samples=200) == together
 
 

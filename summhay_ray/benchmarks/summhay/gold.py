@@ -16,14 +16,20 @@ _GOLD: dict[str, Any] = {"haystack_id": pl.String, "insight_id": pl.String, "doc
 
 def gold_by_insight(outlines: Iterable[Outline]) -> pl.DataFrame:
     """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted."""
+    frames = [pl.DataFrame(schema=_GOLD)]
     # A haystack at a time: as Python lists, the numbers take ten times the memory.
-    read = ((outline.haystack_id, json.loads(outline.marks)) for outline in outlines)
-    columns = (([haystack_id] * len(marks), list(marks), list(marks.values())) for haystack_id, marks in read)
-    return pl.concat([pl.DataFrame(one, schema=_GOLD, orient="col") for one in (([], [], []), *columns)])
+    for outline in outlines:
+        marks = json.loads(outline.marks)
+        columns = [outline.haystack_id] * len(marks), list(marks), list(marks.values())
+        frames.append(pl.DataFrame(columns, schema=_GOLD, orient="col"))
+    return pl.concat(frames)
 
 
 def gold_by_query(run: RunStore, outlines: Iterable[Outline]) -> pl.DataFrame:
-    """haystack_id, subtopic_id, and `documents`: the numbers of the documents with any of the subtopic's insights, sorted."""
+    """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
+
+    Empty where no document has any; a subtopic without insights has no row.
+    """
     asked, gold = ["haystack_id", "subtopic_id"], gold_by_insight(outlines)
     documents = pl.col("documents").explode().drop_nulls().unique().sort()
     # A haystack's insights are all in one piece.

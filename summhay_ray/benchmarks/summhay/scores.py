@@ -336,8 +336,10 @@ def _frames(
     named, own = _expected_systems(run, run.record, known)
     systems = named, list(dict.fromkeys([*own, *(judged.judge for judged in judges or ())]))
     kinds = _kinds(sources, systems, known)
-    documents, outlines = gold_by_insight(sources), {source.haystack_id: source for source in sources}
-    gold_of = functools.cache(lambda haystack_id: outlines[haystack_id].gold())
+    documents = gold_by_insight(sources)
+    outline_of = {source.haystack_id: source for source in sources}
+    # Few haystacks have judgments that are scored one by one.
+    gold_of = functools.cache(lambda haystack_id: outline_of[haystack_id].gold())
     names = (*_TEXT, *_VALUES)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
