@@ -527,6 +527,6 @@ def _cause(error: BaseException, store: str) -> str:
 
 
 def _give_back_memory() -> None:
-    """Return to the system what was freed while the cells ran, which glibc keeps: 40 MiB after 120 haystacks, 100 after 1,000."""
+    """Return to the system what was freed while the items were answered, which glibc keeps: 40 MiB after 2,000 items."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)

@@ -35,7 +35,7 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
 
 
 def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:
-    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, `documents` (the gold; null for a query without insights)."""
+    """`asked`: haystack_id, subtopic_id, retriever, n_shown, n_tokens, and the gold `documents`: null without insights."""
     keys = ["haystack_id", "subtopic_id", "retriever"]
     # A haystack's rows are all in one piece, in the order of the ranks.
     for piece in run.pieces("rankings", [*keys, "rank", "number"]):
