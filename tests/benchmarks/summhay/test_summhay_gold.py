@@ -15,32 +15,36 @@ from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 
 pytestmark = pytest.mark.core
 
-SOURCES = [read_released(json.dumps(load_sample(name)), f"{name}.json") for name in ("news", "conversation")]
+
+def source(name: str) -> ReleasedFile:
+    return read_released(json.dumps(load_sample(name)), f"{name}.json")
 
 
-def without(source: ReleasedFile, *insights: str) -> Outline:
+def without(file: ReleasedFile, *insights: str) -> Outline:
     """The outline, where no document contains these insights."""
-    gold = {insight: [] if insight in insights else sorted(found) for insight, found in source.haystack.gold().items()}
-    return replace(outline_of(source), marks=json.dumps(gold))
+    gold = {insight: [] if insight in insights else sorted(found) for insight, found in file.haystack.gold().items()}
+    return replace(outline_of(file), marks=json.dumps(gold))
 
 
 def test_every_insight_has_its_documents() -> None:
+    sources = [source("news"), source("conversation")]
     expected = [
-        (source.haystack.haystack_id, insight, sorted(documents))
-        for source in SOURCES
-        for insight, documents in source.haystack.gold().items()
+        (one.haystack.haystack_id, insight, sorted(documents))
+        for one in sources
+        for insight, documents in one.haystack.gold().items()
     ]
-    assert gold_by_insight(map(outline_of, SOURCES)).rows() == expected
+    assert gold_by_insight(map(outline_of, sources)).rows() == expected
     assert gold_by_insight([]).rows() == []
 
 
 def test_a_query_has_the_documents_of_all_its_insights(tmp_path: Path) -> None:
-    haystack = SOURCES[0].haystack
+    news = source("news")
+    haystack = news.haystack
     _, run = answered(tmp_path, haystacks=["sample/news"])
     first, second = (haystack.insights_of(subtopic.subtopic_id) for subtopic in haystack.subtopics[:2])
     # No document has any of the first query's insights, or one of the second's.
     lost = {*(one.insight_id for one in first), second[0].insight_id}
-    gold = {(row[0], row[1]): row[2] for row in gold_by_query(run, [without(SOURCES[0], *lost)]).iter_rows()}
+    gold = {(row[0], row[1]): row[2] for row in gold_by_query(run, [without(news, *lost)]).iter_rows()}
     assert gold.keys() == {(haystack.haystack_id, subtopic.subtopic_id) for subtopic in haystack.subtopics}
     for subtopic in haystack.subtopics:
         kept = [one.insight_id for one in haystack.insights_of(subtopic.subtopic_id) if one.insight_id not in lost]
