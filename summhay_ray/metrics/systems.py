@@ -203,6 +203,7 @@ def _mean(values: Sequence[float] | None) -> float | None:
 
 
 def _resamples(seed: int, samples: int) -> _Counts:
+    """The draws of `samples` resamples of each haystack's clusters; systems with the same clusters share them."""
     import numpy as np
 
     @functools.cache
