@@ -1,4 +1,4 @@
-"""How good a ranking is, query by query. Part of the metrics room; ir-measures computes all of it.
+"""How good a ranking is, query by query. Part of the metrics room; trec_eval computes all of it.
 
 Precision, recall and F1 are of the set that is retrieved: precision is the share of the documents retrieved that are relevant, of
 however many were asked for. nDCG, AP and MRR are of the order, and are None where a ranking has none. AP is divided by all
@@ -33,12 +33,12 @@ def retrieval_scores(
     ValueError for a query without a relevant document, which has no recall, for a grade that is no whole number, and for a
     document that is ranked twice.
     """
-    import ir_measures
-    from ir_measures import AP, RR, SetF, SetP, SetR, nDCG
+    import pytrec_eval
 
-    in_order = {"ndcg": nDCG if k is None else nDCG @ k, "ap": AP, "mrr": RR}
-    measures = {"precision": SetP, "recall": SetR, "f1": SetF, **(in_order if ordered else {})}
-    qrels, run = [], []
+    in_order = ["ndcg" if k is None else f"ndcg_cut_{k}", "map", "recip_rank"] if ordered else []
+    measures = ["set_P", "set_recall", "set_F", *in_order]
+    gold: dict[str, dict[str, int]] = {}
+    runs: dict[str, dict[str, float]] = {}
     for place, (retrieved, relevant) in enumerate(rankings):
         if not any(grade > 0 for grade in relevant.values()):
             raise ValueError(f"ranking {place}: the query has no relevant document, and nothing to measure by")
@@ -46,17 +46,9 @@ def retrieval_scores(
             raise ValueError(f"ranking {place}: a document is relevant by {odd[0]}; expected whole grades, such as 1 or 2")
         if len(set(retrieved)) < len(retrieved):
             raise ValueError(f"ranking {place}: a document is ranked twice; rank each once")
-        qrels += [ir_measures.Qrel(str(place), document, int(grade)) for document, grade in relevant.items() if grade > 0]
+        gold[str(place)] = {document: int(grade) for document, grade in relevant.items() if grade > 0}
         # Scores that fall by one a rank: trec_eval would break ties by the documents' names.
-        run += [ir_measures.ScoredDoc(str(place), document, -float(rank)) for rank, document in enumerate(retrieved[:k])]
-    found: list[dict[str, float]] = [{} for _ in rankings]
-    if rankings:
-        names = {measure: name for name, measure in measures.items()}
-        for metric in ir_measures.iter_calc(list(measures.values()), qrels, run):
-            found[int(metric.query_id)][names[metric.measure]] = float(metric.value)
-    return [_score(one, ordered) for one in found]
-
-
-def _score(found: Mapping[str, float], ordered: bool) -> RetrievalScore:
-    precision, recall, f1, *order = (found.get(name, 0.0) for name in RetrievalScore.__dataclass_fields__)
-    return RetrievalScore(precision, recall, f1, *(order if ordered else (None, None, None)))
+        runs[str(place)] = {document: -float(rank) for rank, document in enumerate(retrieved[:k])}
+    found = pytrec_eval.RelevanceEvaluator(gold, measures).evaluate(runs) if rankings else {}
+    no_order = [None] * (3 - len(in_order))
+    return [RetrievalScore(*(found[query][measure] for measure in measures), *no_order) for query in gold]

@@ -130,7 +130,7 @@ HEAVY = {
     # Beside the sentences that it finds: stems and words as papers fix them, each where it is used.
     "nltk": {"text", "retrieve", "extract"},
     "typer": {"cli"},
-    "ir_measures": {"metrics"},
+    "pytrec_eval": {"metrics"},
     # Vectors of texts, and texts that models write.
     "torch": {"encoders", "generators"},
 }

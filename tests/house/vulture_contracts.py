@@ -111,8 +111,7 @@ Retriever
 # The offline writer as a whole, for those who use the synth room as a library.
 OfflineWriter
 
-# Reference cases of ETHIC are checked with it from outside.
-evaluate
+# People label criteria of ETHIC on a sheet (docs/ethic.md).
 read_label_sheet
 
 # Columns of tables.

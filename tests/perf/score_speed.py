@@ -3,11 +3,12 @@
     python tests/perf/score_speed.py --data FOLDER --script FILE --store STORE
 
 `FOLDER` holds the released `topic_news1.json` and `topic_news2.json`. `--script`: `utils_eval.py` of
-https://github.com/salesforce/summary-of-a-haystack; its `compute_full_results` is timed on both haystacks, from dicts in memory
-and from their files. The loop does the same in less time. Ours takes the released judgments as often as it takes to have a
-million of them, each time as other summaries, from rows in memory to the figures of every system without intervals, a piece on
-each core as `summhay score` does. `--store`: times all of the scoring of the store's first run, which is read again and again:
-every figure, every interval, per haystack and pooled.
+https://github.com/salesforce/summary-of-a-haystack, timed on both haystacks in two ways, from dicts in memory and from their
+files: `compute_single_sample_results` of each summary, called as its defaults have it, which gives the five figures of a summary;
+and `compute_full_results`, which gives those of the systems alone. The loop gives the latter in less time. Ours takes the
+released judgments as often as it takes to have a million of them, each time as other summaries, from rows in memory to the
+figures of every summary and of every system without intervals, a piece on each core as `summhay score` does. `--store`: times
+all of the scoring of the store's first run, which is read again and again: every figure, every interval, pooled.
 
 All in turn. Prints the quickest of each, by the clock and by processor time, which other work on the machine disturbs less.
 """
@@ -21,7 +22,7 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from summhay_ray.haystack import imported_rows, read_released
 from summhay_ray.metrics import score_columns
 from summhay_ray.store import Store
 
-VALUES = ("coverage", "citation_f1", "joint")
+CITATION = ("citation_f1", "citation_precision", "citation_recall")
+VALUES = ("coverage", "joint", *CITATION)
 SCORE = {"FULL_COVERAGE": 1.0, "PARTIAL_COVERAGE": 0.5, "NO_COVERAGE": 0.0}
 CITED = re.compile(r"\[([\d, ]+)\]")
 NAMES = ("topic_news1.json", "topic_news2.json")
@@ -60,27 +62,27 @@ def released(data: Path, judgments: int) -> Frames:
     return many[0].sort("cell_id"), many[1].sort("cell_id", "judge", "position"), pl.DataFrame(gold, schema=schema, orient="row")
 
 
-def by_columns(frames: Frames) -> dict[str, tuple[float, ...]]:
-    """System -> means of VALUES, as we score."""
+def by_columns(frames: Frames) -> tuple[pl.DataFrame, dict[str, tuple[float, ...]]]:
+    """Means of VALUES, as we score: of every summary, a row each, and system -> its own."""
     summaries, judgments, gold = frames
 
-    def part(start: int) -> pl.DataFrame:
+    def part(start: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         mine = summaries.slice(start, SUMMARIES_AT_ONCE)
         first, last = (
             judgments["cell_id"].search_sorted(mine["cell_id"][end], side) for end, side in ((0, "left"), (-1, "right"))
         )
         scored, odd = score_columns(mine, judgments.slice(first, last - first), gold, "release")
         assert not len(odd)
+        means = scored.group_by("summary").agg(pl.col(VALUES).mean()).with_columns(pl.col("summary") + start)
         systems = scored.select("summary", *VALUES).with_columns(system=mine["system"].gather(scored["summary"]))
         counts = [pl.col(name).count().alias(f"n_{name}") for name in VALUES]
-        return systems.group_by("system").agg(pl.col(VALUES).sum(), *counts)
+        return means, systems.group_by("system").agg(pl.col(VALUES).sum(), *counts)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        sums = pl.concat(threads.map(part, range(0, summaries.height, SUMMARIES_AT_ONCE)))
-    added = sums.group_by("system").sum()
-    return {
-        row[0]: row[1:] for row in added.select("system", *(pl.col(name) / pl.col(f"n_{name}") for name in VALUES)).iter_rows()
-    }
+        means, sums = zip(*threads.map(part, range(0, summaries.height, SUMMARIES_AT_ONCE)), strict=True)
+    added = pl.concat(sums).group_by("system").sum()
+    shares = added.select("system", *(pl.col(name) / pl.col(f"n_{name}") for name in VALUES))
+    return pl.concat(means), {row[0]: row[1:] for row in shares.iter_rows()}
 
 
 def as_dicts(frames: Frames) -> list[dict[str, Any]]:
@@ -119,7 +121,8 @@ def by_rows(summaries: list[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
                 right = len(cited & gold)
                 precision, recall = right / len(cited) if cited else 0.0, right / len(gold) if gold else 0.0
                 f1 = 2 * precision * recall / (precision + recall) if right else 0.0
-                values["citation_f1"].append(f1)
+                for value, figure in zip(CITATION, (f1, precision, recall), strict=True):
+                    values[value].append(figure)
             values["coverage"].append(coverage)
             values["joint"].append(coverage * f1)
     return {name: tuple(sum(values[value]) / len(values[value]) for value in VALUES) for name, values in found.items()}
@@ -157,8 +160,17 @@ def main() -> None:
         count = sum(
             len(judged) for topic in topics for query in topic["subtopics"] for judged in query["eval_summaries"].values()
         )
-        work["script_in_memory"] = count, lambda: [script.compute_full_results(topic) for topic in topics]
-        work["script_from_files"] = count, lambda: [script.compute_full_results(file) for file in files]
+
+        def summaries_of(topics: Iterable[dict[str, Any]]) -> None:
+            for topic in topics:
+                for query in topic["subtopics"]:
+                    for name, judged in query["eval_summaries"].items():
+                        script.compute_single_sample_results(query["summaries"][name], judged, topic)
+
+        work["script_summaries"] = count, lambda: summaries_of(topics)
+        work["script_summaries_from_files"] = count, lambda: summaries_of(json.loads(Path(file).read_bytes()) for file in files)
+        work["script_systems"] = count, lambda: [script.compute_full_results(topic) for topic in topics]
+        work["script_systems_from_files"] = count, lambda: [script.compute_full_results(file) for file in files]
     if asked.store:
         store = Store(asked.store)
         run = store.run(store.run_ids()[0])
@@ -169,13 +181,14 @@ def main() -> None:
         for name, (_, does) in work.items():
             clock, processor = seconds(does)
             best[name] = min(best[name][0], clock), min(best[name][1], processor)
-    columns, loops = by_columns(frames), by_rows(rows)
+    (means, columns), loops = by_columns(frames), by_rows(rows)
+    assert means.height == len(rows)
     assert columns.keys() == loops.keys()
     assert all(abs(a - b) < 1e-9 for name in columns for a, b in zip(columns[name], loops[name], strict=True))
     print(json.dumps({"judgments": frames[1].height, "cores": os.cpu_count()}))
     for name, (clock, processor) in best.items():
         count = work[name][0]
-        print(f"{name:20}{count / clock:12,.0f} judgments a second, {processor / count * 1e6:.2f} us of processor time each")
+        print(f"{name:28}{count / clock:12,.0f} judgments a second, {processor / count * 1e6:.2f} us of processor time each")
 
 
 if __name__ == "__main__":

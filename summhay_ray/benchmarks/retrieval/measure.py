@@ -53,6 +53,8 @@ def retrieval_table(
 
     scored = _scored(found, ks, unordered)
     rows: list[dict[str, Any]] = []
+    # Number of queries -> (row, measure) -> a value for each query. They are resampled together.
+    columns: defaultdict[int, dict[tuple[int, str], Sequence[float]]] = defaultdict(dict)
     for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
         own = scored.filter(retriever=retriever)
         cuts = own["k"].unique() if own.height else pl.Series([*(() if retriever in unordered else ks), None], dtype=pl.Int64)
@@ -62,9 +64,11 @@ def retrieval_table(
             rows.append({"retriever": retriever, "k": k, "n": n, "n_expected": expected.get(retriever, n)})
             if k is None:
                 rows[-1]["tokens"] = queries["tokens"].mean()
-            values = {name: queries[name].to_list() for name in MEASURES if not queries[name].has_nulls()}
-            for name, (mean, low, high) in column_intervals(values, seed).items():
-                rows[-1].update({name: mean, f"{name}_low": low, f"{name}_high": high})
+            measured = [name for name in MEASURES if not queries[name].has_nulls()]
+            columns[n].update({(len(rows) - 1, name): queries[name].to_list() for name in measured})
+    for alike in columns.values():
+        for (row, name), (mean, low, high) in column_intervals(alike, seed).items():
+            rows[row].update({name: mean, f"{name}_low": low, f"{name}_high": high})
     figures = {name: pl.Float64 for measure in MEASURES for name in (measure, f"{measure}_low", f"{measure}_high")}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
