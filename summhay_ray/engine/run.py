@@ -30,12 +30,14 @@ from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
+from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.usage import Reach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
+from summhay_ray.own_process import in_own_process
 from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
 PLANNING_NICENESS = 10
@@ -228,6 +230,7 @@ class _Planning:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
+            _give_back_memory()
             if self._keep is not None:
                 self._begun.wait()
                 if not self._unwanted.is_set():
@@ -300,7 +303,7 @@ class Start:
     def _result(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
-        results = self.workload.results(run, self.options.compat)
+        results = self._results(run) if snapshot.get("executor") and run.is_large() else self._results_here(run)
         index = run.log()
         claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not claims else "partial"
@@ -334,6 +337,17 @@ class Start:
             commonest_failure=_of_when(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
+
+    def _results(self, run: RunSnapshot) -> Results:
+        """The benchmark's results, which a process of its own computes, so that this one does not grow with its run."""
+        try:
+            return in_own_process(_stored_results, run.store.files.uri, run.run_id, self.options.compat)
+        # What only this process knows, such as a benchmark of a notebook, or what is wrong with the results, is found here.
+        except Exception:  # noqa: BLE001
+            return self._results_here(run)
+
+    def _results_here(self, run: RunSnapshot) -> Results:
+        return self.workload.results(run, self.options.compat)
 
     def _work(self, work: Work) -> dict[str, Any]:
         """Choose an executor and answer what is left; returns the ledger's last snapshot."""
@@ -495,6 +509,12 @@ class Start:
         return tell
 
 
+def _stored_results(uri: str, run_id: str, compat: Compat) -> Results:
+    """The results of a run by its store and id."""
+    run = Store(uri).run(run_id)
+    return workload_of(run).results(RunSnapshot(run), compat)
+
+
 def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:
     return None if failure is None else {**failure, "earlier": earlier}
 
@@ -527,6 +547,6 @@ def _cause(error: BaseException, store: str) -> str:
 
 
 def _give_back_memory() -> None:
-    """Return to the system what was freed while the items were answered, which glibc keeps: 40 MiB after 2,000 items."""
+    """Return to the system what was freed, which glibc keeps: 40 MiB after 2,000 items are answered, 20 after 18,000 planned."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)

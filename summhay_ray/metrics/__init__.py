@@ -31,7 +31,7 @@ from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, mean_interval
 from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
-from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores
+from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import (
     SystemScore,
@@ -98,6 +98,7 @@ __all__ = [
     "score_columns",
     "score_judgment",
     "score_summary",
+    "scores_at_cuts",
     "system_scores",
     "with_holm",
     "words_per_bullet",

@@ -7,6 +7,7 @@ relevant documents. Relevance is yes or no, but for nDCG where grades are given.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -29,17 +30,25 @@ def retrieval_scores(
 ) -> list[RetrievalScore]:
     """One score for each (documents retrieved, best first; document -> how relevant, above 0), in their order.
 
-    `k`: only the first k documents count, and the best ranking that nDCG is held against has k; None: all of them do. Raises
-    ValueError for a query without a relevant document, which has no recall, for a grade that is no whole number, and for a
+    See `scores_at_cuts` for `k`, and for errors.
+    """
+    found = scores_at_cuts([(retrieved, relevant, (k,)) for retrieved, relevant in rankings], ordered=ordered)
+    return [score for (score,) in found]
+
+
+def scores_at_cuts(
+    rankings: Sequence[tuple[Sequence[str], Mapping[str, float], Sequence[int | None]]], *, ordered: bool = True
+) -> list[list[RetrievalScore]]:
+    """For each (documents retrieved, best first; document -> how relevant, above 0; cuts) a score at each of its cuts.
+
+    At a cut k only the first k documents count, and the best ranking that nDCG is held against has k; at None all of them do.
+    Raises ValueError for a query without a relevant document, which has no recall, for a grade that is no whole number, and for a
     document that is ranked twice.
     """
     import pytrec_eval
 
-    in_order = ["ndcg" if k is None else f"ndcg_cut_{k}", "map", "recip_rank"] if ordered else []
-    measures = ["set_P", "set_recall", "set_F", *in_order]
     gold: dict[str, dict[str, int]] = {}
-    runs: dict[str, dict[str, float]] = {}
-    for place, (retrieved, relevant) in enumerate(rankings):
+    for place, (retrieved, relevant, _) in enumerate(rankings):
         if not any(grade > 0 for grade in relevant.values()):
             raise ValueError(f"ranking {place}: the query has no relevant document, and nothing to measure by")
         if odd := [grade for grade in relevant.values() if not float(grade).is_integer()]:
@@ -47,8 +56,24 @@ def retrieval_scores(
         if len(set(retrieved)) < len(retrieved):
             raise ValueError(f"ranking {place}: a document is ranked twice; rank each once")
         gold[str(place)] = {document: int(grade) for document, grade in relevant.items() if grade > 0}
+    measures = ["set_P", "set_recall", "set_F"]
+    if ordered:
+        depths = {max(k, 1) for _, _, cuts in rankings for k in cuts if k is not None}
+        at_depths = ["ndcg_cut." + ",".join(map(str, depths))] if depths else []
+        measures += ["map", "recip_rank", "ndcg", *at_depths]
+    evaluator = pytrec_eval.RelevanceEvaluator(gold, measures)
+    scores: list[list[RetrievalScore]] = [[] for _ in rankings]
+    # Each query once in a turn: the first cut of each, then the second of those that have one.
+    for turn in range(max((len(cuts) for _, _, cuts in rankings), default=0)):
+        cut = {str(place): cuts[turn] for place, (_, _, cuts) in enumerate(rankings) if turn < len(cuts)}
         # Scores that fall by one a rank: trec_eval would break ties by the documents' names.
-        runs[str(place)] = {document: -float(rank) for rank, document in enumerate(retrieved[:k])}
-    found = pytrec_eval.RelevanceEvaluator(gold, measures).evaluate(runs) if rankings else {}
-    no_order = [None] * (3 - len(in_order))
-    return [RetrievalScore(*(found[query][measure] for measure in measures), *no_order) for query in gold]
+        runs = {query: dict(zip(rankings[int(query)][0][:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
+        for query, found in evaluator.evaluate(runs).items():
+            order = (found[_ndcg(cut[query])], found["map"], found["recip_rank"]) if ordered else (None, None, None)
+            scores[int(query)].append(RetrievalScore(found["set_P"], found["set_recall"], found["set_F"], *order))
+    return scores
+
+
+def _ndcg(k: int | None) -> str:
+    """trec_eval's name of nDCG at a cut. It has none at 0, where any cut gives 0."""
+    return "ndcg" if k is None else f"ndcg_cut_{max(k, 1)}"

@@ -13,9 +13,6 @@ import hashlib
 import itertools
 import json
 import os
-import subprocess
-import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -24,24 +21,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from summhay_ray.own_process import ProcessEnded, in_own_process
 from summhay_ray.store.blocks import check_block
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.published import file_name, hash_of, mark_name, published, tables_folder
-from summhay_ray.store.rows import pieces_of, size_of
+from summhay_ray.store.rows import pieces_of
 from summhay_ray.store.runs import RunStore, Store
 from summhay_ray.store.tables import Columns, Digest
 from summhay_ray.text import BEGINS_FORMULA
 
 TableFormat = Literal["parquet", "csv", "jsonl"]
 """The formats in which a table can be written."""
-APART_BYTES = 16 << 20
-"""Where all tables together take more bytes in memory, a process of its own writes them, so that the driver does not grow with
-its run."""
 GROUP_BYTES = 8 << 20
 """Size in memory of a row group, about: whoever reads a table piece by piece holds one."""
-UNWRITTEN = 3
-"""Exit code of that process if the tables cannot be written."""
 _READ = 32 << 20
 """How many bytes of a file are read at a time."""
 
@@ -56,8 +49,11 @@ def publish(run: RunStore) -> list[str]:
         # Earlier versions did not record the files.
         before = _published(now).get("files")
         if before is None or not all(map(run.store.files.exists, before)):
-            (_publish_apart if size_of(now.manifest().blocks) > APART_BYTES else publish_now)(now)
-    except (StoreError, OSError) as error:
+            if now.is_large():
+                in_own_process(_publish_stored, run.store.files.uri, run.run_id)
+            else:
+                publish_now(now)
+    except (StoreError, OSError, ProcessEnded) as error:
         why = str(error) or type(error).__name__
         return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
     return []
@@ -72,40 +68,9 @@ def publish_now(run: RunStore) -> None:
     files.put(mark_name(run.run_id), json.dumps(body).encode())
 
 
-def _publish_apart(run: RunStore) -> None:
-    """`publish_now` in a process of its own, which ends when this one does. Raises StoreError."""
-    # Its modules are looked for where this process finds them; by itself it would look in the current folder first.
-    code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; from summhay_ray.store import open_tables; open_tables.main()"
-    command = [sys.executable, "-c", code, run.store.files.uri, run.run_id]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            # It has nothing to read from us: that its stdin ends tells it that we did.
-            told = process.stderr.read()
-            code_of_exit = process.wait()
-        finally:
-            process.kill()
-    if code_of_exit == UNWRITTEN:
-        raise StoreError(told.strip())
-    if code_of_exit < 0:
-        raise StoreError(f"the process that writes them was ended by signal {-code_of_exit}")
-    if code_of_exit:
-        raise RuntimeError(f"the process that writes the tables ended with {code_of_exit}:\n{told}")
-
-
-def main() -> None:
-    """What `_publish_apart` runs: `publish_now` of the run whose store and id are the arguments.
-
-    Exits with `UNWRITTEN` and the reason on stderr if the tables cannot be written. Ends when the other process does.
-    """
-    # Not `sys.stdin.read`, whose lock would be held when this process ends.
-    threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-    uri, run_id = sys.argv[1:]
-    try:
-        publish_now(Store(uri).run(run_id).at())
-    except (StoreError, OSError) as error:
-        sys.stderr.write(str(error) or type(error).__name__)
-        raise SystemExit(UNWRITTEN) from None
+def _publish_stored(uri: str, run_id: str) -> None:
+    """`publish_now` of a run by its store and id."""
+    publish_now(Store(uri).run(run_id).at())
 
 
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:

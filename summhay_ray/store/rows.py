@@ -13,6 +13,9 @@ from summhay_ray.store.tables import Columns, Digest, Tables
 
 TOGETHER = 32 << 20
 """How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
+LARGE_BYTES = 16 << 20
+"""Where all tables together take more in memory, processes of their own read them when a run ends, so that the driver does not
+grow with its run."""
 _RATIO, _ROW = 4, 64
 """Where the size in memory is not known: so many times what is stored, and at least so many bytes a row."""
 _NTH = 64
@@ -76,9 +79,9 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
             yield name, _Pieces(files, blocks, tables[name])
 
 
-def size_of(blocks: Sequence[Block]) -> int:
-    """How many bytes the rows of all tables take in memory (about)."""
-    return sum(_size(piece) for block in blocks for piece in block.slices.values())
+def are_large(blocks: Sequence[Block]) -> bool:
+    """Whether the rows of all tables take more than LARGE_BYTES in memory (about)."""
+    return sum(_size(piece) for block in blocks for piece in block.slices.values()) > LARGE_BYTES
 
 
 def _size(piece: Slice) -> int:

@@ -37,6 +37,7 @@ from summhay_ray.store import (
     open_files,
     open_tables,
     publish,
+    rows,
     s3,
     table_digests,
     write_tables,
@@ -142,7 +143,7 @@ def test_large_tables_are_written_by_a_process_of_their_own_to_the_same_bytes(
     before = {path: path.read_bytes() for path in [mark, *tables.rglob("*.parquet")]}
     mark.unlink()
     shutil.rmtree(tables)
-    monkeypatch.setattr(open_tables, "APART_BYTES", 0)
+    monkeypatch.setattr(rows, "LARGE_BYTES", 0)
     monkeypatch.setattr(open_tables, "publish_now", lambda _: pytest.fail("it was written here"))
     # Python's own modules are not those of the folder that somebody works in.
     (tmp_path / "queue.py").write_text("raise SystemExit('not the library')")
@@ -160,19 +161,9 @@ def test_large_tables_are_written_by_a_process_of_their_own_to_the_same_bytes(
 def test_large_tables_of_a_bucket_are_written_by_a_process_of_their_own(
     s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_tables, "APART_BYTES", 0)
+    monkeypatch.setattr(rows, "LARGE_BYTES", 0)
     run = ended_run(s3_bucket.uri())
     assert lost_tables(run) == []
-
-
-def test_the_process_that_writes_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
-    ended_run(tmp_path)
-    mark = tmp_path / "runs" / "run" / "tables.json"
-    mark.unlink()
-    command = [sys.executable, "-c", "from summhay_ray.store import open_tables; open_tables.main()", str(tmp_path), "run"]
-    # Its stdin has ended, as it does where its parent was killed.
-    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 1
-    assert not mark.exists()
 
 
 def test_pieces_end_where_a_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

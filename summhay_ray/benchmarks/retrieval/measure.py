@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import ByQuery, Section
-from summhay_ray.metrics import RetrievalScore, column_intervals, retrieval_scores
+from summhay_ray.metrics import column_intervals, scores_at_cuts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,31 +85,20 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
     schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
     schema |= dict.fromkeys(MEASURES, pl.Float64)
     measured = (one for one in found if any(grade > 0 for grade in one.gold.values()))
-    parts = [pl.DataFrame(schema=schema)]
+    parts, values = [pl.DataFrame(schema=schema)], operator.attrgetter(*MEASURES)
     while batch := list(itertools.islice(measured, _TOGETHER)):
         rows: list[tuple[Any, ...]] = []
         for ordered in (True, False):
             alike = [one for one in batch if (one.ordered and one.retriever not in unordered) == ordered]
-            for k in (*(ks if ordered else ()), None):
-                cut = [one for one in alike if k is not None or one.shown is not None]
-                for one, score in zip(cut, _scores(cut, k, ordered), strict=True):
-                    values = (getattr(score, name) for name in MEASURES)
-                    rows.append((one.retriever, one.query, k, one.tokens or 0, ordered, *values))
+            at = [[*(ks if ordered else ()), *([] if one.shown is None else [None])] for one in alike]
+            cuts = [[one.shown if k is None else k for k in own] for one, own in zip(alike, at, strict=True)]
+            judged = [(one.document_ids, one.gold, own) for one, own in zip(alike, cuts, strict=True)]
+            for one, own, scores in zip(alike, at, scores_at_cuts(judged, ordered=ordered), strict=True):
+                for k, score in zip(own, scores, strict=True):
+                    rows.append((one.retriever, one.query, k, one.tokens or 0, ordered, *values(score)))
         parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
     # A fixed order, so that the seeded bootstrap draws the same queries.
     return pl.concat(parts).sort("retriever", "query", maintain_order=True)
-
-
-def _scores(queries: Sequence[Retrieved], k: int | None, ordered: bool) -> list[RetrievalScore]:
-    """The score of each query, in order. Without a k, the documents within the token budget are scored."""
-    by_cut: defaultdict[int, list[int]] = defaultdict(list)
-    for index, query in enumerate(queries):
-        by_cut[k if k is not None else query.shown or 0].append(index)
-    scores: dict[int, RetrievalScore] = {}
-    for cut, indices in by_cut.items():
-        rankings = [(queries[index].document_ids[:cut], queries[index].gold) for index in indices]
-        scores.update(zip(indices, retrieval_scores(rankings, max(cut, 1), ordered=ordered), strict=True))
-    return [scores[index] for index in range(len(queries))]
 
 
 def retrieval_by_query(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = ()) -> ByQuery:

@@ -25,12 +25,12 @@ def gold_by_insight(outlines: Iterable[Outline]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def gold_by_query(run: RunStore, outlines: Iterable[Outline]) -> pl.DataFrame:
+def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
     """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
 
-    Empty where no document has any; a subtopic without insights has no row.
+    `gold`: `gold_by_insight` of the run's outlines. Empty where no document has any; a subtopic without insights has no row.
     """
-    asked, gold = ["haystack_id", "subtopic_id"], gold_by_insight(outlines)
+    asked = ["haystack_id", "subtopic_id"]
     documents = pl.col("documents").explode().drop_nulls().unique().sort()
     # A haystack's insights are all in one piece.
     pieces = (piece.join(gold, on=["haystack_id", "insight_id"]) for piece in run.pieces("insights", [*asked, "insight_id"]))

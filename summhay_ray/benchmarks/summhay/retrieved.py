@@ -13,8 +13,11 @@ from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.store import RunStore
 
 
-def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | None:
-    """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings."""
+def retrieval_of(run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame) -> pl.DataFrame | None:
+    """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
+
+    `gold`: `gold_by_insight` of the sources.
+    """
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
         return None
@@ -29,7 +32,7 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline]) -> pl.DataFrame | No
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)
     names = sorted(label for label in labels if label not in empty)
     shown = shown.filter(pl.col("retriever").is_in(names))
-    asked = shown.join(gold_by_query(run, sources), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
+    asked = shown.join(gold_by_query(run, gold), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
     retrieved = _retrieved(run, asked, whole, max(ks, default=0))
     return retrieval_table(retrieved, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
 

@@ -13,7 +13,7 @@ import polars as pl
 from summhay_ray.benchmark import Facet, SampleRecord, Samples
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.explain import prompts_of
-from summhay_ray.benchmarks.summhay.gold import gold_by_query
+from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
@@ -95,7 +95,7 @@ class _SampleMaker:
         self._names = {outline.haystack_id: outline.name for outline in outlines}
         self._queries = {(outline.haystack_id, topic.subtopic_id): topic for outline in outlines for topic in outline.subtopics}
         self._gold = {outline.haystack_id: outline.gold() for outline in outlines}
-        self._wanted = {row[:2]: row[2] for row in gold_by_query(run, outlines).iter_rows()}
+        self._wanted = {row[:2]: row[2] for row in gold_by_query(run, gold_by_insight(outlines)).iter_rows()}
         place = ("haystack_id", "subtopic_id", "retriever", "ordering", "context_id")
         rows = (row for piece in run.pieces("contexts") for row in piece.select(place).iter_rows())
         self._contexts = {row[:4]: row[4] for row in rows}

@@ -161,18 +161,21 @@ def score_run(
     samples: int = 1000,
     biases: Sequence[JudgeBias] = (),
     rejudged: bool = False,
+    sources: Sequence[Outline] | None = None,
 ) -> ScoreResult:
     """Score what the run holds now. Missing judgments count as expected but not as scored.
 
     `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
-    ones. `rejudged`: include the judgments of later rejudges. Raises StoreError for a run without summaries of its own.
+    ones. `rejudged`: include the judgments of later rejudges. `sources`: the run's outlines, if they are read already. Raises
+    StoreError for a run without summaries of its own.
     """
     check_judged(run)
     record = run.record
     judges = judges_of(run) if rejudged and rejudge_ids(run) else None
     known = _known_biases(run, judges is not None, biases)
-    sources = stored_outlines(run.store, record)
-    frames, failures = _frames(run, sources, judges, compat)
+    sources = stored_outlines(run.store, record) if sources is None else sources
+    gold = gold_by_insight(sources)
+    frames, failures = _frames(run, sources, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
     raw = frames.scores(seed, samples)
     found = {judge: known(judge) for judge in sorted({system.judge for system in raw})}
@@ -191,7 +194,7 @@ def score_run(
         failures=failures,
         biases=found,
         queries=_queries(frames.sums),
-        retrieval=retrieval_of(run, sources),
+        retrieval=retrieval_of(run, sources, gold),
     )
 
 
@@ -202,10 +205,10 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
 
 def results(run: RunStore, compat: Compat) -> Results:
     """The results of a run for the engine: scores of every system, position sensitivity, retrieval, warnings and notes."""
-    scores = score_run(run, compat)
+    sources = stored_outlines(run.store, run.record)
+    scores = score_run(run, compat, sources=sources)
     budget = run.record.get("spec", {}).get("token_budget")
     sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
-    sources = stored_outlines(run.store, run.record)
     warnings = tuple(warning for source in sources for warning in source.warnings)
     n = sum(source.by_grammar for source in sources)
     notes = (f"the prose of {n} of {len(sources)} haystacks is {BY_GRAMMAR}",) if n else ()
@@ -328,22 +331,24 @@ def asked_name(model: str, strategy: str) -> str:
 
 
 def _frames(
-    run: RunStore, sources: Sequence[Outline], judges: Sequence[JudgedBy] | None, compat: Compat
+    run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
 ) -> tuple[_Frames, list[Failure]]:
-    """What scores are computed from, and the judgments that cannot be used. `judges`: None for the run's own."""
+    """What scores are computed from, and the judgments that cannot be used.
+
+    `gold`: `gold_by_insight` of the sources. `judges`: None for the run's own.
+    """
     run = run.at()
     known = _last_repeats(pl.concat(map(_last_repeats, run.pieces("summaries", (*SYSTEM, "repeat")))))
     named, own = _expected_systems(run, run.record, known)
     systems = named, list(dict.fromkeys([*own, *(judged.judge for judged in judges or ())]))
     kinds = _kinds(sources, systems, known)
-    documents = gold_by_insight(sources)
     outline_of = {source.haystack_id: source for source in sources}
     # Few haystacks have judgments that are scored one by one.
     gold_of = functools.cache(lambda haystack_id: outline_of[haystack_id].gold())
     names = (*_TEXT, *_VALUES)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
-        scores, odd = score_columns(mine, judged, documents, compat)
+        scores, odd = score_columns(mine, judged, gold, compat)
         columns = [mine.select(_WORDS)[scores["summary"]], judged.select("judge")[scores["judgment"]], scores.select(_VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []

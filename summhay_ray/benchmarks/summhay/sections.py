@@ -12,7 +12,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
 from summhay_ray.benchmarks.summhay.compare import against_ideal, all_pairs
-from summhay_ray.benchmarks.summhay.gold import gold_by_query
+from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
@@ -181,7 +181,7 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
 
 def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
     """Recall and precision of the contexts against joint."""
-    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, outlines).iter_rows()}
+    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(outlines)).iter_rows()}
     by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
         for row in piece.iter_rows(named=True):

@@ -40,13 +40,13 @@ def test_rankings_are_measured_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -
             taken[0] += any(one.gold)
             yield one
 
-    real = measure._scores
+    real = measure.scores_at_cuts
 
-    def scores(queries: Sequence[Any], k: int | None, ordered: bool) -> Any:
-        most[0] = max(most[0], len(queries))
-        return real(queries, k, ordered)
+    def scores(rankings: Sequence[Any], *, ordered: bool) -> Any:
+        most[0] = max(most[0], len(rankings))
+        return real(rankings, ordered=ordered)
 
-    monkeypatch.setattr(measure, "_scores", scores)
+    monkeypatch.setattr(measure, "scores_at_cuts", scores)
     monkeypatch.setattr(measure, "_TOGETHER", 4)
     assert retrieval_table(counted(), ks, expected).equals(whole)
     assert taken == [45] and most[0] <= 4

@@ -1,0 +1,75 @@
+"""Work in a process of its own, whose memory is given back when it ends.
+
+Imports nothing of ours; any room may import it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ProcessEnded(RuntimeError):
+    """The process ended, or answered what cannot be read, before its work was done."""
+
+
+def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """What `work` returns, or raises, in a new Python process, which ends when this one does.
+
+    `work` is a function of a module; it, its arguments and its result are pickled. Nothing that it prints is shown. Raises
+    ProcessEnded if the process is killed, or if the result or the error cannot be pickled.
+    """
+    # Modules are looked for where this process finds them; by itself it would look in the current folder first.
+    code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; from summhay_ray.own_process import main; main()"
+    command = [sys.executable, "-c", code, pickle.dumps((work, given, named)).hex()]
+    with (
+        tempfile.TemporaryFile() as told,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            # It has nothing to read from us: that its stdin ends tells it that we did.
+            answer = process.stdout.read()
+            ended = process.wait()
+        finally:
+            process.kill()
+        if ended < 0:
+            raise ProcessEnded(f"its process was ended by signal {-ended}")
+        if ended:
+            told.seek(0)
+            raise ProcessEnded(f"its process ended with {ended}:\n{told.read().decode(errors='replace').strip()}")
+    try:
+        # Our own process wrote it.
+        result, error = pickle.loads(answer)  # noqa: S301
+    # An error whose class does not take what it was made of may raise anything.
+    except Exception as unread:
+        raise ProcessEnded(f"the answer of its process cannot be read: {unread}") from unread
+    if error is not None:
+        raise error
+    return result  # type: ignore[no-any-return]
+
+
+def main() -> None:
+    """What `in_own_process` runs: the work that the argument names. Ends when the other process does."""
+    # Not `sys.stdin.read`, whose lock would be held when this process ends.
+    threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+    # What the work prints must not stand in the answer.
+    with os.fdopen(os.dup(1), "wb") as answer:
+        os.dup2(2, 1)
+        work, given, named = pickle.loads(bytes.fromhex(sys.argv[1]))  # noqa: S301
+        result = raised = None
+        try:
+            result = work(*given, **named)
+        # The other process raises it.
+        except Exception as error:  # noqa: BLE001
+            raised = error
+        answer.write(pickle.dumps((result, raised)))
