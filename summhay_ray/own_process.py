@@ -46,7 +46,8 @@ def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T
             raise ProcessEnded(f"its process was ended by signal {-ended}")
         if ended:
             told.seek(0)
-            raise ProcessEnded(f"its process ended with {ended}:\n{told.read().decode(errors='replace').strip()}")
+            last = told.read().decode(errors="replace").strip().rpartition("\n")[2]
+            raise ProcessEnded(f"its process ended with {ended}: {last}".removesuffix(": "))
     try:
         # Our own process wrote it.
         result, error = pickle.loads(answer)  # noqa: S301

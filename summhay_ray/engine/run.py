@@ -303,7 +303,8 @@ class Start:
     def _result(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
-        results = self._results(run) if snapshot.get("executor") and run.is_large() else self._results_here(run)
+        # A finished run is only read: its results are here before another process would have begun.
+        results = self._results(run, apart=bool(snapshot.get("executor")) and run.is_large())
         index = run.log()
         claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not claims else "partial"
@@ -338,15 +339,12 @@ class Start:
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
-    def _results(self, run: RunSnapshot) -> Results:
-        """The benchmark's results, which a process of its own computes, so that this one does not grow with its run."""
-        try:
-            return in_own_process(_stored_results, run.store.files.uri, run.run_id, self.options.compat)
-        # What only this process knows, such as a benchmark of a notebook, or what is wrong with the results, is found here.
-        except Exception:  # noqa: BLE001
-            return self._results_here(run)
-
-    def _results_here(self, run: RunSnapshot) -> Results:
+    def _results(self, run: RunSnapshot, apart: bool) -> Results:
+        """The benchmark's results. `apart`: a process of its own computes them, so that this one does not grow with its run."""
+        if apart:
+            # Benchmarks that only this process knows, such as a notebook's, are scored here; and what is wrong is raised here.
+            with contextlib.suppress(Exception):
+                return in_own_process(_stored_results, run.store.files.uri, run.run_id, self.options.compat)
         return self.workload.results(run, self.options.compat)
 
     def _work(self, work: Work) -> dict[str, Any]:
@@ -547,6 +545,6 @@ def _cause(error: BaseException, store: str) -> str:
 
 
 def _give_back_memory() -> None:
-    """Return to the system what was freed, which glibc keeps: 40 MiB after 2,000 items are answered, 20 after 18,000 planned."""
+    """Return to the system what was freed, which glibc keeps: 40 MiB after 2,000 items are answered, 50 after 18,000 planned."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)

@@ -90,11 +90,13 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
         rows: list[tuple[Any, ...]] = []
         for ordered in (True, False):
             alike = [one for one in batch if (one.ordered and one.retriever not in unordered) == ordered]
-            at = [[*(ks if ordered else ()), *([] if one.shown is None else [None])] for one in alike]
-            cuts = [[one.shown if k is None else k for k in own] for one, own in zip(alike, at, strict=True)]
-            judged = [(one.document_ids, one.gold, own) for one, own in zip(alike, cuts, strict=True)]
-            for one, own, scores in zip(alike, at, scores_at_cuts(judged, ordered=ordered), strict=True):
-                for k, score in zip(own, scores, strict=True):
+            wanted = [[*(ks if ordered else ()), *([] if one.shown is None else [None])] for one in alike]
+            rankings = [
+                (one.document_ids, one.gold, [one.shown if k is None else k for k in cuts])
+                for one, cuts in zip(alike, wanted, strict=True)
+            ]
+            for one, cuts, scores in zip(alike, wanted, scores_at_cuts(rankings, ordered=ordered), strict=True):
+                for k, score in zip(cuts, scores, strict=True):
                     rows.append((one.retriever, one.query, k, one.tokens or 0, ordered, *values(score)))
         parts.append(pl.DataFrame(rows, schema=schema, orient="row"))
     # A fixed order, so that the seeded bootstrap draws the same queries.
