@@ -287,7 +287,19 @@ class Start:
         """Answer what is left, publish the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
         _give_back_memory()
-        return self._result(run, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *publish(run)]})
+        unwritten, results = self._ended(run, apart="executor" in snapshot and run.is_large())
+        return self._result(run, results, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *unwritten]})
+
+    def _ended(self, run: RunSnapshot, apart: bool) -> tuple[list[str], Results]:
+        """Publish the run's tables and compute its results. Returns warnings of the former, and the latter.
+
+        `apart`: a process of its own does both, so that this one does not grow with its run.
+        """
+        if apart:
+            # Benchmarks that only this process knows, such as a notebook's, are scored here; and what is wrong is raised here.
+            with contextlib.suppress(Exception):
+                return in_own_process(_publish_and_score, run.store.files.uri, run.run_id, self.options.compat)
+        return publish(run), self.workload.results(run, self.options.compat)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
@@ -300,11 +312,9 @@ class Start:
         worked = self._work(Work(self.workload, self.run, left, self.options.note))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
 
-    def _result(self, run: RunSnapshot, snapshot: Mapping[str, Any]) -> RunResult:
+    def _result(self, run: RunSnapshot, results: Results, snapshot: Mapping[str, Any]) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
-        # A finished run is only read: its results are here before another process would have begun.
-        results = self._results(run, apart=bool(snapshot.get("executor")) and run.is_large())
         index = run.log()
         claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not claims else "partial"
@@ -338,14 +348,6 @@ class Start:
             commonest_failure=_of_when(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
-
-    def _results(self, run: RunSnapshot, apart: bool) -> Results:
-        """The benchmark's results. `apart`: a process of its own computes them, so that this one does not grow with its run."""
-        if apart:
-            # Benchmarks that only this process knows, such as a notebook's, are scored here; and what is wrong is raised here.
-            with contextlib.suppress(Exception):
-                return in_own_process(_stored_results, run.store.files.uri, run.run_id, self.options.compat)
-        return self.workload.results(run, self.options.compat)
 
     def _work(self, work: Work) -> dict[str, Any]:
         """Choose an executor and answer what is left; returns the ledger's last snapshot."""
@@ -507,10 +509,10 @@ class Start:
         return tell
 
 
-def _stored_results(uri: str, run_id: str, compat: Compat) -> Results:
-    """The results of a run by its store and id."""
-    run = Store(uri).run(run_id)
-    return workload_of(run).results(RunSnapshot(run), compat)
+def _publish_and_score(uri: str, run_id: str, compat: Compat) -> tuple[list[str], Results]:
+    """Both for a run by its store and id, in this process."""
+    run = RunSnapshot(Store(uri).run(run_id))
+    return publish(run, apart=False), workload_of(run).results(run, compat)
 
 
 def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from aiohttp import web
 
+from summhay_ray.loops import run_loop
 from summhay_ray.simulator.provider import Provider
 
 _LONGEST_BODY = 256 * 2**20
@@ -81,7 +82,7 @@ def run(provider: Provider, host: str, port: int, announce: Callable[[str], None
 
     `announce`: called with the API's base URL (`http://HOST:PORT/v1`) once it listens.
     """
-    asyncio.run(_run(provider, host, port, announce))
+    run_loop(lambda: _run(provider, host, port, announce))
 
 
 async def _run(provider: Provider, host: str, port: int, announce: Callable[[str], None]) -> None:

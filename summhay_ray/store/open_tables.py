@@ -39,17 +39,18 @@ _READ = 32 << 20
 """How many bytes of a file are read at a time."""
 
 
-def publish(run: RunStore) -> list[str]:
+def publish(run: RunStore, apart: bool = True) -> list[str]:
     """Write the run's tables into its folder unless they are there and up to date with its newest commit.
 
-    Returns a list with a warning if that fails, because the run itself has succeeded; otherwise an empty list.
+    `apart`: a process of its own writes those of a large run. Returns a list with a warning if that fails, because the run itself
+    has succeeded; otherwise an empty list.
     """
     try:
         now = run.at()
         # Earlier versions did not record the files.
         before = _published(now).get("files")
         if before is None or not all(map(run.store.files.exists, before)):
-            if now.is_large():
+            if apart and now.is_large():
                 in_own_process(_publish_stored, run.store.files.uri, run.run_id)
             else:
                 publish_now(now)
