@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -25,8 +26,9 @@ class ProcessEnded(RuntimeError):
 def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """What `work` returns, or raises, in a new Python process, which ends when this one does.
 
-    `work` is a function of a module; it, its arguments and its result are pickled. Nothing that it prints is shown. Raises
-    ProcessEnded if the process is killed, or if the result or the error cannot be pickled.
+    `work` is a function of a module; it, its arguments and its result are pickled. The arguments are small: they stand on the
+    command line, where others can read them. Nothing that the work prints is shown. Raises ProcessEnded if the process is killed,
+    or if the result or the error cannot be pickled.
     """
     # Modules are looked for where this process finds them; by itself it would look in the current folder first.
     code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; from summhay_ray.own_process import main; main()"
@@ -39,19 +41,19 @@ def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T
         try:
             # It has nothing to read from us: that its stdin ends tells it that we did.
             answer = process.stdout.read()
-            ended = process.wait()
+            ended = 0 if answer else process.wait()
         finally:
             process.kill()
         if ended < 0:
             raise ProcessEnded(f"its process was ended by signal {-ended}")
-        if ended:
+        if not answer:
             told.seek(0)
             last = told.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise ProcessEnded(f"its process ended with {ended}: {last}".removesuffix(": "))
     try:
         # Our own process wrote it.
         result, error = pickle.loads(answer)  # noqa: S301
-    # An error whose class does not take what it was made of may raise anything.
+    # Of a part of an answer, pickle may raise anything.
     except Exception as unread:
         raise ProcessEnded(f"the answer of its process cannot be read: {unread}") from unread
     if error is not None:
@@ -72,5 +74,16 @@ def main() -> None:
             result = work(*given, **named)
         # The other process raises it.
         except Exception as error:  # noqa: BLE001
-            raised = error
+            raised = _whole(error)
         answer.write(pickle.dumps((result, raised)))
+
+
+def _whole(error: Exception) -> Exception:
+    """The error with its traceback as a note; one that says the same if it cannot be pickled and read again."""
+    error.add_note(traceback.format_exc())
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301
+    # An error whose class does not take what it was made of may raise anything.
+    except Exception:  # noqa: BLE001
+        return ProcessEnded(f"{type(error).__name__}: {error}")
+    return error

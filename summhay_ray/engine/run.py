@@ -37,7 +37,8 @@ from summhay_ray.engine.usage import Reach, keep_plan, keep_reach, keep_start, k
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.own_process import in_own_process
+from summhay_ray.own_process import ProcessEnded, in_own_process
+from summhay_ray.plugins import error_line
 from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
 PLANNING_NICENESS = 10
@@ -287,18 +288,24 @@ class Start:
         """Answer what is left, publish the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
         _give_back_memory()
-        unwritten, results = self._ended(run, apart="executor" in snapshot and run.is_large())
+        # Where nothing was left to do, the run is only read, in less time than another process takes to begin.
+        unwritten, results = self._published_and_scored(run, apart="executor" in snapshot and run.is_large())
         return self._result(run, results, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *unwritten]})
 
-    def _ended(self, run: RunSnapshot, apart: bool) -> tuple[list[str], Results]:
+    def _published_and_scored(self, run: RunSnapshot, apart: bool) -> tuple[list[str], Results]:
         """Publish the run's tables and compute its results. Returns warnings of the former, and the latter.
 
         `apart`: a process of its own does both, so that this one does not grow with its run.
         """
         if apart:
-            # Benchmarks that only this process knows, such as a notebook's, are scored here; and what is wrong is raised here.
-            with contextlib.suppress(Exception):
-                return in_own_process(_publish_and_score, run.store.files.uri, run.run_id, self.options.compat)
+            try:
+                found = in_own_process(_publish_and_score, run.store.files.uri, run.run_id, self.options.compat)
+            except (ProcessEnded, OSError) as error:
+                found = error_line(error)
+            if not isinstance(found, str):
+                return found
+            if self.options.note is not None:
+                self.options.note(f"the results are computed in this process, since another one cannot: {found}")
         return publish(run), self.workload.results(run, self.options.compat)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
@@ -509,10 +516,14 @@ class Start:
         return tell
 
 
-def _publish_and_score(uri: str, run_id: str, compat: Compat) -> tuple[list[str], Results]:
-    """Both for a run by its store and id, in this process."""
-    run = RunSnapshot(Store(uri).run(run_id))
-    return publish(run, apart=False), workload_of(run).results(run, compat)
+def _publish_and_score(uri: str, run_id: str, compat: Compat) -> tuple[list[str], Results] | str:
+    """Publish a stored run's tables and compute its results, in this process; or why it cannot."""
+    try:
+        run = RunSnapshot(Store(uri).run(run_id))
+        return publish(run, apart=False), workload_of(run).results(run, compat)
+    # The benchmark may be known to the other process alone; and if it is wrong, its error is raised there.
+    except Exception as error:  # noqa: BLE001
+        return error_line(error)
 
 
 def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, mean_interval
 from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
-from summhay_ray.metrics.retrieval import RetrievalScore, retrieval_scores, scores_at_cuts
+from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import (
     SystemScore,
@@ -62,6 +62,7 @@ __all__ = [
     "PairedDifference",
     "PositionSensitivity",
     "RankAgreement",
+    "Ranking",
     "Resampling",
     "RetrievalScore",
     "Standing",

@@ -25,49 +25,59 @@ class RetrievalScore:
     mrr: Annotated[float | None, "one over the rank of the first relevant document, 0 for none; null without an order"]
 
 
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What was retrieved for one query, and at which cuts it is scored."""
+
+    documents: Sequence[str]
+    """Best first."""
+    relevant: Mapping[str, float]
+    """Document -> how relevant, above 0."""
+    cuts: Sequence[int | None]
+    """At a cut k only the first k documents count, and nDCG is held against the best ranking of k; at None all count."""
+
+
 def retrieval_scores(
     rankings: Sequence[tuple[Sequence[str], Mapping[str, float]]], k: int | None = None, *, ordered: bool = True
 ) -> list[RetrievalScore]:
     """One score for each (documents retrieved, best first; document -> how relevant, above 0), in their order.
 
-    See `scores_at_cuts` for `k`, and for errors.
+    `k`: see `Ranking.cuts`. Raises as `scores_at_cuts` does.
     """
-    found = scores_at_cuts([(retrieved, relevant, (k,)) for retrieved, relevant in rankings], ordered=ordered)
+    found = scores_at_cuts([Ranking(retrieved, relevant, (k,)) for retrieved, relevant in rankings], ordered=ordered)
     return [score for (score,) in found]
 
 
-def scores_at_cuts(
-    rankings: Sequence[tuple[Sequence[str], Mapping[str, float], Sequence[int | None]]], *, ordered: bool = True
-) -> list[list[RetrievalScore]]:
-    """For each (documents retrieved, best first; document -> how relevant, above 0; cuts) a score at each of its cuts.
+def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list[list[RetrievalScore]]:
+    """The scores of each ranking at each of its cuts.
 
-    At a cut k only the first k documents count, and the best ranking that nDCG is held against has k; at None all of them do.
     Raises ValueError for a query without a relevant document, which has no recall, for a grade that is no whole number, and for a
     document that is ranked twice.
     """
     import pytrec_eval
 
     gold: dict[str, dict[str, int]] = {}
-    for place, (retrieved, relevant, _) in enumerate(rankings):
+    for place, ranking in enumerate(rankings):
+        relevant = ranking.relevant
         if not any(grade > 0 for grade in relevant.values()):
             raise ValueError(f"ranking {place}: the query has no relevant document, and nothing to measure by")
         if odd := [grade for grade in relevant.values() if not float(grade).is_integer()]:
             raise ValueError(f"ranking {place}: a document is relevant by {odd[0]}; expected whole grades, such as 1 or 2")
-        if len(set(retrieved)) < len(retrieved):
+        if len(set(ranking.documents)) < len(ranking.documents):
             raise ValueError(f"ranking {place}: a document is ranked twice; rank each once")
         gold[str(place)] = {document: int(grade) for document, grade in relevant.items() if grade > 0}
     measures = ["set_P", "set_recall", "set_F"]
     if ordered:
-        depths = {max(k, 1) for _, _, cuts in rankings for k in cuts if k is not None}
+        depths = {max(k, 1) for ranking in rankings for k in ranking.cuts if k is not None}
         at_depths = ["ndcg_cut." + ",".join(map(str, depths))] if depths else []
         measures += ["map", "recip_rank", "ndcg", *at_depths]
     evaluator = pytrec_eval.RelevanceEvaluator(gold, measures)
     scores: list[list[RetrievalScore]] = [[] for _ in rankings]
     # Each query once in a turn: the first cut of each, then the second of those that have one.
-    for turn in range(max((len(cuts) for _, _, cuts in rankings), default=0)):
-        cut = {str(place): cuts[turn] for place, (_, _, cuts) in enumerate(rankings) if turn < len(cuts)}
+    for turn in range(max((len(ranking.cuts) for ranking in rankings), default=0)):
+        cut = {str(place): one.cuts[turn] for place, one in enumerate(rankings) if turn < len(one.cuts)}
         # Scores that fall by one a rank: trec_eval would break ties by the documents' names.
-        runs = {query: dict(zip(rankings[int(query)][0][:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
+        runs = {query: dict(zip(rankings[int(query)].documents[:k], itertools.count(0.0, -1.0))) for query, k in cut.items()}
         for query, found in evaluator.evaluate(runs).items():
             order = (found[_ndcg(cut[query])], found["map"], found["recip_rank"]) if ordered else (None, None, None)
             scores[int(query)].append(RetrievalScore(found["set_P"], found["set_recall"], found["set_F"], *order))

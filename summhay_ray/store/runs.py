@@ -231,7 +231,7 @@ class RunStore:
         return self._still.number if self._still else self._manifests.chain.latest()
 
     def is_large(self) -> bool:
-        """Whether its tables are left to a process of its own when it ends (`rows.LARGE_BYTES`)."""
+        """Whether its tables take more than `rows.LARGE_BYTES` in memory."""
         return are_large(self.manifest().blocks)
 
     def added(self) -> int:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from inline_runs import answered
 
 from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.engine import Stopped
 from summhay_ray.engine import run as engine_run
 from summhay_ray.own_process import ProcessEnded, in_own_process
 from summhay_ray.store import rows
@@ -44,11 +46,32 @@ def test_a_process_that_ends_without_an_answer_says_how() -> None:
         in_own_process(sys.exit, 7)
 
 
-def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
-    asked = pickle.dumps((subprocess.run, (["sleep", "60"],), {})).hex()
+class OddError(Exception):
+    """An error that is not made of what it says."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def fail_oddly() -> None:
+    """Raise one."""
+    raise OddError("one", "two")
+
+
+def test_an_error_that_cannot_be_passed_on_is_named() -> None:
+    with pytest.raises(ProcessEnded, match="^OddError: one and two$"):
+        in_own_process(fail_oddly)
+    with pytest.raises(ZeroDivisionError) as whole:
+        in_own_process(divmod, 1, 0)
+    assert "own_process.py" in whole.value.__notes__[0], "where it was raised"
+
+
+def test_the_process_ends_with_the_one_that_started_it() -> None:
+    asked = pickle.dumps((time.sleep, (60,), {})).hex()
     command = [sys.executable, "-c", "from summhay_ray.own_process import main; main()", asked]
     # Its stdin has ended, as it does where its parent was killed.
-    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=30).returncode == 1
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (1, b""), "not by an error"
 
 
 def test_the_results_of_a_large_run_are_those_that_this_process_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,6 +91,17 @@ def test_the_results_of_a_large_run_are_those_that_this_process_computes(tmp_pat
     assert apart.table.equals(read.table) and apart.queries.equals(read.queries)
     assert [*map(str, apart.sections)] == [*map(str, read.sections)]
     # As of a benchmark that no other process can import.
-    monkeypatch.setattr(engine_run, "_publish_and_score", lambda *_: None)
+    monkeypatch.setattr(engine_run, "in_own_process", lambda *_: "unknown")
     assert answered(tmp_path / "two")[0].results.details == read.results.details
     assert computed == [run.run_id] * 2
+
+
+def test_a_run_that_is_stopped_while_another_process_scores_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> None:
+        raise Stopped("stopped by SIGTERM")
+
+    monkeypatch.setattr(rows, "LARGE_BYTES", 0)
+    monkeypatch.setattr(engine_run, "in_own_process", stopped)
+    monkeypatch.setattr(SummHay, "results", lambda *_: pytest.fail("it went on"))
+    with pytest.raises(Stopped):
+        answered(tmp_path)

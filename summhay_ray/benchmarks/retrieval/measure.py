@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import ByQuery, Section
-from summhay_ray.metrics import column_intervals, scores_at_cuts
+from summhay_ray.metrics import Ranking, column_intervals, scores_at_cuts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +54,7 @@ def retrieval_table(
 
     scored = _scored(found, ks, unordered)
     rows: list[dict[str, Any]] = []
-    # Number of queries -> (row, measure) -> a value for each query. They are resampled together.
+    # Number of queries -> (row, measure) -> a value for each query. Columns with equally many queries are resampled together.
     columns: defaultdict[int, dict[tuple[int, str], Sequence[float]]] = defaultdict(dict)
     for retriever in [*expected, *sorted(set(scored["retriever"]) - expected.keys())]:
         own = scored.filter(retriever=retriever)
@@ -92,7 +92,7 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
             alike = [one for one in batch if (one.ordered and one.retriever not in unordered) == ordered]
             wanted = [[*(ks if ordered else ()), *([] if one.shown is None else [None])] for one in alike]
             rankings = [
-                (one.document_ids, one.gold, [one.shown if k is None else k for k in cuts])
+                Ranking(one.document_ids, one.gold, [one.shown if k is None else k for k in cuts])
                 for one, cuts in zip(alike, wanted, strict=True)
             ]
             for one, cuts, scores in zip(alike, wanted, scores_at_cuts(rankings, ordered=ordered), strict=True):
