@@ -7,11 +7,9 @@ the response log are not paid for again.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import math
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +23,7 @@ from summhay_ray.engine.execution import Execution, Stopped, Work, choose, heari
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
+from summhay_ray.engine.memory import give_back_memory
 from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
@@ -231,7 +230,7 @@ class _Planning:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
-            _give_back_memory()
+            give_back_memory()
             if self._keep is not None:
                 self._begun.wait()
                 if not self._unwanted.is_set():
@@ -287,7 +286,7 @@ class Start:
     def result(self) -> RunResult:
         """Answer what is left, publish the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
-        _give_back_memory()
+        give_back_memory()
         # Where nothing was left to do, the run is only read, in less time than another process takes to begin.
         unwritten, results = self._published_and_scored(run, apart="executor" in snapshot and run.is_large())
         return self._result(run, results, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *unwritten]})
@@ -555,9 +554,3 @@ def _cause(error: BaseException, store: str) -> str:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no room is left on the disk of {error.filename or store} ({error.strerror}); make room"
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-
-
-def _give_back_memory() -> None:
-    """Return to the system what was freed, which glibc keeps: 40 MiB after 2,000 items are answered, 50 after 18,000 planned."""
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
-        trim(0)

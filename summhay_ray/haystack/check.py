@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,8 @@ def parse(source: bytes | str, file: str) -> Any:
         raise Node(file, f"line {error.lineno}, column {error.colno}", None).refuse("JSON", f"none ({error.msg})") from None
     except RecursionError:
         raise root.refuse(f"at most {MAX_DEPTH} levels of nesting", "more") from None
-    _walk(Node(file, "", parsed), 0)
+    if not _is_sound(parsed):
+        _walk(Node(file, "", parsed), 0)
     return parsed
 
 
@@ -154,6 +155,29 @@ def _int(digits: str) -> int | _Flaw:
         return int(digits)
     except ValueError:
         return _Flaw("a number of fewer digits", f"one of {len(digits)}")
+
+
+def _is_sound(parsed: Any) -> bool:
+    """Whether `_walk` would find nothing, in a fifth of the time, since no paths are kept."""
+    level: list[Iterable[Any]] = [[parsed]]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Iterable[Any]] = []
+        for values in level:
+            for value in values:
+                kind = type(value)
+                if kind is str:
+                    if not value.isascii() and _SURROGATE.search(value):
+                        return False
+                elif kind is dict:
+                    inner += value, value.values()
+                elif kind is list:
+                    inner.append(value)
+                elif kind is _Flaw:
+                    return False
+        if not inner:
+            return True
+        level = inner
+    return False
 
 
 def _walk(node: Node, depth: int) -> None:

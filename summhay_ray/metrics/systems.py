@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.metrics.intervals import generator, ratio_intervals
@@ -33,8 +35,9 @@ _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
 _LAST = ("oracle", "released/oracle", *_WHOLE)
-_SYSTEMS_AT_ONCE = 64
-"""Systems whose resamples are held, and sorted, at once."""
+_SYSTEMS_AT_ONCE = 8
+"""Systems whose resamples a thread holds, and sorts, at once. With 16, numpy multiplies with threads of its own, which wait for
+ours: 190 haystacks took twice as long."""
 _HAYSTACKS_AT_ONCE = 16
 """Haystacks whose draws are multiplied at once."""
 _HIGH, _LOW = 2.0**26, 2.0**34
@@ -104,6 +107,11 @@ class SystemScore:
     joint_corrected: float | None = None
     bias: TakenOff | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """Field -> value, as JSON. `dataclasses.asdict` takes ten times as long, and there may be many systems and haystacks."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**fields, "bias": None if self.bias is None else asdict(self.bias)}
+
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
     """What `system_scores` needs of scored insights: counts and exact sums by KEYS and CLUSTER, a row each.
@@ -143,18 +151,35 @@ def system_scores(
     cluster bootstrap with `samples` resamples of subtopics within haystacks, which systems share: equal scores have equal ones.
     The result does not depend on the order of rows, to the last bit.
     """
+    return [score for _, score in _scores(sums, expected, words, (), _resamples(seed, samples))]
+
+
+def haystack_scores(
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, seed: int = 0, samples: int = 1000
+) -> dict[str, list[SystemScore]]:
+    """Id of a haystack -> what `system_scores` makes of its rows alone. `words` has haystack_id, too."""
+    found: dict[str, list[SystemScore]] = {}
+    for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), _resamples(seed, samples)):
+        found.setdefault(haystack_id, []).append(score)
+    return found
+
+
+def _scores(
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], counts_of: _Counts
+) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
+    """The score of each system within each value of the columns `within`, after that value, sorted by both."""
     import polars as pl
 
-    frames = [sums.select(KEYS), expected.select(KEYS)]
-    groups = pl.concat(frames).unique().sort(ORDER).with_row_index("group")
+    keys, speakers = (*within, *KEYS), (*within, *KEYS[:4])
+    frames = [sums.select(keys), expected.select(keys)]
+    groups = pl.concat(frames).unique().sort(*within, *ORDER).with_row_index("group")
     owners, clusters, totals = _cluster_sums(sums, groups)
     starts = owners.searchsorted(range(len(groups) + 1))
-    counts = expected.group_by(KEYS).agg(pl.col("n_expected").sum())
-    spoken = words.group_by(KEYS[:4]).agg(pl.col("words_per_bullet").drop_nulls())
-    counted = groups.join(counts, on=KEYS, how="left").join(spoken, on=KEYS[:4], how="left").sort("group")
+    counts = expected.group_by(keys).agg(pl.col("n_expected").sum())
+    spoken = words.group_by(speakers).agg(pl.col("words_per_bullet").drop_nulls())
+    counted = groups.join(counts, on=keys, how="left").join(spoken, on=speakers, how="left").sort("group")
     parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
-    intervals = _intervals([(totals[part], clusters[part]) for part in parts], _resamples(seed, samples))
-    scores = []
+    intervals = _intervals([(totals[part], clusters[part]) for part in parts], counts_of)
     for row, part, found in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
         total = totals[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
@@ -163,8 +188,7 @@ def system_scores(
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
         fields["words_per_bullet"] = _mean(row["words_per_bullet"])
         fields["ci"] = found
-        scores.append(SystemScore(**fields))
-    return scores
+        yield tuple(row[name] for name in within), SystemScore(**fields)
 
 
 def _cluster_sums(sums: pl.DataFrame, groups: pl.DataFrame) -> tuple[NDArray[np.int64], list[_Cluster], NDArray[np.float64]]:
@@ -172,7 +196,7 @@ def _cluster_sums(sums: pl.DataFrame, groups: pl.DataFrame) -> tuple[NDArray[np.
     import numpy as np
     import polars as pl
 
-    ordered = sums.join(groups, on=KEYS).sort("group", *CLUSTER)
+    ordered = sums.join(groups, on=[name for name in groups.columns if name != "group"]).sort("group", *CLUSTER)
     owners = ordered["group"].to_numpy().astype(np.int64)
     clusters: list[_Cluster] = ordered.select(CLUSTER).rows()
     totals = ordered.select(pl.col("scored", "covered").cast(pl.Float64), *map(_total, VALUES))
@@ -225,20 +249,36 @@ def _intervals(
     alike: dict[_Clusters, list[int]] = {}
     for place, (_, clusters) in enumerate(systems):
         alike.setdefault(tuple(clusters), []).append(place)
+    together = [
+        (clusters, places[start : start + _SYSTEMS_AT_ONCE])
+        for clusters, places in alike.items()
+        for start in range(0, len(places), _SYSTEMS_AT_ONCE)
+    ]
+
+    def resampled(clusters: _Clusters, places: Sequence[int]) -> list[dict[str, tuple[float, float]]]:
+        return _resampled(np.stack([systems[place][0] for place in places], axis=1), clusters, counts_of)
+
     found: list[dict[str, tuple[float, float]]] = [{} for _ in systems]
-    sides = [list(side) for side in zip(*_FIGURES.values(), strict=True)]
-    for clusters, places in alike.items():
-        haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
-        if len(haystacks) == len(clusters):
-            continue
-        for start in range(0, len(places), _SYSTEMS_AT_ONCE):
-            together = places[start : start + _SYSTEMS_AT_ONCE]
-            drawn = _drawn(np.stack([systems[place][0] for place in together], axis=1), haystacks, counts_of)
-            ends = iter(ratio_intervals(*(drawn[:, :, side].reshape(len(drawn), -1) for side in sides)))
-            for place in together:
-                named = zip(_FIGURES, itertools.islice(ends, len(_FIGURES)), strict=True)
-                found[place] = {name: interval for name, interval in named if interval is not None}
+    # While numpy multiplies and sorts, other threads can run.
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for (_, places), intervals in zip(together, threads.map(resampled, *zip(*together, strict=True)), strict=True):
+            for place, interval in zip(places, intervals, strict=True):
+                found[place] = interval
     return found
+
+
+def _resampled(sums: NDArray[np.float64], clusters: _Clusters, counts_of: _Counts) -> list[dict[str, tuple[float, float]]]:
+    """The intervals of systems with the same clusters. `sums`: (clusters, systems, columns)."""
+    haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
+    if len(haystacks) == len(clusters):
+        return [{} for _ in range(sums.shape[1])]
+    drawn = _drawn(sums, haystacks, counts_of)
+    sides = (drawn[:, :, list(side)].reshape(len(drawn), -1) for side in zip(*_FIGURES.values(), strict=True))
+    named = zip(itertools.cycle(_FIGURES), ratio_intervals(*sides), strict=False)
+    return [
+        {name: interval for name, interval in itertools.islice(named, len(_FIGURES)) if interval is not None}
+        for _ in range(sums.shape[1])
+    ]
 
 
 def _drawn(sums: NDArray[np.float64], haystacks: Sequence[_Clusters], counts_of: _Counts) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from released_files import GPT, small_file
 
 from summhay_ray.haystack import InvalidHaystack, read_released, released_from
+from summhay_ray.haystack.check import MAX_DEPTH, parse
 
 pytestmark = pytest.mark.core
 
@@ -144,6 +146,36 @@ def test_a_score_that_is_no_float_is_refused() -> None:
 )
 def test_what_is_no_strict_json(source: bytes | str, line: str) -> None:
     assert refusal(source) == line
+
+
+TEXTS = st.text(max_size=2) | st.sampled_from(["\ud800", "plain \udfff"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+)
+
+
+def flawed(value: Any, depth: int) -> bool:
+    """Whether a value, or any within it, is no strict JSON."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, str):
+        return any("\ud800" <= letter <= "\udfff" for letter in value)
+    if not isinstance(value, list | dict):
+        return False
+    within = [*value, *value.values()] if isinstance(value, dict) else value
+    return depth >= MAX_DEPTH or any(flawed(one, depth + 1) for one in within)
+
+
+@given(VALUES, st.sampled_from([0, 1, MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH]))
+def test_a_value_is_refused_just_where_it_is_no_strict_json(value: Any, deep: int) -> None:
+    for _ in range(deep):
+        value = [value]
+    if flawed(value, 0):
+        with pytest.raises(InvalidHaystack):
+            parse(json.dumps(value), "x")
+    else:
+        assert parse(json.dumps(value), "x") == value
 
 
 def test_surrogate_pairs_and_a_byte_order_mark_are_fine() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
@@ -35,6 +35,7 @@ from summhay_ray.metrics import (
     added,
     bias_of,
     corrected,
+    haystack_scores,
     insight_sums,
     position_sensitivity,
     query_means,
@@ -84,13 +85,13 @@ class ScoreResult:
             "compat": self.compat,
             **self.details(),
             "unusable_judgments": len(self.failures),
-            "haystacks": {name: [asdict(system) for system in systems] for name, systems in self.haystacks.items()},
+            "haystacks": {name: [system.to_json() for system in systems] for name, systems in self.haystacks.items()},
         }
 
     def details(self) -> dict[str, Any]:
         """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
-            "systems": [asdict(system) for system in self.systems],
+            "systems": [system.to_json() for system in self.systems],
             "position_sensitivity": [asdict(row) for row in self.position],
             **({} if self.retrieval is None else retrieval_details(self.retrieval)),
         }
@@ -103,7 +104,7 @@ class ScoreResult:
         """
         rows = []
         for system in self.systems:
-            row = asdict(system)
+            row = system.to_json()
             intervals, bias = row.pop("ci"), row.pop("bias") or {}
             ends = {
                 f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
@@ -119,34 +120,25 @@ class ScoreResult:
         return str(self.table._repr_html_())
 
 
-@dataclass(frozen=True)
-class _Frames:
+class _Frames(NamedTuple):
     sums: pl.DataFrame
     """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
     words: pl.DataFrame
 
-    def of(self, haystack_id: str) -> _Frames:
-        """The rows of one haystack."""
-        mine = pl.col("haystack_id") == haystack_id
-        return _Frames(self.sums.filter(mine), self.expected.filter(mine), self.words.filter(mine))
-
-    def scores(self, seed: int, samples: int) -> list[SystemScore]:
-        return system_scores(self.sums, self.expected, self.words, seed, samples)
-
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
-    """Name of a haystack -> the scores of every system in it. Computed on demand: few readers of many haystacks want them."""
+    """Name of a haystack -> the scores of every system in it. Computed when first asked for: few readers want them."""
 
     def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], *sampling: int) -> None:
         self._ids, self._frames, self._biases, self._sampling = ids, frames, biases, sampling
-        self._found: dict[str, list[SystemScore]] = {}
+
+    @functools.cached_property
+    def _found(self) -> dict[str, list[SystemScore]]:
+        return haystack_scores(*self._frames, *self._sampling)
 
     def __getitem__(self, name: str) -> list[SystemScore]:
-        if name not in self._found:
-            scores = self._frames.of(self._ids[name]).scores(*self._sampling)
-            self._found[name] = [corrected(score, self._biases[score.judge]) for score in scores]
-        return self._found[name]
+        return [corrected(score, self._biases[score.judge]) for score in self._found.get(self._ids[name], ())]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)
@@ -177,7 +169,7 @@ def score_run(
     gold = gold_by_insight(sources)
     frames, failures = _frames(run, sources, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    raw = frames.scores(seed, samples)
+    raw = system_scores(*frames, seed, samples)
     found = {judge: known(judge) for judge in sorted({system.judge for system in raw})}
     pooled = [corrected(score, found[score.judge]) for score in raw]
     shared = Counter(source.name for source in sources)
