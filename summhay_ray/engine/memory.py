@@ -1,4 +1,4 @@
-"""What a process keeps of memory that it needs no more. Part of the engine room."""
+"""Returns freed memory to the system. Part of the engine room."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
 _MOST_MEASURED = 200_000
 """Maximum number of prompts whose token counts are cached: the three sizes mostly ask the same prompts."""
-_SOURCES_AT_ONCE = 32
-"""How many sources are planned before freed memory is given back; of a thousand, 50 MiB would gather."""
+_SOURCES_BETWEEN_TRIMS = 32
+"""How many sources are planned before freed memory is given back; otherwise 50 MiB gather over a thousand."""
 
 
 @dataclass
@@ -353,8 +353,8 @@ class Planner:
         sources: dict[str, list[Item]] = {}
         for item in checked_items(self.workload):
             sources.setdefault(item.source, []).append(item)
-        for n, (source, items) in enumerate(sources.items(), 1):
-            if not n % _SOURCES_AT_ONCE:
+        for n, (source, items) in enumerate(sources.items()):
+            if n and n % _SOURCES_BETWEEN_TRIMS == 0:
                 give_back_memory()
             self.total += len(items)
             self.left += sum(item.id not in done for item in items)

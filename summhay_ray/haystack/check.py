@@ -169,7 +169,7 @@ def _is_sound(parsed: Any) -> bool:
                     if not value.isascii() and _SURROGATE.search(value):
                         return False
                 elif kind is dict:
-                    inner += value, value.values()
+                    inner += [value, value.values()]  # keys and values
                 elif kind is list:
                     inner.append(value)
                 elif kind is _Flaw:

@@ -36,8 +36,8 @@ _WHOLE = ("full", "released/full")
 _FIRST = ("none", "random", "released/random")
 _LAST = ("oracle", "released/oracle", *_WHOLE)
 _SYSTEMS_AT_ONCE = 8
-"""Systems whose resamples a thread holds, and sorts, at once. With 16, numpy multiplies with threads of its own, which wait for
-ours: 190 haystacks took twice as long."""
+"""Systems whose resamples a thread holds, and sorts, at once. For 16 systems in one haystack, numpy starts threads of its own,
+and these go on running for a while and take processors from ours: 190 haystacks took twice as long."""
 _HAYSTACKS_AT_ONCE = 16
 """Haystacks whose draws are multiplied at once."""
 _HIGH, _LOW = 2.0**26, 2.0**34
@@ -167,17 +167,17 @@ def haystack_scores(
 def _scores(
     sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], counts_of: _Counts
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
-    """The score of each system within each value of the columns `within`, after that value, sorted by both."""
+    """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
     import polars as pl
 
-    keys, speakers = (*within, *KEYS), (*within, *KEYS[:4])
+    keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
     frames = [sums.select(keys), expected.select(keys)]
     groups = pl.concat(frames).unique().sort(*within, *ORDER).with_row_index("group")
     owners, clusters, totals = _cluster_sums(sums, groups)
     starts = owners.searchsorted(range(len(groups) + 1))
     counts = expected.group_by(keys).agg(pl.col("n_expected").sum())
-    spoken = words.group_by(speakers).agg(pl.col("words_per_bullet").drop_nulls())
-    counted = groups.join(counts, on=keys, how="left").join(spoken, on=speakers, how="left").sort("group")
+    spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
+    counted = groups.join(counts, on=keys, how="left").join(spoken, on=summary_keys, how="left").sort("group")
     parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
     intervals = _intervals([(totals[part], clusters[part]) for part in parts], counts_of)
     for row, part, found in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
@@ -250,35 +250,35 @@ def _intervals(
     for place, (_, clusters) in enumerate(systems):
         alike.setdefault(tuple(clusters), []).append(place)
     together = [
-        (clusters, places[start : start + _SYSTEMS_AT_ONCE])
-        for clusters, places in alike.items()
-        for start in range(0, len(places), _SYSTEMS_AT_ONCE)
+        places[start : start + _SYSTEMS_AT_ONCE] for places in alike.values() for start in range(0, len(places), _SYSTEMS_AT_ONCE)
     ]
 
-    def resampled(clusters: _Clusters, places: Sequence[int]) -> list[dict[str, tuple[float, float]]]:
-        return _resampled(np.stack([systems[place][0] for place in places], axis=1), clusters, counts_of)
+    def intervals_of(places: Sequence[int]) -> list[dict[str, tuple[float, float]]]:
+        sums = np.stack([systems[place][0] for place in places], axis=1)
+        return _intervals_alike(sums, systems[places[0]][1], counts_of)
 
     found: list[dict[str, tuple[float, float]]] = [{} for _ in systems]
-    # While numpy multiplies and sorts, other threads can run.
+    # numpy sorts without the interpreter's lock.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for (_, places), intervals in zip(together, threads.map(resampled, *zip(*together, strict=True)), strict=True):
+        for places, intervals in zip(together, threads.map(intervals_of, together), strict=True):
             for place, interval in zip(places, intervals, strict=True):
                 found[place] = interval
     return found
 
 
-def _resampled(sums: NDArray[np.float64], clusters: _Clusters, counts_of: _Counts) -> list[dict[str, tuple[float, float]]]:
-    """The intervals of systems with the same clusters. `sums`: (clusters, systems, columns)."""
+def _intervals_alike(
+    sums: NDArray[np.float64], clusters: Sequence[_Cluster], counts_of: _Counts
+) -> list[dict[str, tuple[float, float]]]:
+    """The intervals of systems that have the same clusters. `sums`: (clusters, systems, columns)."""
     haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
+    n_systems = sums.shape[1]
     if len(haystacks) == len(clusters):
-        return [{} for _ in range(sums.shape[1])]
+        return [{} for _ in range(n_systems)]
     drawn = _drawn(sums, haystacks, counts_of)
-    sides = (drawn[:, :, list(side)].reshape(len(drawn), -1) for side in zip(*_FIGURES.values(), strict=True))
-    named = zip(itertools.cycle(_FIGURES), ratio_intervals(*sides), strict=False)
-    return [
-        {name: interval for name, interval in itertools.islice(named, len(_FIGURES)) if interval is not None}
-        for _ in range(sums.shape[1])
-    ]
+    columns = zip(*_FIGURES.values(), strict=True)
+    ends = ratio_intervals(*(drawn[:, :, list(side)].reshape(len(drawn), -1) for side in columns))
+    of_systems = (ends[n * len(_FIGURES) : (n + 1) * len(_FIGURES)] for n in range(n_systems))
+    return [{name: interval for name, interval in zip(_FIGURES, own, strict=True) if interval is not None} for own in of_systems]
 
 
 def _drawn(sums: NDArray[np.float64], haystacks: Sequence[_Clusters], counts_of: _Counts) -> NDArray[np.float64]:

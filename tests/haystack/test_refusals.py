@@ -168,7 +168,7 @@ def flawed(value: Any, depth: int) -> bool:
 
 
 @given(VALUES, st.sampled_from([0, 1, MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH]))
-def test_a_value_is_refused_just_where_it_is_no_strict_json(value: Any, deep: int) -> None:
+def test_a_value_is_refused_exactly_if_it_is_not_strict_json(value: Any, deep: int) -> None:
     for _ in range(deep):
         value = [value]
     if flawed(value, 0):

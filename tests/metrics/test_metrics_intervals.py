@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from summhay_ray.metrics import SystemScore, insight_sums, mean_interval, system_scores
+from summhay_ray.metrics import SystemScore, haystack_scores, insight_sums, mean_interval, system_scores
 from summhay_ray.metrics.intervals import generator, ratio_intervals, resampled_sums
 from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
 
@@ -62,6 +62,25 @@ def test_haystacks_are_fixed() -> None:
     alike = frame.with_columns(pl.when(pl.col("haystack_id") == "h0").then(1.0).otherwise(0.0).alias("coverage"))
     for one in scores_of(alike):
         assert one.ci["coverage"] == (0.5, 0.5)
+
+
+def test_a_haystacks_scores_are_those_of_its_rows_alone() -> None:
+    rows = simulated(systems=5, haystacks=4, subtopics=6, seed=5)
+    # The haystacks have 6, 4, 1 and no scored subtopics; of the last there are expected rows alone.
+    kept = [("h0", 6), ("h1", 4), ("h2", 1)]
+    insights = pl.concat(
+        rows.filter(pl.col("haystack_id") == name, pl.col("subtopic_id") < f"s{n_subtopics}") for name, n_subtopics in kept
+    )
+    n_expected = pl.col("subtopic_id").str.tail(1).cast(pl.Int64) + 3
+    expected = rows.select(*KEYS, *CLUSTER, n_expected.alias("n_expected")).unique()
+    spoken = pl.int_range(pl.len()).cast(pl.Float64).alias("words_per_bullet")
+    words = insights.select(*KEYS[:4], "haystack_id", spoken)
+    found = haystack_scores(insight_sums(insights), expected, words, 3, 200)
+    assert sorted(found) == ["h0", "h1", "h2", "h3"]
+    for name, scores in found.items():
+        mine = [frame.filter(pl.col("haystack_id") == name) for frame in (insights, expected, words)]
+        assert scores == system_scores(insight_sums(mine[0]), *mine[1:], 3, 200) and len(scores) == 5
+        assert all(bool(one.ci) == (name in ("h0", "h1")) for one in scores)
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_another() -> None:

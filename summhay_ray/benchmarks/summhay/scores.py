@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -120,25 +120,37 @@ class ScoreResult:
         return str(self.table._repr_html_())
 
 
-class _Frames(NamedTuple):
+@dataclass(frozen=True)
+class _Frames:
     sums: pl.DataFrame
     """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
     words: pl.DataFrame
 
+    def pooled(self, seed: int, samples: int) -> list[SystemScore]:
+        return system_scores(self.sums, self.expected, self.words, seed, samples)
+
+    def of_haystacks(self, seed: int, samples: int) -> dict[str, list[SystemScore]]:
+        return haystack_scores(self.sums, self.expected, self.words, seed, samples)
+
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
-    """Name of a haystack -> the scores of every system in it. Computed when first asked for: few readers want them."""
+    """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
     def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], *sampling: int) -> None:
         self._ids, self._frames, self._biases, self._sampling = ids, frames, biases, sampling
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
-        return haystack_scores(*self._frames, *self._sampling)
+        found = self._frames.of_haystacks(*self._sampling)
+        return {
+            haystack_id: [corrected(score, self._biases[score.judge]) for score in scores]
+            for haystack_id, scores in found.items()
+        }
 
     def __getitem__(self, name: str) -> list[SystemScore]:
-        return [corrected(score, self._biases[score.judge]) for score in self._found.get(self._ids[name], ())]
+        haystack_id = self._ids[name]
+        return self._found.get(haystack_id, [])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)
@@ -169,7 +181,7 @@ def score_run(
     gold = gold_by_insight(sources)
     frames, failures = _frames(run, sources, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    raw = system_scores(*frames, seed, samples)
+    raw = frames.pooled(seed, samples)
     found = {judge: known(judge) for judge in sorted({system.judge for system in raw})}
     pooled = [corrected(score, found[score.judge]) for score in raw]
     shared = Counter(source.name for source in sources)
