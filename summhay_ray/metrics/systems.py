@@ -110,7 +110,7 @@ class SystemScore:
     def to_json(self) -> dict[str, Any]:
         """Field -> value, as JSON. `dataclasses.asdict` takes ten times as long, and there may be many systems and haystacks."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**fields, "bias": None if self.bias is None else asdict(self.bias)}
+        return {**fields, "ci": dict(self.ci), "bias": None if self.bias is None else asdict(self.bias)}
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
