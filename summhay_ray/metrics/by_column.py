@@ -24,7 +24,8 @@ _PLAIN_BRACKET = rf"^({_NUMBER}(?:, ?{_NUMBER})*)\][^\]]*$"
 """What follows an opening bracket, where the bracket holds numbers only and no other bracket is closed after it."""
 _OTHER_BRACKET = "[［【〔］】〕]"
 _WORD = r"[^\s\x1c-\x1f]+"
-_CONTROL = r"[\t-\r\x1c-\x1f]"
+_WIDE_SPACE = r"[\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+"""White space that is not ASCII."""
 _PLACE = ["haystack_id", "insight_id"]
 
 
@@ -73,18 +74,26 @@ def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Serie
 
 
 def _words(texts: pl.Series) -> pl.Series:
-    """The words of each text. Nearly everywhere single spaces separate them: to count those is a quarter of the work."""
+    """The words of each text, counted in the bytes of all texts at once unless a text has white space that is not ASCII."""
     import numpy as np
     import polars as pl
 
-    text = pl.col("text")
-    ascii_only = text.str.len_bytes() == text.str.len_chars()
-    inside = [text != "", ~text.str.starts_with(" "), ~text.str.ends_with(" ")]
-    single = [~text.str.contains("  ", literal=True), ~text.str.contains(_CONTROL)]
-    spaced = texts.to_frame("text").select(pl.all_horizontal(ascii_only, *inside, *single)).to_series()
+    arrow = texts.to_arrow(compat_level=pl.CompatLevel.oldest())
+    _, offsets, content = arrow.buffers()
+    starts = np.frombuffer(offsets, np.int64)[arrow.offset : arrow.offset + len(texts)]
+    codes = np.frombuffer(content, np.uint8)
+    # \x1c to space, and \t to \r; a code below the first of them becomes a large one.
+    blank = (codes - np.uint8(0x1C) <= 4) | (codes - np.uint8(0x09) <= 4)
+    begins = ~blank
+    begins[1:] &= blank[:-1]
+    size = texts.str.len_bytes().to_numpy()
+    firsts = starts[size > 0]
+    begins[firsts] = ~blank[firsts]
     words = np.zeros(len(texts), np.int64)
-    words[spaced.to_numpy()] = texts.filter(spaced).str.count_matches(" ", literal=True).to_numpy() + 1
-    words[~spaced.to_numpy()] = texts.filter(~spaced).str.count_matches(_WORD).to_numpy()
+    words[size > 0] = np.add.reduceat(begins, firsts, dtype=np.int32)
+    others = np.flatnonzero(size != texts.str.len_chars().to_numpy())
+    others = others[texts.gather(others).str.contains(_WIDE_SPACE).to_numpy()]
+    words[others] = texts.gather(others).str.count_matches(_WORD).to_numpy()
     return pl.Series(words)
 
 

@@ -353,7 +353,9 @@ def _frames(
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, gold, compat)
-        columns = [mine.select(_WORDS)[scores["summary"]], judged.select("judge")[scores["judgment"]], scores.select(_VALUES)]
+        said = _typed(mine, kinds, _WORDS)
+        judge = _typed(judged, kinds, ("judge",))
+        columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(_VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
         for summary in BY_NAME["summaries"].records(mine[odd]):
@@ -365,10 +367,9 @@ def _frames(
                     one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in _VALUES)))
                 else:
                     failures.append(row)
-        together = _typed(pl.concat(columns, how="horizontal"), kinds, names)
+        together = pl.concat(columns, how="horizontal").select(names)
         insights = pl.concat([together, _rows(one_by_one, kinds, names)])
-        spoken = mine.select(*_WORDS, words_per_bullet=words_per_bullet(mine["bullets"]))
-        return insight_sums(insights), _typed(spoken, kinds, (*_WORDS, "words_per_bullet")), failures
+        return insight_sums(insights), said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"])), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     frames = _Frames(
