@@ -31,7 +31,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.plugins import code_identity
-from summhay_ray.store import RUN_FORMAT, LogIndex, RunStore, Store, StoreError, Table
+from summhay_ray.store import MEND_RECORD, RUN_FORMAT, LogIndex, RunStore, Store, StoreError, Table
 
 if TYPE_CHECKING:
     from summhay_ray.engine.ask import Ask
@@ -495,7 +495,7 @@ class Workload(Generic[S]):
 def damaged(run: RunStore, wrong: str) -> StoreError:
     """The error for a run whose record cannot be used; `wrong` says why."""
     record = run.store.files.where(f"runs/{run.run_id}/run.json")
-    return StoreError(f"{record} is damaged: {wrong}; put back a copy of it, or use another store")
+    return StoreError(f"{record} is damaged: {wrong}; {MEND_RECORD}")
 
 
 def semantic_hash(content: Any) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import workload_of
-from summhay_ray.engine.status import status
+from summhay_ray.engine.status import again_from, status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import NoKey, is_local, key_of, provider_of
 from summhay_ray.store import RunStore, Store, StoreError, lost_packs, lost_sessions, lost_tables, vector_flaws
@@ -65,7 +65,7 @@ def examine_runs(store: Store) -> list[Check]:
 
     The line of a damaged run says how many calls and dollars running it again would take at most.
     """
-    checks = [*_of_log(store), *_without_record(store)]
+    checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
     for run_id in store.run_ids():
         try:
             run = store.run(run_id)
@@ -75,14 +75,22 @@ def examine_runs(store: Store) -> list[Check]:
             continue
         rows = sum(table["rows"] for table in result.tables.values())
         ended = result.status in ("imported", "done", "partial", "budget", "limited") and not result.driver
-        problems = [*result.problems, *(lost_tables(run.readable()[0]) if ended else ())]
+        problems = list(dict.fromkeys([*result.problems, *(lost_tables(run.readable()[0]) if ended else ())]))
         lost = len(problems)
         message = f"{len(result.tables)} tables, {rows} rows"
         if lost:
             message += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run, result.left)}"
         checks.append(Check(f"run {run_id}", not lost, message))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
-    return [*checks, *_of_vectors(store)]
+    told = {check.message for check in checks}
+    return [*checks, *(check for check in _of_objects(store) if check.message not in told), *_of_vectors(store)]
+
+
+def _of_format(store: Store) -> list[Check]:
+    """A line if the store has runs and does not say its format."""
+    if not store.run_ids() or store.files.exists("format.json"):
+        return []
+    return [Check("format", False, f"{store.files.where('format.json')} is gone; the next run writes it")]
 
 
 def _of_log(store: Store) -> list[Check]:
@@ -111,6 +119,16 @@ def _without_record(store: Store) -> list[Check]:
     ]
 
 
+def _of_objects(store: Store) -> Iterator[Check]:
+    """A line for each damaged object, such as a source or a prompt, whether a run needs it or not."""
+    for kind in store.files.folders("objects"):
+        for name in store.files.names(f"objects/{kind}"):
+            try:
+                store.get_object(kind, name.rpartition("/")[2])
+            except StoreError as error:
+                yield Check("objects", False, str(error))
+
+
 def _of_vectors(store: Store) -> list[Check]:
     """A line for the store's vectors; none if it has none."""
     files = vector_flaws(store.files)
@@ -130,7 +148,7 @@ def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
         if workload.given:
             return "import it again, no call is needed"
         if left is None or "max_calls" not in left:
-            left = plan(workload, run.store, at=run.readable()[0].without_damaged()[0]).left
+            left = plan(workload, run.store, at=again_from(run)).left
     except UserError as error:
         return f"what a run would ask is not known ({error})"
     if not left["max_calls"]:

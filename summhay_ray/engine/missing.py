@@ -20,14 +20,19 @@ def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
     )
 
 
-def lost_log(run: RunStore, index: LogIndex) -> list[str]:
-    """A line for each file of the log that is missing, cut or damaged."""
+def lost_log(run: RunStore, index: LogIndex, without_packs: bool = False) -> list[str]:
+    """A line for each file of the log that is missing, cut or damaged.
+
+    `without_packs`: the index was made without packs, so that segments that are gone may have been packed and cleaned away.
+    """
     files, lines = run.store.files, []
     for writer, lacks in sorted(index.lacking(run.run_id).items()):
         # A local log is a file; in a bucket it is a folder of objects.
         is_remote = files.folder is None
         name = f"log/{writer}" if is_remote else f"log/{writer}.jsonl"
         is_there = any(files.names(name)) if is_remote else files.exists(name)
+        if without_packs and is_remote and not is_there:
+            continue
         lines.append(
             f"{files.where(name)} is {'cut or damaged' if is_there else 'gone'}: "
             f"{lacks.answers} answers and {lacks.usd_micros / MICROS:.6f} dollars of this run are known by its commits alone, "

@@ -20,7 +20,7 @@ from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import checked, workload_of
 from summhay_ray.engine.state import item_counts
-from summhay_ray.engine.usage import latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
+from summhay_ray.engine.usage import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.errors import UserError
 from summhay_ray.llm import claims_of
 from summhay_ray.outcome import MICROS
@@ -158,14 +158,22 @@ def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
 def status(run: RunStore) -> StatusResult:
     """The status of a run. Missing or damaged files are listed, and the rest is read. Raises StoreError."""
     still, problems = run.readable()
+    problems += damaged_records(run)
     try:
-        return _status(still, problems)
+        return _status(still, problems, still)
     except Damaged:
-        still, damaged = still.without_damaged()
-        return _status(still, [*problems, *damaged])
+        whole, damaged = still.without_damaged()
+        return _status(whole, [*problems, *damaged], still.emptied())
 
 
-def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
+def again_from(run: RunStore) -> RunStore:
+    """What running the run again starts from: its rows; or none, if a block of them is damaged and so all are made again."""
+    still = run.readable()[0]
+    return still.emptied() if still.without_damaged()[1] else still
+
+
+def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusResult:
+    """`again`: as `again_from`."""
     record = run.record
     failures = Counter(run.table("failures")["error"].to_list())
     ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
@@ -193,7 +201,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         state = _state(cells, stop, driver, how)
         if state == "done" and claims:
             state = "partial"
-    damaged = [*problems, *lost, *packs, *lost_log(run, index)]
+    damaged = [*problems, *lost, *packs, *lost_log(run, index, bool(packs))]
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -212,7 +220,7 @@ def _status(run: RunStore, problems: Sequence[str]) -> StatusResult:
         damaged=index.damaged,
         tables=table_digests(run),
         stop=stop,
-        left=_left(run, benchmark, stop, usage, open_items, bool(damaged) and not driver) if open_items or stop else None,
+        left=_left(again, benchmark, stop, usage, open_items, bool(damaged) and not driver) if open_items or stop else None,
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in claims],
         driver=driver,

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from summhay_ray.engine.origins import origins_of
 from summhay_ray.engine.plan import PlanResult
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import Chain, LogIndex, Purpose, RunStore, StoreError, Tally
+from summhay_ray.store import Chain, DamagedRecord, LogIndex, Purpose, RunStore, Tally
+
+Found = TypeVar("Found")
 
 _NOTHING_ELSE = "nothing else depends on it"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
@@ -29,7 +31,29 @@ def keep_plan(run: RunStore, plan: PlanResult) -> None:
 
 
 def read_plan(run: RunStore) -> dict[str, Any] | None:
-    """The stored plan, as `PlanResult.to_json` gave it; None if there is none. Raises StoreError if it is damaged."""
+    """The stored plan, as `PlanResult.to_json` gave it; None if there is none that can be read."""
+    return _whole(lambda: _plan(run))
+
+
+def damaged_records(run: RunStore) -> list[str]:
+    """A line for each damaged record of the plan, the latest start and the latest stop. Other functions take it for absent."""
+    lines = []
+    for read in (lambda: _plan(run), _starts(run).newest, _stops(run).newest):
+        try:
+            read()
+        except DamagedRecord as error:
+            lines.append(str(error))
+    return lines
+
+
+def _whole(read: Callable[[], Found | None]) -> Found | None:
+    try:
+        return read()
+    except DamagedRecord:
+        return None
+
+
+def _plan(run: RunStore) -> dict[str, Any] | None:
     files, name = run.store.files, _plan_name(run)
     try:
         read = files.read(name)
@@ -40,7 +64,7 @@ def read_plan(run: RunStore) -> dict[str, Any] | None:
     except ValueError:
         content = None
     if not isinstance(content, dict):
-        raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; delete it, {_NOTHING_ELSE}")
+        raise DamagedRecord(f"{files.where(name)} is damaged: expected a JSON object; delete it, {_NOTHING_ELSE}")
     return content
 
 
@@ -65,14 +89,14 @@ class Reach:
 
 def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
     """Record a start of the run. An earlier stop no longer stands. `session`: the number of its driver's session."""
-    _append(_chain(run, "starts"), {"tenure": session, "budget_usd": budget_usd, **reach.fields()})
+    _append(_starts(run), {"tenure": session, "budget_usd": budget_usd, **reach.fields()})
 
 
 def keep_reach(run: RunStore, reach: Reach) -> None:
     """Record a changed reach for a run that has nothing left to ask."""
     start = latest_start(run)
     if start is not None and latest_reach(run) != reach:
-        _append(_chain(run, "starts"), {**start, **reach.fields()})
+        _append(_starts(run), {**start, **reach.fields()})
 
 
 def latest_reach(run: RunStore) -> Reach:
@@ -83,7 +107,7 @@ def latest_reach(run: RunStore) -> Reach:
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:
     """The latest record of `keep_start` (`tenure`: its session; `budget_usd`, ...); None for a run of an earlier version."""
-    newest = _chain(run, "starts").newest()
+    newest = _whole(_starts(run).newest)
     return newest[1] if newest else None
 
 
@@ -97,7 +121,7 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
 
 def standing_stop(run: RunStore) -> dict[str, Any] | None:
     """The latest stop, if the run was not started and nothing was committed since; else None."""
-    newest = _stops(run).newest()
+    newest = _whole(_stops(run).newest)
     if newest is None or newest[1].get("commits") != run.added():
         return None
     start = latest_start(run)
@@ -109,9 +133,8 @@ def latest_budget(run: RunStore) -> float | None:
 
     Earlier versions did not record starts: the budget with which they resumed a stopped run is unknown.
     """
-    if (start := latest_start(run)) is not None:
-        budget: float | None = start["budget_usd"]
-        return budget
+    if _starts(run).latest():
+        return (latest_start(run) or {}).get("budget_usd")
     records = [standing_stop(run)] if _stops(run).latest() else [read_plan(run), run.record.get("spec")]
     return next((record.get("budget_usd") for record in records if record), None)
 
@@ -155,6 +178,10 @@ def _append(chain: Chain, body: Mapping[str, Any]) -> None:
 
 def _plan_name(run: RunStore) -> str:
     return f"runs/{run.run_id}/plan.json"
+
+
+def _starts(run: RunStore) -> Chain:
+    return _chain(run, "starts")
 
 
 def _stops(run: RunStore) -> Chain:

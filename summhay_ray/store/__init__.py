@@ -17,7 +17,7 @@ from summhay_ray.store.drivers import (
     read_session,
     sessions,
 )
-from summhay_ray.store.errors import Damaged, NoCredentials, StoreError, StoreUnavailable, Superseded
+from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, table_digests, write_tables
 from summhay_ray.store.response_log import (
@@ -39,6 +39,7 @@ from summhay_ray.store.response_log import (
     seal_rest,
     sweep,
 )
+from summhay_ray.store.run_record import MEND_RECORD
 from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
@@ -48,12 +49,14 @@ __all__ = [
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
+    "MEND_RECORD",
     "RETENTION_S",
     "RUN_FORMAT",
     "Block",
     "Chain",
     "Committer",
     "Damaged",
+    "DamagedRecord",
     "DriverSession",
     "Evicted",
     "Excess",

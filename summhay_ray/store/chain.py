@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files import Files
 
 _MEND = "delete it and run again: no answer is paid twice"
@@ -34,7 +34,7 @@ class Chain:
         return f"{self.folder}/{number:08d}.json"
 
     def newest(self) -> tuple[int, dict[str, Any]] | None:
-        """(number, body) of the newest record, or None if there is none. Raises StoreError if it is damaged."""
+        """(number, body) of the newest record, or None if there is none. Raises DamagedRecord."""
         hint = self._named(self._hint)
         content = self._content(hint)
         last = self._last(hint if content is not None else self._lowest())
@@ -65,7 +65,7 @@ class Chain:
         return highest, sorted(gone - there - {0})
 
     def read(self, number: int) -> dict[str, Any] | None:
-        """The body of a record, or None if the number is free. Raises StoreError if the record is damaged."""
+        """The body of a record, or None if the number is free. Raises DamagedRecord."""
         content = self._content(number)
         return None if content is None else self._checked(number, content)
 
@@ -135,7 +135,7 @@ class Chain:
             body.pop("sha256", None)
             if _encoded(body) == content:
                 return body
-        raise StoreError(f"{self.files.where(self.name(number))} is damaged; {self._mend}")
+        raise DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}")
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

@@ -86,7 +86,7 @@ class Manifests:
         if self.chain.latest() or not any(self.files.names(self.folder, ".block")):
             return ""
         where = self.files.where(self.chain.folder)
-        again = "run or import again: the rows are made again from the log, and no answer is paid twice"
+        again = "run or import again: the rows are made again from the log, and no answer in it is paid twice"
         return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
 
     def follow(self, manifest: Manifest) -> bool:

@@ -11,6 +11,10 @@ class Damaged(StoreError):
     """A block of a run's rows is missing or damaged."""
 
 
+class DamagedRecord(StoreError):
+    """A numbered record, or the plan of a run, cannot be read."""
+
+
 class NoCredentials(StoreError):
     """This machine has no credentials for the bucket; another machine, such as a cluster node, may have them."""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+MEND_RECORD = "put back a copy of it, or delete it and run or import again: no answer is paid twice"
+"""What to do about a damaged record."""
+
 
 def record_flaw(record: Mapping[str, Any]) -> str:
     """What is wrong with a record, in a few words that name the field; empty if nothing is.

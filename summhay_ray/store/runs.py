@@ -28,7 +28,7 @@ from summhay_ray.store.files import Files, open_files
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.published import published_pieces
 from summhay_ray.store.rows import are_large, digests_of, finished_of, frames_of, pieces_of, units_of
-from summhay_ray.store.run_record import record_flaw
+from summhay_ray.store.run_record import MEND_RECORD, record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
 FORMAT = 2
@@ -36,6 +36,8 @@ RUN_FORMAT = 3
 """The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder."""
 MAX_RECORD = 64 * 2**20
 """Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
+
+_MEND_FORMAT = "put back a copy of it, or use another store"
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
@@ -49,7 +51,7 @@ class Store:
         self.files: Files = open_files(uri)
         self._marked = False
         try:
-            self._check(_object(self.files, "format.json").get("format"))
+            self._check(_object(self.files, "format.json", _MEND_FORMAT).get("format"))
             self._marked = True
         except FileNotFoundError:
             return
@@ -169,9 +171,9 @@ class RunStore:
     def record(self) -> dict[str, Any]:
         """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged."""
         name = f"runs/{self.run_id}/run.json"
-        record = _object(self.store.files, name)
+        record = _object(self.store.files, name, MEND_RECORD)
         if flaw := record_flaw(record):
-            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; put back a copy of it, or use another store")
+            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; {MEND_RECORD}")
         return record
 
     @property
@@ -214,6 +216,10 @@ class RunStore:
             except Damaged as error:
                 problems.append(str(error))
         return RunStore(self.store, self.run_id, replace(manifest, blocks=tuple(whole)), self._declared), problems
+
+    def emptied(self) -> RunStore:
+        """A view of the run without any row: what running it again starts from when its commits have been deleted."""
+        return RunStore(self.store, self.run_id, Manifest(), self._declared)
 
     def log(self, packed: bool = True) -> LogIndex:
         """An index of the store's log that also knows the spending in the run's commits. Raises StoreError if it is unreadable.
@@ -323,12 +329,12 @@ def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[st
     )
 
 
-def _object(files: Files, name: str) -> dict[str, Any]:
+def _object(files: Files, name: str, mend: str) -> dict[str, Any]:
     content = files.read_range(name, 0, MAX_RECORD + 1)
     try:
         body = json.loads(content) if len(content) <= MAX_RECORD else None
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; put back a copy of it, or use another store")
+        raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; {mend}")
     return body

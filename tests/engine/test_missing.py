@@ -292,6 +292,46 @@ def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> Non
     assert "run.json" in line and line.endswith(" is gone; put it back from a copy, or run or import again")
 
 
+@pytest.mark.parametrize("name", ["plan.json", "starts/00000002.json", "stops/00000001.json"])
+def test_a_damaged_record_that_nothing_depends_on_hides_nothing(place: Place, name: str) -> None:
+    run = unpacked(place)
+    usage = status(run).usage
+    place.write(f"runs/{run.run_id}/{name}", b"")
+    assert named(told := status(run), name) and [row["real"] for row in told.usage] == [row["real"] for row in usage]
+    assert run_again(place).calls["made"] == 0
+    block = next(one for one in run.manifest().blocks if one.stage == "cell")
+    place.damage(block.name, "flip")
+    first, *lines = doctored(place)
+    assert "running it again asks nothing" in first and any(block.name in line for line in lines)
+
+
+def test_without_log_a_damaged_block_costs_the_answers_of_whole_blocks_too(place: Place) -> None:
+    run = unpacked(place)
+    block = next(one for one in run.manifest().blocks if one.stage != "cell")
+    calls = sum(row["real"]["calls"] for row in status(run).usage)
+    for name in place.names("log"):
+        place.delete(name)
+    assert doctored(place)[0].endswith("running it again asks nothing")
+    place.damage(block.name, "cut")
+    assert f"running it again asks at most {calls} calls, for at most " in doctored(place)[0]
+    for name in [block.name, *place.names(f"runs/{run.run_id}/commits")]:
+        place.delete(name)
+    assert run_again(place).calls["made"] == calls
+
+
+def test_the_doctor_reads_what_no_run_needs_and_misses_the_format(place: Place) -> None:
+    unpacked(place)
+    digest = place.store.put_object("collection", b"documents that no run reads yet")
+    checks = api.doctor(store=place.store.files.uri)
+    assert all(check.ok for check in checks if check.name in ("objects", "format"))
+    place.damage(f"objects/collection/{digest}", "flip")
+    place.delete("format.json")
+    found = {check.name: check.message for check in api.doctor(store=place.store.files.uri) if not check.ok}
+    assert digest in found["objects"] and found["format"].endswith(" is gone; the next run writes it")
+    run_again(place)
+    assert place.store.files.exists("format.json")
+
+
 def test_status_says_the_format(place: Place) -> None:
     told = status(paid(place))
     assert (told.store_format, dict(status_facts(told))["store format"]) == (2, "2")
