@@ -106,7 +106,10 @@ def latest_reach(run: RunStore) -> Reach:
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:
-    """The latest record of `keep_start` (`tenure`: its session; `budget_usd`, ...); None for a run of an earlier version."""
+    """The latest record of `keep_start` (`tenure`: its session; `budget_usd`, ...); None if there is none that can be read.
+
+    A run of an earlier version has none.
+    """
     newest = _whole(_starts(run).newest)
     return newest[1] if newest else None
 

@@ -242,9 +242,10 @@ def open_files(uri: str) -> Files:
         from summhay_ray.store.s3 import open_s3
 
         return open_s3(uri)
-    if "://" in uri and not uri.startswith("file://"):
-        scheme = uri.partition("://")[0]
-        raise StoreError(f"store {scheme}://...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")
+    # With one slash, a bucket would become a folder named s3:.
+    if ("://" in uri and not uri.startswith("file://")) or uri.lower().startswith("s3:"):
+        scheme = uri.partition(":")[0]
+        raise StoreError(f"store {scheme}:...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")
     root = Path(uri.removeprefix("file://")).expanduser().absolute()
     if root.exists() and not root.is_dir():
         raise StoreError(f"store {uri!r}: is a file; give a folder")

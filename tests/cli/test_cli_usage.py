@@ -50,7 +50,7 @@ def test_a_budget_is_a_number_of_dollars(cli: Cli, tmp_path: Path, budget: str) 
 @pytest.mark.parametrize(
     ("where", "line"),
     [
-        ("gs://bucket/x", "store gs://...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX"),
+        ("gs://bucket/x", "store gs:...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX"),
         ("s3:///x", "give s3://BUCKET/PREFIX, or s3://BUCKET/PREFIX?endpoint_url=https://HOST:PORT&region=REGION"),
         ("a-file", "is a file; give a folder"),
     ],

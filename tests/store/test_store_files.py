@@ -114,7 +114,7 @@ def test_missing_files_are_missing(tmp_path: Path) -> None:
         files.read("a")
 
 
-@pytest.mark.parametrize("uri", ["gs://bucket", "http://user:secret@host/store", "S3://bucket"])
+@pytest.mark.parametrize("uri", ["gs://bucket", "http://user:secret@host/store", "S3://bucket", "s3:/bucket/runs"])
 def test_other_places_are_refused_in_one_line(uri: str) -> None:
     with pytest.raises(
         StoreError, match="not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX"
