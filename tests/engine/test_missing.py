@@ -290,6 +290,7 @@ def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> Non
     place.delete(f"runs/{run.run_id}/run.json")
     (line,) = doctored(place)
     assert "run.json" in line and line.endswith(" is gone; put it back from a copy, or run or import again")
+    assert run_again(place).calls["made"] == 0 and doctored(place) == []
 
 
 @pytest.mark.parametrize("name", ["plan.json", "starts/00000002.json", "stops/00000001.json"])
@@ -319,7 +320,7 @@ def test_without_log_a_damaged_block_costs_the_answers_of_whole_blocks_too(place
     assert run_again(place).calls["made"] == calls
 
 
-def test_the_doctor_reads_what_no_run_needs_and_misses_the_format(place: Place) -> None:
+def test_the_doctor_reads_what_no_run_needs_and_tells_of_a_missing_format(place: Place) -> None:
     unpacked(place)
     digest = place.store.put_object("collection", b"documents that no run reads yet")
     checks = api.doctor(store=place.store.files.uri)
@@ -330,6 +331,17 @@ def test_the_doctor_reads_what_no_run_needs_and_misses_the_format(place: Place) 
     assert digest in found["objects"] and found["format"].endswith(" is gone; the next run writes it")
     run_again(place)
     assert place.store.files.exists("format.json")
+
+
+def test_segments_that_were_packed_and_cleaned_are_not_missed(place: Place) -> None:
+    run = paid(place)
+    api.clean(place.store.files.uri, older_s=0)
+    indexes = [name for name in place.names("log/packs") if name.endswith(".index")]
+    for name in indexes:
+        place.delete(name)
+    # Only a bucket has packs.
+    assert bool(indexes) == (place.store.files.folder is None)
+    assert named(status(run), *indexes)
 
 
 def test_status_says_the_format(place: Place) -> None:
