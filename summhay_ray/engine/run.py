@@ -225,9 +225,10 @@ class _Planning:
         self._thread.join()
 
     def _work(self) -> None:
-        # The run's own work goes first; and only root may give itself a higher priority than it has.
-        niceness = max(PLANNING_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+        # The run's own work goes first; and only root may give itself a higher priority than it has. Not every system can.
+        with contextlib.suppress(OSError):
+            niceness = max(PLANNING_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
             give_back_memory()
@@ -462,7 +463,7 @@ class Start:
     def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
-        state = state_of(self.workload, RunSnapshot(self.run), self.options.limit)
+        state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
         tell = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
         tell({**first, "doing": f"starting {sum(execution.seats.values())} workers" if execution.name == "ray" else "preparing"})
@@ -476,7 +477,7 @@ class Start:
 
     def _stopped(self, session: int, snapshot: Snapshot) -> dict[str, Any]:
         """The remaining work if the budget stopped the run, else nothing. Why the run stopped is recorded in the store."""
-        n_items = sum(map(len, state_of(self.workload, RunSnapshot(self.run)).left().values()))
+        n_items = self.state.now(RunSnapshot(self.run)).n_left
         if not n_items:
             return {}
         if not snapshot.get("over_budget"):

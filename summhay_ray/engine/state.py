@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -42,7 +42,6 @@ class RunSnapshot(RunStore):
 class RunState:
     """All items of a workload by source, and the ids of the finished ones, which are not tried again."""
 
-    workload: Workload[Any]
     sources: Mapping[str, Sequence[Item]]
     finished: frozenset[str]
     chosen: frozenset[str] | None = None
@@ -52,6 +51,11 @@ class RunState:
     def total(self) -> int:
         """Number of items of the workload."""
         return sum(map(len, self.sources.values()))
+
+    @property
+    def n_left(self) -> int:
+        """Number of unfinished items of the workload, including those that this start does not cover."""
+        return sum(item.id not in self.finished for items in self.sources.values() for item in items)
 
     def items(self) -> Iterator[Item]:
         """The items that this start covers, finished ones included."""
@@ -67,6 +71,10 @@ class RunState:
             for source, items in self.sources.items()
         }
         return {source: items for source, items in open_items.items() if items}
+
+    def now(self, run: RunSnapshot) -> RunState:
+        """The state of the same items in a later snapshot of the run."""
+        return replace(self, finished=_finished(run))
 
 
 def checked_items(workload: Workload[Any]) -> Iterator[Item]:
@@ -96,7 +104,6 @@ def checked_items(workload: Workload[Any]) -> Iterator[Item]:
 def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None) -> RunState:
     """The state of the workload's run; with a `limit`, it covers only that many items. Raises BadBenchmark, as `checked_items`
     does."""
-    finished = frozenset(item for item, again in run.finished(ITEM).items() if not again)
     sources: dict[str, list[Item]] = {}
     for item in checked_items(workload):
         sources.setdefault(item.source, []).append(item)
@@ -105,7 +112,11 @@ def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None
         with reading(f"{workload.kind}: fair_order", "mend it and run again"):
             order = workload.fair_order([item for items in sources.values() for item in items])
         chosen = frozenset(item.id for item in order[:limit])
-    return RunState(workload, sources, finished, chosen)
+    return RunState(sources, _finished(run), chosen)
+
+
+def _finished(run: RunSnapshot) -> frozenset[str]:
+    return frozenset(item for item, again in run.finished(ITEM).items() if not again)
 
 
 def item_counts(run: RunStore, total: int) -> dict[str, int]:
