@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +22,7 @@ from summhay_ray.engine.registry import checked, workload_of
 from summhay_ray.engine.state import item_counts
 from summhay_ray.engine.usage import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.errors import UserError
-from summhay_ray.llm import claims_of
+from summhay_ray.llm import Claims, claims_of
 from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import (
@@ -31,11 +31,11 @@ from summhay_ray.store import (
     LogIndex,
     RunStore,
     Store,
-    StoreError,
     ask_to_stop,
     has_ended,
     how_ended,
-    is_alive,
+    living,
+    open_sessions,
     read_session,
     table_digests,
 )
@@ -124,13 +124,13 @@ class RunEntry:
 
 def entries(store: Store) -> list[RunEntry]:
     """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
-    runs, index = [], LogIndex(store.files)
-    index.refresh()
+    runs, (index, _) = [], store.readable_log()
+    alive = living(store.files, (record.number for record in open_sessions(store.files)))
     for run_id in store.run_ids():
         size, created = store.size(run_id)
         when = _when(created)
         try:
-            runs.append(_entry(store.run(run_id).at(), index, when, size))
+            runs.append(_entry(store.run(run_id).at(), index, alive, when, size))
         except UserError:
             runs.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
     return sorted(runs, key=lambda entry: (entry.created, entry.run), reverse=True)
@@ -140,19 +140,43 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _entry(run: RunStore, index: LogIndex, created: str, size: int) -> RunEntry:
-    record, benchmark = run.record, _benchmark(run, run.record)
-    total = benchmark.total(run) if benchmark is not None else record["cells"]
-    if benchmark is not None and benchmark.given:
-        cells, state = {"total": total, "done": total, "failed": 0}, "imported"
-    else:
-        cells = item_counts(run, total)
-        standing = standing_stop(run) if cells["done"] < total else None
-        state = _state(cells, standing, *_driver(run))
+def _entry(run: RunStore, index: LogIndex, alive: Collection[int], created: str, size: int) -> RunEntry:
+    record = run.record
     index.know(run.run_id, run.manifest().spent)
-    return RunEntry(
-        run.run_id, str(record["name"]), record["kind"], created, state, cells, index.spent(run.run_id) / MICROS, size
-    )
+    now = _standing(run, _benchmark(run, record), index, alive)
+    usd = _reported(run, index) / MICROS
+    return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How a run stands; the fields are those of `StatusResult`."""
+
+    status: str
+    cells: Mapping[str, int]
+    claims: Sequence[Claims]
+    stop: Mapping[str, Any] | None = None
+    driver: str = ""
+
+
+def _standing(
+    run: RunStore, benchmark: type[Workload[Any]] | None, index: LogIndex, alive: Collection[int] | None = None
+) -> _Standing:
+    """How the run stands. `alive`: the sessions that are known to be alive; None: its own is watched."""
+    total = benchmark.total(run) if benchmark is not None else run.record["cells"]
+    claims = claims_of(index.excesses(run.run_id).values(), latest_reach(run).margins)
+    if benchmark is not None and benchmark.given:
+        return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
+    cells = item_counts(run, total)
+    stop = standing_stop(run) if cells["done"] < total else None
+    driver, how = _driver(run, alive)
+    state = _state(cells, stop, driver, how)
+    return _Standing("partial" if state == "done" and claims else state, cells, claims, stop, driver)
+
+
+def _reported(run: RunStore, index: LogIndex) -> int:
+    """What the run has spent as far as its workers have reported it, in micro-dollars."""
+    return index.spent(run.run_id) - index.untold(run.run_id)
 
 
 def status(run: RunStore) -> StatusResult:
@@ -177,30 +201,13 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
     record = run.record
     failures = Counter(run.table("failures")["error"].to_list())
     ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
-    stop, driver = None, ""
     # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(run, record)
     lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
-    packs: list[str] = []
-    try:
-        index = run.log()
-    except StoreError as error:
-        packs.append(str(error))
-        index = run.log(packed=False)
-    reach = latest_reach(run)
-    claims = claims_of(index.excesses(run.run_id).values(), reach.margins)
-    total = benchmark.total(run) if benchmark is not None else record["cells"]
-    if benchmark is not None and benchmark.given:
-        cells, state, budget, open_items = {"total": total, "done": total, "failed": 0}, "imported", None, 0
-    else:
-        cells = item_counts(run, total)
-        budget = latest_budget(run)
-        open_items = cells["total"] - cells["done"] - cells["failed"]
-        stop = standing_stop(run) if cells["done"] < total else None
-        driver, how = _driver(run)
-        state = _state(cells, stop, driver, how)
-        if state == "done" and claims:
-            state = "partial"
+    index, packs = run.store.readable_log()
+    index.know(run.run_id, run.manifest().spent)
+    now = _standing(run, benchmark, index)
+    open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
     damaged = [*problems, *lost, *packs, *lost_log(run, index, bool(packs))]
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
@@ -210,49 +217,57 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         began=_when(created),
         kind=record["kind"],
         name=str(record["name"]),
-        status=state,
-        cells=cells,
+        status=now.status,
+        cells=now.cells,
         failures=dict(sorted(failures.items())),
-        usd={"spent": (index.spent(run.run_id) - index.untold(run.run_id)) / MICROS, "budget": budget},
+        usd={"spent": _reported(run, index) / MICROS, "budget": None if now.status == "imported" else latest_budget(run)},
         untold_usd=index.untold(run.run_id) / MICROS,
         usage=(usage := usage_of_run(run, index)),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,
         tables=table_digests(run),
-        stop=stop,
-        left=_left(again, benchmark, stop, usage, open_items, bool(damaged) and not driver) if open_items or stop else None,
+        stop=now.stop,
+        left=_left(again, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
+        if open_items or now.stop
+        else None,
         unit=benchmark.counted.items if benchmark is not None else "items",
-        claims=[asdict(claim) for claim in claims],
-        driver=driver,
-        warnings=(*short_log(run, index), *other_origins(origins_in(run), reach.origins)),
+        claims=[asdict(claim) for claim in now.claims],
+        driver=now.driver,
+        warnings=(*short_log(run, index), *other_origins(origins_in(run), latest_reach(run).origins)),
         problems=damaged,
     )
 
 
-def _driver(run: RunStore) -> tuple[str, str]:
-    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown)."""
+def _driver(run: RunStore, alive: Collection[int] | None = None) -> tuple[str, str]:
+    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
+
+    `alive`: as in `_standing`.
+    """
     start = latest_start(run)
     if start is None:
         return "", ""
     files, session = run.store.files, start["tenure"]
     how = how_ended(files, session)
-    if how is None and is_alive(files, session) and (record := read_session(files, session)) is not None:
-        return record.where, ""
+    if how is None and session in (living(files, [session]) if alive is None else alive):
+        record = read_session(files, session)
+        return "" if record is None else record.where, ""
     return "", how or "dead"
 
 
 def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
     """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
 
-    Raises UserError if the run is not running, or has not stopped within `wait_s` seconds.
+    Raises UserError if the run is not running, if its driver dies meanwhile, or if it has not stopped within `wait_s` seconds.
     """
     driver, _ = _driver(run)
     start = latest_start(run)
     if not driver or start is None:
-        raise UserError(f"run {run.run_id}: nobody drives it now; nothing to stop")
+        raise UserError(f"run {run.run_id} is not running; nothing to stop")
     files, session, until = run.store.files, start["tenure"], time.monotonic() + wait_s
     ask_to_stop(files, session)
     while not has_ended(files, session):
+        if not living(files, [session]) and not has_ended(files, session):
+            raise UserError(f"run {run.run_id}: its driver ({driver}) gives no sign of life; run again to go on, nothing is lost")
         if time.monotonic() > until:
             raise UserError(
                 f"run {run.run_id}: its driver ({driver}) was asked to stop, and has not in {wait_s:.0f} s; look again"

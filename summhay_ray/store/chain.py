@@ -3,7 +3,8 @@
 The records are `<folder>/00000001.json`, `00000002.json`, ... The first writer to create a number wins it: if two writers append
 after the same record, one succeeds and the other must read the new record first. `<folder>/latest` is a hint: the search for
 the newest record starts at the number it names, and it may be old, missing or wrong. No listing is used, because a bucket's
-listing may lag. When the first records have been deleted (`summhay_ray.store.clean`), `<folder>/first` names an existing one.
+listing may lag. When records have been deleted (`summhay_ray.store.clean`), `<folder>/first` names one after which none is
+missing.
 """
 
 from __future__ import annotations
@@ -95,13 +96,15 @@ class Chain:
             return 0
         return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
-    def delete_before(self, number: int) -> None:
-        """Record that the records before `number`, which must exist, are about to be deleted."""
-        self.files.put(self._first, str(number).encode("ascii"))
+    def begin_at_newest(self) -> None:
+        """Record that any record but the newest may be missing from now on: some are about to be deleted."""
+        newest = str(self.latest()).encode("ascii")
+        for file in (self._first, self._hint):
+            self.files.put(file, newest)
 
     def _lowest(self) -> int:
-        """A number from which the records have no gap: that which `first` names if record 1 was deleted, else 0."""
-        first = 0 if self._taken(1) else self._named(self._first)
+        """A number from which the records have no gap: that which `first` names, or 0 if none was deleted."""
+        first = self._named(self._first)
         return first if self._taken(first) else 0
 
     def _last(self, known: int) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.commits import Manifests
 from summhay_ray.store.drivers import FOLDER as DRIVERS
-from summhay_ray.store.drivers import has_ended, is_alive, open_sessions, read_session, session_chain
+from summhay_ray.store.drivers import has_ended, living, open_sessions, read_session, session_chain
 from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
@@ -45,12 +45,12 @@ class Unneeded:
     size: int
     what: str
     chain: Chain | None = None
-    """Set if the file is the first record of this chain: the chain must then note that its beginning is gone."""
+    """Set for the first of the files that leave gaps in this chain, which must note that before."""
 
     def delete(self, files: Files) -> None:
         """Delete the file. Raises StoreError or OSError."""
         if self.chain is not None:
-            self.chain.delete_before(self.chain.latest())
+            self.chain.begin_at_newest()
         files.delete(self.name)
 
 
@@ -86,7 +86,8 @@ def unneeded(
     newest record cannot be read.
     """
     before, until = time.time() - older_s, time.monotonic() + within_s
-    driven = {record.run for record in open_sessions(files) if is_alive(files, record.number)}
+    runs_of = {record.number: record.run for record in open_sessions(files)}
+    driven = {runs_of[number] for number in living(files, runs_of)}
     packs = list(_standing(files, pack_chain(files), before))
     if files.folder is not None:
         yield from _of_drivers(files, session_chain(files).latest(), before)
@@ -172,9 +173,11 @@ def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)
     ended = {record.number for record in candidates if has_ended(files, record.number)}
+    first: Chain | None = session_chain(files)
     for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
-            yield Unneeded(entry.name, entry.size, "ended drivers")
+            yield Unneeded(entry.name, entry.size, "ended drivers", first)
+            first = None
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:

@@ -16,7 +16,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -204,15 +204,19 @@ def how_ended(files: Files, number: int) -> str | None:
     return None if end is None else str(end.get("how", "stopped"))
 
 
-def is_alive(files: Files, number: int, patience_s: float = HEARD_S) -> bool:
-    """Whether the session's driver is alive: judged by its pid on its own machine, elsewhere by a beat within `patience_s`."""
-    record = read_session(files, number)
-    if record is None:
-        return False
-    watch, until = _Watch(files, record, this_process()), time.monotonic() + patience_s
-    while (state := watch.look()) == "unknown" and time.monotonic() < until:
+def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
+    """Those of the sessions whose drivers are alive: judged by the pid on the same machine, elsewhere by a beat within
+    `patience_s`, for which all are watched at the same time."""
+    records = (read_session(files, number) for number in numbers)
+    watches = [_Watch(files, record, this_process()) for record in records if record is not None]
+    until, alive = time.monotonic() + patience_s, set[int]()
+    while True:
+        states = [(watch, watch.look()) for watch in watches]
+        alive |= {watch.record.number for watch, state in states if state == "alive"}
+        watches = [watch for watch, state in states if state == "unknown"]
+        if not watches or time.monotonic() >= until:
+            return alive
         time.sleep(LOOK_S)
-    return state == "alive"
 
 
 def ask_to_stop(files: Files, number: int) -> None:

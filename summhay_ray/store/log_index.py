@@ -32,10 +32,13 @@ class LogIndex:
     """
 
     files: Files
+    packs: bool = True
+    """Whether packs are read; if not, the segments that they were made of, as far as these are still there."""
     _books: Books = field(default_factory=Books)
     _read_to: dict[str, int] = field(default_factory=dict)
     _chains: Chains = field(default_factory=Chains)
     _packed: bool = False
+    """Whether the packs have been read."""
     _known: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
     """Run -> writer -> purpose -> what is known to be settled, even if the log has lost the records."""
 
@@ -134,7 +137,7 @@ class LogIndex:
             yield from new_lines(self.files.folder, dict(self._read_to), but)
             return
         chains = self._chains
-        if not self._packed:
+        if self.packs and not self._packed:
             packed = read_packs(self.files)
             yield packed
             chains = Chains(packed.through, packed.others)

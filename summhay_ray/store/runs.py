@@ -70,6 +70,11 @@ class Store:
                 "copy its log folder into a new folder and run again with that as the store: no answer is paid twice"
             )
 
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return not self._marked and {"drivers", "log", "objects", "runs"}.isdisjoint(self.files.folders(""))
+
     def _mark(self) -> None:
         if not self._marked:
             self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
@@ -104,6 +109,17 @@ class Store:
     def run_ids(self) -> list[str]:
         """The ids of all runs of the store, sorted. For display only: a bucket's listing may lack the latest."""
         return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
+
+    def readable_log(self) -> tuple[LogIndex, list[str]]:
+        """An index of the log, and a message if its packs are damaged: it then has what is left in segments."""
+        index = LogIndex(self.files)
+        try:
+            index.refresh()
+        except StoreError as error:
+            index = LogIndex(self.files, packs=False)
+            index.refresh()
+            return index, [str(error)]
+        return index, []
 
     def run(self, run_id: str) -> RunStore:
         """Open an existing run by its id or by an unambiguous beginning of it.
@@ -221,12 +237,9 @@ class RunStore:
         """A view of the run without any row: what running it again starts from when its commits have been deleted."""
         return RunStore(self.store, self.run_id, Manifest(), self._declared)
 
-    def log(self, packed: bool = True) -> LogIndex:
-        """An index of the store's log that also knows the spending in the run's commits. Raises StoreError if it is unreadable.
-
-        `packed`: read the packs; if False, read the segments that they were made of.
-        """
-        index = LogIndex(self.store.files, _packed=not packed)
+    def log(self) -> LogIndex:
+        """An index of the store's log that also knows the spending in the run's commits. Raises StoreError."""
+        index = LogIndex(self.store.files)
         # The commits are read before the log, because whatever is committed is in the log already.
         index.know(self.run_id, self.manifest().spent)
         index.refresh()

@@ -133,7 +133,7 @@ def test_another_process_stops_it_and_waits_for_its_end(desk: Office, tmp_path: 
     assert desk.provider.stats()["in_flight"] == 0 and sum(answers(store).values()) == served < desk.calls
     ended, lines = said(process)
     assert (ended, len(lines)) == (143, 1) and "stopped by `summhay stop`" in lines[0]
-    with pytest.raises(UserError, match=f"run {run}: nobody drives it now"):
+    with pytest.raises(UserError, match=f"run {run} is not running"):
         api.stop(run, str(store))
     goes_on(desk, spec, store)
 

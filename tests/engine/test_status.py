@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +16,9 @@ from synth_runs import run_inline, small
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.cli import looking
 from summhay_ray.cli.looking import status_facts
-from summhay_ray.engine import ITEM, plan, status
+from summhay_ray.engine import ITEM, plan, status, stop
 from summhay_ray.engine.usage import keep_start, keep_stop, latest_budget, latest_start, standing_stop
+from summhay_ray.errors import UserError
 from summhay_ray.store import Finished, RunStore, Store, begin, drivers
 from summhay_ray.store.drivers import record_death
 
@@ -145,3 +150,21 @@ def test_a_damaged_start_is_said(run: RunStore) -> None:
     told = status(run)
     assert [line for line in told.problems if "starts/00000001.json is damaged; delete it and those after it" in line]
     assert told.usd["budget"] is None and not told.driver
+
+
+def test_a_driver_that_dies_while_it_is_asked_to_stop_is_not_waited_for(run: RunStore) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    here = replace(drivers.this_process(), pid=child.pid, started=drivers._started(child.pid))
+    session = begin(run.store.files, run.run_id, True, {"calling": 1}, here=here)
+    keep_start(run, session.number, None)
+    assert status(run).status == "running"
+    killed = threading.Timer(0.3, child.kill)
+    killed.start()
+    try:
+        with pytest.raises(UserError, match=f"pid {child.pid}.* gives no sign of life; run again to go on"):
+            stop(run)
+    finally:
+        killed.join()
+        child.wait()
+    with pytest.raises(UserError, match="is not running; nothing to stop"):
+        stop(run)

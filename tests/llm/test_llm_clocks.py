@@ -19,7 +19,7 @@ from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.retry import decide
 from summhay_ray.llm.service import LedgerService
 from summhay_ray.llm.via_litellm import load_litellm
-from summhay_ray.store import LocalFiles, LogIndex, begin, is_alive
+from summhay_ray.store import LocalFiles, LogIndex, begin, living
 from summhay_ray.store.drivers import Here
 
 pytestmark = pytest.mark.core
@@ -74,7 +74,7 @@ def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], floa
     tenure.beat()
     heard = beating(tenure.beat)
     try:
-        assert is_alive(files, tenure.number) and tenure.superseded() is None
+        assert living(files, [tenure.number]) and tenure.superseded() is None
     finally:
         heard()
 

@@ -66,6 +66,23 @@ def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
     assert again.version() == number + 1 and again.table("summaries").height == 21
 
 
+@pytest.mark.parametrize("hint", ["lost", "of a deleted record", "old when the records were deleted"])
+def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hint: str) -> None:
+    files, latest = LocalFiles(tmp_path), tmp_path / "drivers" / "latest"
+    for run in ("a", *"bbbb", "c"):
+        begin(files, run, True, {}).end("done")
+    if hint.startswith("old"):
+        latest.write_text("1")
+    assert clean(files).count("ended drivers") > 0
+    # The last drivers of the runs a, b and c.
+    assert [path.stem for path in sorted((tmp_path / "drivers").glob("0*[0-9].json"))] == ["00000001", "00000005", "00000006"]
+    if hint == "lost":
+        latest.unlink()
+    elif hint.startswith("of"):
+        latest.write_text("4")
+    assert begin(files, "b", True, {}).number == 7
+
+
 class Breaking(LocalFiles):
     """Ends before its n-th deletion."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, LocalFiles, StoreError, begin, how_ended, is_alive, lost_sessions, read_session, sessions
+from summhay_ray.store import Chain, LocalFiles, StoreError, begin, how_ended, living, lost_sessions, read_session, sessions
 from summhay_ray.store import drivers as room
 
 pytestmark = pytest.mark.core
@@ -193,16 +193,23 @@ def test_elsewhere_the_beat_tells(files: FarFiles, monkeypatch: pytest.MonkeyPat
 
 def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
     here, far = begin(files, "r1", False, SEATS), begin(files, "r2", False, SEATS, here=ELSEWHERE)
-    assert is_alive(files, here.number) and how_ended(files, here.number) is None
+    assert living(files, [here.number]) and how_ended(files, here.number) is None
     here.end("stopped")
-    assert (is_alive(files, here.number), how_ended(files, here.number)) == (False, "stopped")
-    assert not is_alive(files, far.number, patience_s=0.1), "no beat, no sign of life"
+    assert (living(files, [here.number]), how_ended(files, here.number)) == (set(), "stopped")
+    assert not living(files, [far.number], 0.1), "no beat, no sign of life"
     beats = threading.Timer(0.1, far.beat)
     beats.start()
     began = time.monotonic()
-    assert is_alive(files, far.number, patience_s=60.0) and time.monotonic() - began < 60.0
+    assert living(files, [far.number], 60.0) and time.monotonic() - began < 60.0
     gone = begin(files, "r3", False, SEATS, here=replace(HERE, started="1"))
-    assert not is_alive(files, gone.number) and not is_alive(files, 99)
+    assert not living(files, [gone.number]) and not living(files, [99])
+
+
+def test_many_drivers_of_other_machines_are_watched_at_once(files: FarFiles) -> None:
+    far = [begin(files, f"r{number}", False, SEATS, here=ELSEWHERE).number for number in range(8)]
+    began = time.monotonic()
+    assert living(files, far, 0.5) == set()
+    assert time.monotonic() - began < 8 * 0.5, "not one after the other"
 
 
 def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:
