@@ -30,6 +30,7 @@ from summhay_ray.store import (
     RETENTION_S,
     RunStore,
     Store,
+    StoreError,
     TableFormat,
     open_files,
     unneeded,
@@ -384,9 +385,13 @@ class CleanResult:
 def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
     """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are never deleted.
 
-    Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, OSError.
+    Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, for example if there is no
+    store, and OSError.
     """
-    files = Store(store_uri(store)).files
+    opened = Store(store_uri(store))
+    files = opened.files
+    if opened.is_new:
+        raise StoreError(f"there is no store at {files.uri}; another one is given by --store or $SUMMHAY_STORE")
     kinds: dict[str, dict[str, int]] = {}
     damaged: list[str] = []
     for file in unneeded(files, older_s, damaged=damaged):

@@ -184,8 +184,9 @@ def export(
     out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files.")] = "",
     tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
     kind: Annotated[
-        Literal["parquet", "csv", "jsonl"], typer.Option("--format", help="The file format of the tables.")
-    ] = "parquet",
+        Literal["parquet", "csv", "jsonl"] | None,
+        typer.Option("--format", help="The file format of the tables; parquet if left out."),
+    ] = None,
     store: StoreOption = None,
     judge: Annotated[str, typer.Option(help="Whose judgments; else the spec's first judge.")] = "",
     as_json: JsonOption = False,
@@ -196,8 +197,12 @@ def export(
 
     if bool(out) == bool(tables):
         raise typer.BadParameter("give one of --out FOLDER (released JSON files) and --tables FOLDER (the run's tables)")
+    if judge and tables:
+        raise typer.BadParameter("--judge belongs to --out; the tables hold the judgments of every judge")
+    if kind and out:
+        raise typer.BadParameter("--format belongs to --tables; --out writes JSON files as released")
     written = (
-        list(api.export_tables(run, tables, store, kind).values())
+        list(api.export_tables(run, tables, store, kind or "parquet").values())
         if tables
         else [str(path) for path in api.export(run, out, store, judge)]
     )

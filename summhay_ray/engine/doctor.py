@@ -14,18 +14,12 @@ from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.status import again_from, status
 from summhay_ray.errors import UserError
-from summhay_ray.llm import NoKey, is_local, key_of, provider_of
+from summhay_ray.llm import ModelSettings, NoKey, is_local, key_of, needed_variables, provider_of
 from summhay_ray.store import RunStore, Store, StoreError, lost_packs, lost_sessions, lost_tables, vector_flaws
 from summhay_ray.text import count_tokens
 
-PROVIDER_KEYS = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "cohere": "COHERE_API_KEY",
-}
-OTHER_NAMES = {"anthropic": ("ANTHROPIC_AUTH_TOKEN",), "gemini": ("GOOGLE_API_KEY",), "cohere": ("CO_API_KEY",)}
-"""Provider -> further variables that litellm reads if that of `PROVIDER_KEYS` is not set."""
+PROVIDERS = ("openai", "anthropic", "gemini", "cohere")
+"""The providers whose keys are looked for when there is no spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +37,21 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
     """All checks; with a workload also the keys and prices of its models."""
     checks = [_store(store_uri), _ray(), _tokenizer()]
     if workload is None:
-        return [*checks, *(_provider_key(provider, name) for provider, name in PROVIDER_KEYS.items())]
+        return [*checks, *map(_provider_key, PROVIDERS)]
     for model, settings in sorted(workload.settings().items()):
         price = settings.price
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
         checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
         if not is_local(model):
-            checks.append(key_check(model, settings.api_key_env))
+            checks.append(key_check(settings))
     return checks
 
 
-def _provider_key(provider: str, variable: str) -> Check:
+def _provider_key(provider: str) -> Check:
     """Whether the environment holds a provider's key, which is only needed for models of that provider."""
-    name = next((known for known in (variable, *OTHER_NAMES.get(provider, ())) if os.environ.get(known)), "")
-    message = f"{name} is set" if name else f"{variable} is not set; only models of {provider} need it"
+    variables = needed_variables(provider)
+    name = next((known for known in variables if os.environ.get(known)), "")
+    message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
     return Check(f"key {provider}", bool(name), message, needed=False)
 
 
@@ -157,30 +152,27 @@ def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
-    """A line for each model whose key is not in this machine's environment. A model with its own endpoint may need none."""
-    checks = [
-        key_check(model, settings.api_key_env)
-        for model, settings in sorted(workload.settings().items())
-        if not settings.local and (settings.api_key_env or not settings.api_base)
-    ]
+    """A line for each model whose key is not in this machine's environment."""
+    checks = [key_check(settings) for _, settings in sorted(workload.settings().items()) if not settings.local]
     return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
 
 
-def key_check(model: str, named: str | None) -> Check:
-    """Whether the environment holds the model's key: in the variable that the spec names, else in the provider's usual one."""
-    provider = provider_of(model)
-    variable = named or PROVIDER_KEYS.get(provider)
-    if variable is None:
-        return Check(f"key {model}", True, "the spec names none; the provider's own variables are used")
-    others = () if named else OTHER_NAMES.get(provider, ())
-    variable = next((name for name in (variable, *others) if os.environ.get(name)), variable)
+def key_check(settings: ModelSettings) -> Check:
+    """Whether the environment holds the model's key: in the variable that the spec names, else in one of the provider's own."""
+    name, named = f"key {settings.model}", settings.api_key_env
+    variables = (named,) if named else needed_variables(provider_of(settings.model))
+    if settings.api_base and not named:
+        return Check(name, True, f"the spec names none for {settings.api_base}, which may need none")
+    if not variables:
+        return Check(name, True, "the spec names none; the provider's own variables are used")
     try:
-        found = bool(key_of(variable, model))
+        found = next((variable for variable in variables if key_of(variable, settings.model)), "")
     except NoKey as error:
-        return Check(f"key {model}", False, str(error))
-    where = "is set" if os.environ.get(variable) else "comes from a file"
-    missing = f"{variable} is not set; export it, or the path of a file that holds it as {variable}_FILE, where the workers run"
-    return Check(f"key {model}", found, f"{variable} {where}" if found else missing)
+        return Check(name, False, str(error))
+    if found:
+        return Check(name, True, f"{found} is set" if os.environ.get(found) else f"{found} comes from a file")
+    mend = f"export it, or the path of a file that holds it as {variables[0]}_FILE, where the workers run"
+    return Check(name, False, f"{variables[0]} is not set; {mend}")
 
 
 def _store(uri: str) -> Check:
@@ -194,7 +186,8 @@ def _store(uri: str) -> Check:
             parent = next(path for path in (folder, *folder.parents) if path.exists())
             if not os.access(parent, os.W_OK):
                 return Check("store", False, f"{parent} is not writable; give another --store")
-        return Check("store", True, f"{store.files.uri}: {len(store.run_ids())} runs")
+        found = "nothing is there yet, the first run makes it" if store.is_new else f"{len(store.run_ids())} runs"
+        return Check("store", True, f"{store.files.uri}: {found}")
     except StoreError as error:
         return Check("store", False, str(error))
 

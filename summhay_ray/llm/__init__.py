@@ -8,6 +8,7 @@ from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
 from summhay_ray.llm.gateway import Gateway
+from summhay_ray.llm.homes import needed_variables
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
@@ -65,6 +66,7 @@ __all__ = [
     "key_of",
     "margins_of",
     "marked",
+    "needed_variables",
     "provider_of",
     "read_answer",
     "scores_of",

@@ -208,3 +208,11 @@ def own_variables(provider: str) -> tuple[str, ...]:
     """The variables that may hold the provider's key."""
     home = HOMES.get(provider)
     return home.variables if home is not None else (f"{provider.upper().replace('-', '_')}_API_KEY",)
+
+
+def needed_variables(provider: str) -> tuple[str, ...]:
+    """The variables of which one must hold a key (or token) to ask the provider itself. Empty if none is needed or known."""
+    home = HOMES.get(provider)
+    if home is None or home.login:
+        return ()
+    return (*home.variables, *(("ANTHROPIC_AUTH_TOKEN",) if home.token else ()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import Said, write_spec
 
-from summhay_ray.engine.doctor import PROVIDER_KEYS
+from summhay_ray.engine.doctor import PROVIDERS
 
 pytestmark = pytest.mark.core
 
@@ -20,9 +20,10 @@ def test_a_ready_machine(cli: Cli, tmp_path: Path) -> None:
     said = cli("doctor", "--store", tmp_path / "store", "--json")
     checks = {check["name"]: check for check in said.document["checks"]}
     assert said.code == 0
-    assert {"store", "ray", "tokens", *(f"key {name}" for name in PROVIDER_KEYS), "offline models"} <= set(checks)
+    assert {"store", "ray", "tokens", *(f"key {name}" for name in PROVIDERS), "offline models"} <= set(checks)
     assert all(check["ok"] is True for check in checks.values() if check["needed"])
     assert "offline/lead" in checks["offline models"]["message"]
+    assert checks["store"]["message"] == f"{tmp_path / 'store'}: nothing is there yet, the first run makes it"
     assert cli("doctor", "--store", tmp_path / "store").out.count("\n") == len(checks)
     assert not (tmp_path / "store").exists()
 

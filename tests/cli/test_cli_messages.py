@@ -13,9 +13,10 @@ from commands import Said, write_spec
 
 from summhay_ray import api
 from summhay_ray.engine import Check
-from summhay_ray.engine.doctor import PROVIDER_KEYS
+from summhay_ray.engine.doctor import PROVIDERS
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.errors import UserError
+from summhay_ray.llm import needed_variables
 
 pytestmark = pytest.mark.core
 
@@ -150,6 +151,19 @@ def test_places_that_cannot_be_are_refused_in_one_line(finished: object, tmp_pat
     assert said.code in (1, 2) and said.err.count("\n") == 1 and str(tmp_path / "file") in said.err
 
 
+def test_clean_refuses_a_store_that_is_not_there(tmp_path: Path, cli: Cli) -> None:
+    refusal = cli("clean", "--store", tmp_path / "typo").refusal
+    assert refusal == f"there is no store at {tmp_path / 'typo'}; another one is given by --store or $SUMMHAY_STORE"
+    assert not (tmp_path / "typo").exists()
+
+
+def test_options_of_the_other_kind_of_export_are_refused(finished: object, tmp_path: Path, cli: Cli) -> None:
+    export = ("export", finished.run, "--store", finished.store)  # type: ignore[attr-defined]
+    assert "--judge belongs to --out" in cli(*export, "--tables", tmp_path / "t", "--judge", "offline/judge").err
+    assert "--format belongs to --tables" in cli(*export, "--out", tmp_path / "t", "--format", "csv").err
+    assert not (tmp_path / "t").exists()
+
+
 def test_what_cannot_be_read_is_not_the_targets_fault(finished: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unread(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, "Input/output error", "/elsewhere/block")
@@ -167,7 +181,7 @@ def test_what_cannot_be_read_is_not_the_targets_fault(finished: object, tmp_path
 
 
 def test_the_doctor_says_ok_of_no_key_that_is_not_set(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*PROVIDER_KEYS.values(), "GOOGLE_API_KEY", "CO_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    for name in (name for provider in PROVIDERS for name in needed_variables(provider)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     checks = {one.name: one for one in api.doctor()}

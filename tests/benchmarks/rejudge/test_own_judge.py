@@ -15,10 +15,10 @@ from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray import api, plugins
 from summhay_ray.benchmarks.summhay import judges_of
-from summhay_ray.engine import SpecError, key_check
-from summhay_ray.engine.doctor import OTHER_NAMES, PROVIDER_KEYS
+from summhay_ray.engine import Check, SpecError, key_check
 from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
+from summhay_ray.llm import FREE, ModelSettings, needed_variables, provider_of
 from summhay_ray.store import RunStore
 
 pytestmark = pytest.mark.core
@@ -213,12 +213,19 @@ def test_a_spec_names_ones_own_judge_as_a_command_does() -> None:
         ("claude-3-5-sonnet-20240620", "ANTHROPIC_API_KEY"),
         ("gemini/gemini-1.5-pro", "GEMINI_API_KEY"),
         ("command-r", "COHERE_API_KEY"),
+        ("groq/llama-3.3-70b-versatile", "GROQ_API_KEY"),
+        ("mistral/mistral-large-latest", "MISTRAL_API_KEY"),
     ],
 )
-def test_a_bare_name_needs_its_providers_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [*PROVIDER_KEYS.values(), *(other for others in OTHER_NAMES.values() for other in others)]:
+def test_a_model_needs_its_providers_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(name: str, **reach: str) -> Check:
+        return key_check(ModelSettings(name, FREE, **reach))
+
+    for name in needed_variables(provider_of(model)):
         monkeypatch.delenv(name, raising=False)
-    assert not key_check(model, None).ok and variable in key_check(model, None).message
+    assert not check(model).ok and variable in check(model).message
+    assert check(model, api_base="http://127.0.0.1:9/v1").ok, "an endpoint of one's own may need none"
     monkeypatch.setenv(variable, "k")
-    assert key_check(model, None).ok
-    assert key_check("o5x/o1", None).ok and key_check("mistral-large", None).ok, "nobody knows whose variables these read"
+    assert check(model).ok
+    assert check("o5x/o1").ok and check("mistral-large").ok, "nobody knows whose variables these read"
+    assert check("bedrock/claude").ok, "litellm logs in with the cloud's credentials"
