@@ -143,10 +143,11 @@ class ItemQueue:
     def take(self) -> tuple[int, list[WorkItem]] | None:
         """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
         for worker in sorted(range(self.settings.workers), key=self._out.__getitem__):
-            if self._out[worker] >= self.settings.at_once:
+            room = min(self.settings.together, self.settings.at_once - self._out[worker])
+            if room <= 0:
                 return None
             batch: list[WorkItem] = []
-            while len(batch) < self.settings.together and (waiting := self._for(worker)):
+            while len(batch) < room and (waiting := self._for(worker)):
                 batch.append(waiting.popleft())
             if batch:
                 self._out[worker] += len(batch)

@@ -72,6 +72,8 @@ class PrefixGate:
     def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
         self._lifetime_s = lifetime_s
         self._warm_until: dict[str, float] = {}
+        self._look_through_at = _KEPT
+        """At how many warm prefixes those that are cold by now are dropped."""
         self._leading: dict[str, _Leader] = {}
 
     @contextlib.asynccontextmanager
@@ -107,6 +109,7 @@ class PrefixGate:
 
     def _warm(self, prefixes: tuple[str, ...]) -> None:
         now = asyncio.get_running_loop().time()
-        if len(self._warm_until) >= _KEPT:
+        if len(self._warm_until) >= self._look_through_at:
             self._warm_until = {name: until for name, until in self._warm_until.items() if until >= now}
+            self._look_through_at = max(_KEPT, 2 * len(self._warm_until))
         self._warm_until.update(dict.fromkeys(prefixes, now + self._lifetime_s))

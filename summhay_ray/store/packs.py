@@ -162,8 +162,8 @@ def _write(files: Files, writers: Sequence[tuple[str, int]], before: Sequence[Ma
     """Pack the log of these writers; return the entries of all packs, including those from `before` that stay."""
     packs, now, seen = list(before), _Pack(), set()
     books = Books()
-    for writer, content, mark in _segments(files, writers):
-        for location, record in entries_of(segment_name(writer, 0), content):
+    for writer, number, content, mark in _segments(files, writers):
+        for location, record in entries_of(segment_name(writer, number), content):
             books.take(location, record)
             if record is not None and record.get("kind") == "answer" and record.get("key") in books.answers:
                 line, key = content[location.offset : location.offset + location.length], record["key"]
@@ -180,15 +180,16 @@ def _write(files: Files, writers: Sequence[tuple[str, int]], before: Sequence[Ma
     return [*packs, _keep(files, now)]
 
 
-def _segments(files: Files, writers: Sequence[tuple[str, int]]) -> Iterator[tuple[str, bytes, Mark | None]]:
-    """(writer, records, mark) of all segments in order; some are read ahead."""
+def _segments(files: Files, writers: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int, bytes, Mark | None]]:
+    """(writer, number, records, mark) of all segments in order; some are read ahead."""
     places = [(writer, number) for writer, n in writers for number in range(n)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for start in range(0, len(places), 4 * AT_ONCE):
             some = places[start : start + 4 * AT_ONCE]
-            for (writer, _), content in zip(some, pool.map(lambda place: files.read(segment_name(*place)), some), strict=True):
+            contents = pool.map(lambda place: files.read(segment_name(*place)), some)
+            for (writer, number), content in zip(some, contents, strict=True):
                 end, mark = mark_of(content)
-                yield writer, content[:end], mark
+                yield writer, number, content[:end], mark
 
 
 def _absorbs(now: _Pack, before: Mapping[str, Any]) -> bool:

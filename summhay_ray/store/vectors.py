@@ -50,6 +50,8 @@ class VectorSpace:
         self._folder = f"{FOLDER}/{space}"
         self._where: dict[bytes, str] = {}
         """Key -> the file that holds its vector."""
+        self._known: set[str] = set()
+        """The files that were read, also those whose vectors are all in earlier ones."""
         self._open: OrderedDict[str, dict[bytes, Kept]] = OrderedDict()
         """File -> its vectors, for the files read most recently."""
         self._lock = threading.Lock()
@@ -82,9 +84,8 @@ class VectorSpace:
             self._index(name, content)
 
     def _look(self) -> None:
-        known = set(self._where.values())
         for name in self._files.names(self._folder, SUFFIX) if self._files is not None else ():
-            if name not in known:
+            if name not in self._known:
                 self._rows(name)
 
     def _rows(self, name: str) -> Mapping[bytes, Kept]:
@@ -94,6 +95,7 @@ class VectorSpace:
             if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].removesuffix(SUFFIX):
                 self.damaged.append(self._files.where(name))
                 self._files.delete(name)
+                self._known.discard(name)
                 self._where = {key: place for key, place in self._where.items() if place != name}
                 return {}
             self._index(name, content)
@@ -102,6 +104,7 @@ class VectorSpace:
 
     def _index(self, name: str, content: bytes) -> None:
         rows = _rows(content)
+        self._known.add(name)
         for key in rows:
             self._where.setdefault(key, name)
         self._open[name] = rows

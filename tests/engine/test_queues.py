@@ -80,6 +80,15 @@ def test_items_are_spread_evenly_and_bounded_for_each_worker() -> None:
     assert [worker for worker, _ in taken(queue)] == [worker]
 
 
+def test_no_worker_has_more_in_progress_than_it_may() -> None:
+    queue = queue_of(workers=2, at_once=3, together=16)
+    for number in range(10):
+        queue.put(work(f"q{number}"))
+    assert [(worker, len(batch)) for worker, batch in taken(queue)] == [(0, 3), (1, 3)]
+    queue.done(0, results_of([work("done")]))
+    assert [(worker, len(batch)) for worker, batch in taken(queue)] == [(0, 1)]
+
+
 def test_a_group_stays_with_one_worker_in_its_order() -> None:
     queue = queue_of(workers=2, at_once=6, together=2)
     for name in ("a", "b"):

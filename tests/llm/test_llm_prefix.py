@@ -176,6 +176,23 @@ def test_what_is_cold_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     play(scene, gate)
 
 
+def test_warm_ones_are_looked_through_seldom_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefix, "_KEPT", 10)
+    gate, seen = PrefixGate(), set[int]()
+
+    async def scene(calls: Calls) -> None:
+        held = []
+        for number in range(1000):
+            async with gate.turn((str(number),)) as turn:
+                turn.answered()
+            if id(gate._warm_until) not in seen:
+                seen.add(id(gate._warm_until))
+                held.append(gate._warm_until)
+        assert len(gate._warm_until) == 1000 and len(seen) < 10
+
+    play(scene, gate)
+
+
 def test_who_shares_a_part_waits_for_that_part_alone() -> None:
     async def scene(calls: Calls) -> None:
         # p: the first document; pq: all documents in one order; pr: in another.

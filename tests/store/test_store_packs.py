@@ -45,9 +45,7 @@ def files(tmp_path: Path) -> FarFiles:
 
 
 def index_of(files: FarFiles, *, packed: bool = True) -> LogIndex:
-    index = LogIndex(FarFiles(files.root))
-    # One that has begun already does not look for packs.
-    index._packed = not packed
+    index = LogIndex(FarFiles(files.root), packs=packed)
     index.refresh()
     return index
 
@@ -195,6 +193,21 @@ def test_no_pack_is_larger_than_it_may_be(files: FarFiles, monkeypatch: pytest.M
     assert newest is not None and len(newest[1]["packs"]) > 3
     assert all(one["size"] <= 3000 == room.SIZE for one in newest[1]["packs"])
     assert told(index_of(files)) == told(index_of(files, packed=False))
+
+
+def test_a_damaged_record_is_told_of_its_own_segment(files: FarFiles) -> None:
+    begun = begin(files, "r", False, {"calling": 1})
+    log = open_log(files, begun.number, "calling-0")
+    for key in "abc":
+        log.append([answer(key, 1)])
+        log.flush()
+    log.close()
+    begun.end("done")
+    (path,) = (path for path in (files.root / "log").rglob("*.jsonl") if b'"key":"b"' in path.read_bytes())
+    path.write_bytes(path.read_bytes().replace(b'"key":"b"', b'"key":"x"'))
+    name = str(path.relative_to(files.root))
+    assert pack(files) == 1 and not name.endswith("/00000000.jsonl")
+    assert dict(index_of(files).damaged_files) == dict(index_of(files, packed=False).damaged_files) == {name: 1}
 
 
 def test_an_end_in_one_pack_closes_a_call_of_another(files: FarFiles, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tiny_models import cross_encoder, sentence_model
@@ -14,6 +15,7 @@ pytest.importorskip("sentence_transformers")
 
 from summhay_ray import api, encoders
 from summhay_ray.benchmarks.retrieval import stored_models
+from summhay_ray.store import LocalFiles, VectorSpace, vector_key
 
 pytestmark = [pytest.mark.embed, pytest.mark.core]
 
@@ -116,3 +118,24 @@ def test_planning_computes_nothing(tmp_path: Path, models: dict[str, str], compu
     assert result.status == "done" and computed
     asked = {(one.stage, one.model): one.calls for one in made.stages}
     assert asked["summarize", "offline/lead"] == 8
+
+
+def test_a_file_whose_vectors_are_all_in_others_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("summhay_ray.store.vectors.OPEN_FILES", 2)
+    files, read = LocalFiles(tmp_path), list[str]()
+    keys = [vector_key(str(number)) for number in range(6)]
+    for number, key in enumerate(keys):
+        # Two processes that have made the same vector, of texts whose numbers of tokens they count differently.
+        for n_tokens in (1, 2):
+            VectorSpace(files, "s").put([key], np.full((1, 4), number, np.float32), [n_tokens])
+    whole = files.read
+
+    def reading(name: str) -> bytes:
+        read.append(name)
+        return whole(name)
+
+    monkeypatch.setattr(files, "read", reading)
+    space = VectorSpace(files, "s")
+    assert space.get([vector_key("none")]) == {} and len(read) == 12
+    assert space.get([vector_key("another")]) == {} and len(read) == 12
+    assert [found.vector[0] for key in keys for found in space.get([key]).values()] == list(range(6))
