@@ -24,7 +24,7 @@ class ProcessEnded(RuntimeError):
 
 
 def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """What `work` returns, or raises, in a new Python process, which ends when this one does.
+    """Do `work` in a new Python process, which ends when this one does, and return its result or raise its error.
 
     `work` is a function of a module; it, its arguments and its result are pickled. The arguments are small: they stand on the
     command line, where others can read them. Nothing that the work prints is shown. Raises ProcessEnded if the process is killed,

@@ -15,7 +15,6 @@ from summhay_ray.cli.compare import compare
 from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
-from summhay_ray.cli.looking import failures, runs, status, stop
 from summhay_ray.cli.options import (
     DONE,
     FAILED,
@@ -32,6 +31,7 @@ from summhay_ray.cli.options import (
 from summhay_ray.cli.report import report
 from summhay_ray.cli.run import coverage, rejudge, retrieve, run, show_scores, synth
 from summhay_ray.cli.simulate import simulate
+from summhay_ray.cli.status import failures, runs, status, stop
 from summhay_ray.cli.submit import submit
 
 if TYPE_CHECKING:

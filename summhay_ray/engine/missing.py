@@ -15,7 +15,7 @@ def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
         return ()
     log = run.store.files.where("log")
     return (
-        f"{log} is short by {micros / MICROS:.6f} dollars that the run's commits tell of: they count as spent, so that no budget "
+        f"{log} records {micros / MICROS:.6f} dollars less than the run's commits: they count as spent, so that no budget "
         f"is overrun; summhay status {run.run_id} names the files",
     )
 

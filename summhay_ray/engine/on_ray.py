@@ -260,16 +260,15 @@ class RayExecution:
             await self._ledger.commit_spending.remote()
 
 
-async def _all_of(references: Sequence[Any], timeout_s: float) -> int:
-    """Wait for all references; returns how many are late. Their errors are ignored, since dead actors cannot answer."""
+async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
+    """Wait for all references, at most so long. Their errors are ignored, since dead actors cannot answer."""
     waiting = [asyncio.ensure_future(result_of(reference)) for reference in references]
     if not waiting:
-        return 0
-    _, late = await asyncio.wait(waiting, timeout=timeout_s)
+        return
+    await asyncio.wait(waiting, timeout=timeout_s)
     for future in waiting:
         future.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    return len(late)
 
 
 def _start(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:

@@ -314,7 +314,7 @@ class Start:
         left = self.state.left()
         if not left:
             keep_reach(self.run, self._reach)
-            self.run.settle()
+            self.run.forget_missing()
             return self.before, {"reused": reused}
         worked = self._work(Work(self.workload, self.run, left, self.options.note))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}

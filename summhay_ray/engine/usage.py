@@ -36,7 +36,7 @@ def read_plan(run: RunStore) -> dict[str, Any] | None:
 
 
 def damaged_records(run: RunStore) -> list[str]:
-    """A line for each damaged record of the plan, the latest start and the latest stop. Other functions take it for absent."""
+    """A line for each damaged record of the plan, the latest start and the latest stop; other functions take it for missing."""
     lines = []
     for read in (lambda: _plan(run), _starts(run).newest, _stops(run).newest):
         try:

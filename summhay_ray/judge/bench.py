@@ -187,13 +187,33 @@ def shipped_biases() -> tuple[JudgeBias, ...]:
 
 
 def read_biases(text: str) -> tuple[JudgeBias, ...]:
-    """The biases in a file written by `biases_json`. Raises ValueError, in one line, for any other file."""
+    """The biases in a file written by `biases_json`. Raises ValueError, with what is wrong in a few words, for any other file."""
     try:
-        entries = json.loads(text)["judges"]
-        lists = ("names", "topics")
-        return tuple(JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in lists}}) for entry in entries)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"not a file of measured biases ({error}); give one written by judge-bench --out") from error
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    judges = content.get("judges") if isinstance(content, dict) else None
+    if not isinstance(judges, list) or not all(isinstance(entry, dict) for entry in judges):
+        raise ValueError("it has no list of judges")
+    if any("correlation" in entry for entry in judges):
+        raise ValueError("it is what judge-bench --json says")
+    return tuple(_bias_of(f"judges[{place}]", entry) for place, entry in enumerate(judges))
+
+
+def _bias_of(place: str, entry: Mapping[str, Any]) -> JudgeBias:
+    """The bias in an entry of a file. Raises ValueError."""
+    if not isinstance(entry.get("judge"), str):
+        raise ValueError(f"{place} has no name")
+    for name in ("mean", "se", "n_insights", "n_summaries"):
+        if not _is_number(entry.get(name)):
+            raise ValueError(f"{place}, {entry['judge']}: {name} is not a number")
+    if unlike := sorted(set(entry) - set(JudgeBias.__dataclass_fields__)):
+        raise ValueError(f"{place}, {entry['judge']}, has an unknown field {unlike[0]!r}")
+    return JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def biases_json(biases: Sequence[JudgeBias], about: str) -> str:

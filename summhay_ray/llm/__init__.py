@@ -8,12 +8,12 @@ from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
 from summhay_ray.llm.gateway import Gateway
-from summhay_ray.llm.homes import needed_variables
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.models import FREE, PRICED_BY, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.numbers import scores_of, vectors_of
+from summhay_ray.llm.provider_table import needed_variables
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage

@@ -298,7 +298,7 @@ class Ledger:
         else:
             self._refresh()
         if done.location is not None:
-            if mine or self.index.near:  # a remote record of an evicted worker may never arrive
+            if mine or self.index.is_local:  # a remote record of an evicted worker may never arrive
                 self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
             model.answered(now, done.input_tokens, done.output_tokens)
@@ -368,11 +368,11 @@ class Ledger:
         # In a remote log, a writer's first record is an allowance. It has spent nothing yet, and will report its spending itself.
         spent = self.index.spent_by(self.run)
         for writer in newcomers:
-            self.account.adopt(writer, spent.get(writer, {}) if self.index.near else {})
+            self.account.adopt(writer, spent.get(writer, {}) if self.index.is_local else {})
         self._read()
 
     def _refresh(self) -> None:
-        if not self.index.near:
+        if not self.index.is_local:
             self.due = True
             return
         # Living workers also report what they write. Reading it again would cost as much as all other work here.
@@ -391,7 +391,7 @@ class Ledger:
 
     def _expire(self, now: float) -> None:
         dead = self.membership.silent(now)
-        if self.index.near:
+        if self.index.is_local:
             self._evict(dead)
         else:
             # Their records may still lie on their own disks: the caller recovers them and then calls `recovered`.
@@ -417,7 +417,7 @@ class Ledger:
         for key in [key for key, flight in self._flights.items() if flight.worker in dead]:
             claim = self._land(key).claim
             # From a remote writer nothing more can come: its allowance covers what it may have written and nobody can read.
-            if self.index.near and key not in open_keys and key not in self.index.answers:
+            if self.index.is_local and key not in open_keys and key not in self.index.answers:
                 self.account.lose(claim.purpose, claim.worst_micros)
 
     def _model(self, name: str) -> ModelQueue:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -189,10 +189,10 @@ class LedgerClient:
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
 
-    async def _guard(self, work: asyncio.Future[None] | object) -> None:
+    async def _guard(self, work: Awaitable[None]) -> None:
         """Do the work; if it fails, the ledger is gone: raise the error in everyone who waits, so that nobody waits for ever."""
         try:
-            await work  # type: ignore[misc]
+            await work
         except asyncio.CancelledError:
             raise
         # The channel may raise anything, and every caller must get it.

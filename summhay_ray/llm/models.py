@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.llm.homes import origin_of
 from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window, may_reason
+from summhay_ray.llm.provider_table import origin_of
 from summhay_ray.llm.providers import Transport, is_local, provider_of, transport_of, wire_name
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.sampling import beside, most_bytes

@@ -18,7 +18,7 @@ import httpx
 
 from summhay_ray.llm.bodies import UnreadableAnswer
 from summhay_ray.llm.direct import ProviderError
-from summhay_ray.llm.homes import HOMES, place_of
+from summhay_ray.llm.provider_table import WITH_DOMAINS, place_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.secrets import NoKey, answer_secrets
 
@@ -44,7 +44,7 @@ class Outgoing:
 
     def __post_init__(self) -> None:
         self.provider = provider_of(self.model)
-        self.home = place_of(self.provider, self.api_base) == "home"
+        self.own = place_of(self.provider, self.api_base) == "own"
         self.origin = _origin(httpx.URL(self.api_base)) if self.api_base else None
 
     def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
@@ -57,18 +57,18 @@ class Outgoing:
         if _name(request) in self.ends:
             raise self._again(self.ends[_name(request)])
         options = {**options, "follow_redirects": False}
-        if _origin(request.url) == self.origin and not self.home:
+        if _origin(request.url) == self.origin and not self.own:
             self._bare(request)
             self._note(request)
             return {**options, "auth": None}
-        if _origin(request.url) == self.origin or self.home and self._at_home(str(request.url)):
+        if _origin(request.url) == self.origin or self.own and self._at_own_domain(str(request.url)):
             self._note(request)
             return options
         whose = f"the api_base of {self.model}" if self.api_base else f"{self.provider}'s own; write it as api_base"
         raise self._refused(f"a request to {request.url.host} was not sent: the host is not {whose}")
 
-    def _at_home(self, url: str) -> bool:
-        return self.provider not in HOMES or place_of(self.provider, url) == "home"
+    def _at_own_domain(self, url: str) -> bool:
+        return self.provider not in WITH_DOMAINS or place_of(self.provider, url) == "own"
 
     def _bare(self, request: httpx.Request) -> None:
         for name, value in list(request.headers.items()):

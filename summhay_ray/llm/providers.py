@@ -5,32 +5,13 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from summhay_ray.llm.provider_table import PROVIDERS
+
 LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
 """Prefixes of models that run in the worker: they have no key, price or limits."""
 
 Transport = Literal["direct", "litellm", "local"]
 """How a model is reached. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
-
-_OPENAI_NAMES = """
-ai21 ai21_chat aiml apertis baseten cerebras chutes codestral cognition cometapi cortecs custom_openai darkbloom
-dashscope deepinfra deepseek docker_model_runner edenai empower featherless_ai fireworks_ai friendliai galadriel github groq
-helicone hosted_vllm hyperbolic inception lambda_ai libertai litellm_proxy llamafile lm_studio meta meta_llama mistral
-modelscope moonshot morph nano-gpt nebius novita nscale nvidia_nim openai openai_like openrouter parasail perplexity
-pinstripes poe prism publicai qwen_ai_platform qwencloud ragflow reka sail sambanova scx-ai synthetic tencent tensormesh
-together_ai v0 vercel_ai_gateway vllm volcengine wandb xai xinference zai
-"""
-_OTHER_NAMES = """
-amazon_nova anthropic anthropic_text azure azure_ai azure_text bedrock bedrock_mantle bytez chatgpt clarifai cloudflare cohere
-cohere_chat compactifai databricks datarobot gdc gemini gigachat github_copilot gradient_ai heroku huggingface langgraph
-lemonade maritalk minimax nlp_cloud oci ollama ollama_chat oobabooga ovhcloud petals predibase replicate sagemaker
-sagemaker_chat sagemaker_nova sap scaleway snowflake text-completion-codestral text-completion-inception
-text-completion-openai triton vertex_ai vertex_ai_beta watsonx watsonx_text xiaomi_mimo
-"""
-_OPENAI_PROVIDERS = frozenset(_OPENAI_NAMES.split())
-"""litellm's provider prefixes (its `LlmProviders`) whose endpoints accept OpenAI's chat completions unchanged."""
-_OTHER_PROVIDERS = frozenset(_OTHER_NAMES.split())
-"""The prefixes that need litellm, since the provider has its own protocol, URL scheme or login."""
-_PROVIDERS = _OPENAI_PROVIDERS | _OTHER_PROVIDERS
 
 _BARE_NAMES = {
     "openai": re.compile(r"(?:ft:)?(?:gpt-|chatgpt-|o[134](?:-|$))"),
@@ -54,7 +35,8 @@ def transport_of(model: str, api_base: str | None, written: str | None = None) -
         return "local"
     if written is not None:
         return "direct" if written == "direct" else "litellm"
-    return "direct" if api_base and _provider(model) not in _OTHER_PROVIDERS else "litellm"
+    provider = PROVIDERS.get(_provider(model))
+    return "direct" if api_base and (provider is None or provider.protocol == "openai") else "litellm"
 
 
 def provider_of(model: str) -> str:
@@ -71,4 +53,4 @@ def wire_name(model: str) -> str:
 def _provider(model: str) -> str:
     """The provider prefix that litellm would recognize in the name; empty if there is none."""
     prefix, slash, _ = model.partition("/")
-    return prefix if slash and prefix in _PROVIDERS else ""
+    return prefix if slash and prefix in PROVIDERS else ""

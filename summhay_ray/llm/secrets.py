@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm.homes import ANYWHERE, own_variables, place_of
+from summhay_ray.llm.provider_table import ANYWHERE, own_variables, place_of
 from summhay_ray.llm.providers import provider_of
 
 HIDDEN = "***"
@@ -37,7 +37,7 @@ def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> 
     if not names and provider and (provider in ANYWHERE or place != "elsewhere"):
         names = own_variables(provider)
     key = next((value for name in names if (value := _value(name))), None)
-    if key and place == "clear":
+    if key and place == "http":
         raise NoKey(
             f"api_base {api_base} belongs to a provider that is reached over https: no key goes there in clear text; write https://"
         )

@@ -8,10 +8,10 @@ from typing import Any
 
 from summhay_ray.llm.answers import reply_of
 from summhay_ray.llm.bodies import bound_httpx, bounded_bodies
-from summhay_ray.llm.homes import HOMES, place_of
 from summhay_ray.llm.models import ModelSettings
 from summhay_ray.llm.numbers import scores_reply, vectors_reply
 from summhay_ray.llm.outgoing import Outgoing, watch_httpx, watching
+from summhay_ray.llm.provider_table import WITH_DOMAINS, place_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
@@ -76,16 +76,18 @@ def _given(settings: ModelSettings, key: str | None) -> str | None:
     for a missing key, since litellm would search for one.
     """
     model, provider = settings.model, provider_of(settings.model)
-    home, place = HOMES.get(provider), place_of(provider, settings.api_base)
+    known, place = WITH_DOMAINS.get(provider), place_of(provider, settings.api_base)
     if not provider:
         raise NoKey(f"{model}: its provider is unknown; write PROVIDER/{model}")
-    if home is None or place != "home" and (key or not home.login) and home.variables:
+    if known is None or place != "own" and (key or not known.login) and known.variables:
         return key or NO_KEY
-    if place != "home":
-        mend = "name the endpoint's key in api_key_env" if home.variables else "reach the endpoint as openai/NAME"
+    if place != "own":
+        mend = "name the endpoint's key in api_key_env" if known.variables else "reach the endpoint as openai/NAME"
         raise NoKey(f"{model}: the login of {provider} is sent to its own addresses only; leave api_base out, or {mend}")
-    if not key and not home.login and not home.token:
-        raise NoKey(f"{model}: no key; export {home.variables[0]} where the workers run, or name another variable in api_key_env")
+    if not key and not known.login and not known.token:
+        raise NoKey(
+            f"{model}: no key; export {known.variables[0]} where the workers run, or name another variable in api_key_env"
+        )
     return key
 
 

@@ -20,29 +20,18 @@ from summhay_ray.store.drivers import (
 )
 from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
+from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
+from summhay_ray.store.log_index import Fetched, LogIndex
+from summhay_ray.store.log_lines import Location, read_at
+from summhay_ray.store.log_writer import LogWriter, Writer, open_log
 from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, table_digests, write_tables
-from summhay_ray.store.response_log import (
-    Evicted,
-    Excess,
-    Fetched,
-    Location,
-    LogIndex,
-    LogWriter,
-    Purpose,
-    Spent,
-    Tally,
-    Writer,
-    lost_packs,
-    open_log,
-    pack,
-    read_at,
-    seal,
-    seal_rest,
-    sweep,
-)
+from summhay_ray.store.pack_losses import lost_packs
+from summhay_ray.store.packs import pack
 from summhay_ray.store.run_record import MEND_RECORD
 from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
+from summhay_ray.store.spool_folder import Evicted
+from summhay_ray.store.sweep import seal, seal_rest, sweep
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
 from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
 

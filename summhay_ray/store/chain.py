@@ -84,7 +84,7 @@ class Chain:
             self.files.put(self._hint, str(number).encode("ascii"))
         return True
 
-    def settle(self) -> None:
+    def forget_missing(self) -> None:
         """Stop expecting records after the newest one that is there: they were lost, and what they said has been made again."""
         if (last := self.latest()) != self._named(self._hint):
             self.files.put(self._hint, str(last).encode("ascii"))

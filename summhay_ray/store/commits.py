@@ -89,7 +89,7 @@ class Manifests:
         again = "run or import again: the rows are made again from the log, and no answer in it is paid twice"
         return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
 
-    def follow(self, manifest: Manifest) -> bool:
+    def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
         body = {
             "driver": manifest.driver,
@@ -111,7 +111,7 @@ class Manifests:
             if wanted is newest:
                 return newest
             wanted = dataclasses.replace(wanted, number=newest.number + 1)
-            if self.follow(wanted):
+            if self.write(wanted):
                 return wanted
             newest = self.newest()
 

@@ -1,8 +1,8 @@
 """The files of a store, in a folder on this machine or in a bucket. Part of the store room; other rooms never see paths.
 
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
-response log in a folder is appended to instead (`summhay_ray.store.response_log`); each of its records carries its length and a
-checksum. `put` overwrites: it is for hints, which affect only speed.
+response log in a folder is appended to instead (`summhay_ray.store.log_writer`); each of its records carries its length and a
+checksum. `put` replaces a file as a whole: hints, heartbeats, where a cleaned chain begins, the record of published tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Files(Protocol):
         ...
 
     def put(self, name: str, content: bytes) -> None:
-        """Write the whole file, replacing what is there. Only for hints."""
+        """Write the whole file, replacing what is there. It is not synced: after a power failure the old content may be back."""
         ...
 
     def writing(self, name: str) -> contextlib.AbstractContextManager[Path]:
@@ -210,7 +210,7 @@ class LocalFiles:
         except OSError as error:
             raise _problem_of(self.root, error) from None
         if not created_once:
-            raise StoreError(f"store {str(self.root)!r}: its file system does not create files once; use another one")
+            raise StoreError(f"store {str(self.root)!r}: its file system lets one file overwrite another; use another one")
 
     def _link(self, name: str) -> bool:
         """Whether the file system wrongly lets a hard link overwrite an existing name."""

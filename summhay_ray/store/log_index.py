@@ -43,7 +43,7 @@ class LogIndex:
     """Run -> writer -> purpose -> what is known to be settled, even if the log has lost the records."""
 
     @property
-    def near(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the log is in a local folder, where records can be read as soon as they are appended."""
         return self.files.folder is not None
 
@@ -104,7 +104,9 @@ class LogIndex:
         In a bucket, records may still be on their way, or lost with the machine of a sealed writer, whose allowance covers them.
         """
         session = writer.partition("-")[0]
-        return self.near or not session.isdigit() or (is_closed(self.files, int(session)) and writer not in self._books.sealed)
+        return (
+            self.is_local or not session.isdigit() or (is_closed(self.files, int(session)) and writer not in self._books.sealed)
+        )
 
     def refresh(self, but: Collection[str] = ()) -> None:
         """Read what was appended since the last refresh, except by the writers `but`, which a later refresh reads."""
@@ -152,7 +154,7 @@ class LogIndex:
         place, _, incarnation = writer.rpartition("-")
         session, _, seat_name = place.partition("-")
         seat = self._chains.seats.get((int(session), seat_name)) if session.isdigit() and incarnation.isdigit() else None
-        if self.near or seat is None:
+        if self.is_local or seat is None:
             return
         read_to = seat.going.get(int(incarnation), seat.ended.get(int(incarnation), 0))
         for key, location in list(self.answers.items()):

@@ -1,5 +1,10 @@
 """The lines of the response log and the names of its files. Part of the store room.
 
+The log has every answer, durable before anything depends on it, and is shared by all runs of a store. There are three kinds of
+record: `intent` (a call that costs money is about to be sent; its worst price), `answer` (the answer and its price) and `void`
+(the call ended without an answer; what is charged for it). An intent without an answer or void stays charged at its worst price.
+Each record names the run, stage and model that the money is spent on.
+
 Each record is one line: CRC-32 in hex, length in bytes, JSON. In a folder each writer appends to `log/<writer>.jsonl`. In a
 bucket it creates segments, `log/<writer>/00000000.jsonl` and so on; the last line of a segment is a `Mark`, which tells readers
 the state of the writer.
@@ -120,7 +125,7 @@ def mark_of(content: bytes) -> tuple[int, Mark | None]:
     return start, Mark(record["n"], allowance, **fields)
 
 
-def whole(content: bytes) -> int:
+def intact_length(content: bytes) -> int:
     """Where the last complete record of a file ends, in bytes; what follows was cut off when its writer died."""
     end = 0
     for location, record in entries_of("", content):

@@ -114,7 +114,7 @@ def lost_tables(run: RunStore) -> list[str]:
     lines, written = [], _published(run)
     if not written:
         where = run.store.files.where(f"runs/{run.run_id}/tables")
-        lines.append(f"{where} has not the run's tables, or not as they are now; run or import again, which writes them")
+        lines.append(f"{where} does not hold the run's current tables; run or import again, which writes them")
     for name, digest in written.get("files", {}).items():
         found = _digest_of(run.store.files, name)
         if found is None:

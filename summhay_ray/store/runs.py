@@ -1,10 +1,6 @@
 """A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
 
-Part of the store room. Layout of a store:
-`format.json` · `objects/<kind>/<sha256>` (haystack sources, prompts) · `log/` (response log) ·
-`runs/<run>/run.json` (the run's record: its spec and its tables) · `runs/<run>/blocks/<sha256>.block` (rows) ·
-`runs/<run>/commits/<number>.json` (manifests: which blocks are in the run) ·
-`runs/<run>/tables/` (of an ended run, the tables for other tools).
+Part of the store room. `docs/stores.md` says what lies where in a store.
 
 If several blocks finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
 may be retried; otherwise the last block in the manifest wins. Every reader decides alike.
@@ -218,9 +214,9 @@ class RunStore:
         manifest, problems = self._manifests.readable()
         return RunStore(self.store, self.run_id, manifest, self._declared), problems
 
-    def settle(self) -> None:
+    def forget_missing(self) -> None:
         """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
-        self._manifests.chain.settle()
+        self._manifests.chain.forget_missing()
 
     def without_damaged(self) -> tuple[RunStore, list[str]]:
         """A view of the run without its missing and damaged blocks, and a message for each of these."""

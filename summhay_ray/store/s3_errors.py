@@ -89,7 +89,7 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
         region = _region_of(error) or "REGION"
         return f"bucket {place.bucket!r} lies in another region than boto3 asked; add region={region} to the store's URI"
     if code == "InvalidBucketName":
-        return f"{at} takes {place.bucket!r} for no bucket's name; correct the store's URI"
+        return f"{at} rejects {place.bucket!r} as a bucket's name; correct the store's URI"
     if _lacks_feature(error):
         return f"{at} has no conditional writes (If-None-Match: {code}, HTTP {status}); use a service that has them"
     if code in DENIED_CODES or status in {401, 403}:
@@ -124,7 +124,7 @@ def _silence(error: Exception, at: str) -> str:
     if "refused" in text:
         return f"{at} refuses the connection"
     if "resol" in text or "Name or service" in text:
-        return f"no machine is known by the name in {at}"
+        return f"the host's name in {at} cannot be resolved"
     if isinstance(error, boto.ClientError):
         return f"{at} answers {code_of(error) or 'an error'} (HTTP {status_of(error)})"
     if isinstance(error, boto.ConnectTimeoutError | boto.ReadTimeoutError):

@@ -139,7 +139,7 @@ class SpoolWriter:
 
     def _check(self) -> None:
         if self._evicted:
-            raise Evicted(f"log writer {self.writer} was ended by another; what it wrote since then counts for nobody")
+            raise Evicted(f"log writer {self.writer} was ended by another; nothing that it wrote since then is read")
         if self._closing:
             raise ValueError(f"log writer {self.writer} is closed")
 

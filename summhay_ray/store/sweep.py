@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from summhay_ray.store.drivers import close, read_session, record_death
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
-from summhay_ray.store.log_lines import Charge, Mark, entries_of, mark_of, segment_name, whole, writer_name
+from summhay_ray.store.log_lines import Charge, Mark, entries_of, intact_length, mark_of, segment_name, writer_name
 from summhay_ray.store.spool_folder import Held, hold, left_behind
 
 LOOK_S = 0.05
@@ -137,7 +137,7 @@ def _owns(files: Files, held: Held) -> bool:
 
 def _ship_parts(files: Files, held: Held) -> bool:
     parts = {number: path.read_bytes() for number, path in held.parts().items()}
-    parts = {number: content[: whole(content)] for number, content in parts.items()}
+    parts = {number: content[: intact_length(content)] for number, content in parts.items()}
     # A file without a complete record gets no segment: its writer would have reused the number.
     parts = {number: content for number, content in parts.items() if content}
     for number, content in parts.items():

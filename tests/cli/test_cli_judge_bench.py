@@ -204,13 +204,13 @@ def test_ones_own_measurement_comes_before_ours(imported: Callable[..., Said], c
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("text", "it is no JSON"),
+        ("text", "it is not JSON"),
         ("{}", "it has no list of judges"),
         ("[]", "it has no list of judges"),
         ('{"judges": [{"judge": "a", "correlation": 0.7}]}', "it is what judge-bench --json says"),
         ('{"judges": [{"mean": 0.1}]}', "judges[0] has no name"),
-        ('{"judges": [{"judge": "a", "mean": "0.1"}]}', "judges[0], a, has no number as mean"),
-        ('{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3}]}', "judges[0], a, has no number as n_summaries"),
+        ('{"judges": [{"judge": "a", "mean": "0.1"}]}', "judges[0], a: mean is not a number"),
+        ('{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3}]}', "judges[0], a: n_summaries is not a number"),
         (
             '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3, "n_summaries": 1, "sd": 2}]}',
             "judges[0], a, has an unknown field 'sd'",

@@ -14,7 +14,7 @@ from inline_runs import N_INSIGHTS, SAMPLE
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import api
-from summhay_ray.cli.looking import status_facts
+from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import RunResult, StatusResult, status
 from summhay_ray.store import LogIndex, RunStore, Store, StoreError
 
@@ -142,7 +142,7 @@ def test_a_deleted_log_is_made_up_for_by_the_commits(place: Place) -> None:
     assert (told.usd, told.cells, told.tables, told.status) == (before.usd, before.cells, before.tables, "done")
     assert [row["real"]["calls"] for row in told.usage] == [row["real"]["calls"] for row in before.usage]
     assert named(told, "log/00000001-inline-0", "log/00000002-inline-0")
-    assert len(told.warnings) == 1 and f"short by {before.usd['spent']:.6f} dollars" in told.warnings[0]
+    assert len(told.warnings) == 1 and f"records {before.usd['spent']:.6f} dollars less" in told.warnings[0]
 
 
 @pytest.mark.parametrize("how", ["delete", "cut"])

@@ -63,11 +63,11 @@ def test_a_budget_that_is_spent_is_not_spent_again_without_the_log(desk: Office,
     delete_log()
     told = summhay("status", first["run"], "--store", store, code=1)
     assert told["usd"]["spent"] == spent and told["cells"] == first["cells"]
-    assert f"short by {spent:.6f} dollars" in told["warnings"][0]
+    assert f"records {spent:.6f} dollars less" in told["warnings"][0]
     assert all("is gone" in line and "/log/0000" in line for line in told["problems"])
     # The same budget buys nothing more; a larger one holds over both starts.
     again = stopped_at(desk, spec, store, budget)
-    assert billed(desk) <= budget * 1e6 and "is short by" in again["warnings"][-1]
+    assert billed(desk) <= budget * 1e6 and "dollars less than the run's commits" in again["warnings"][-1]
     more = stopped_at(desk, spec, store, 2 * budget)
     assert paid < billed(desk) <= more["usd"]["spent"] * 1e6 + 1 and more["usd"]["spent"] <= 2 * budget
     assert more["cells"]["done"] >= first["cells"]["done"]
@@ -83,7 +83,7 @@ def test_a_finished_run_without_its_log_is_read_back_and_asks_nothing(
     delete_log()
     again = desk.again(spec, store)
     assert (again["calls"]["made"], desk.served()) == (0, served)
-    assert again["usd"] == done["usd"] and "is short by" in again["warnings"][-1]
+    assert again["usd"] == done["usd"] and "dollars less than the run's commits" in again["warnings"][-1]
     told = summhay("status", done["run"], "--store", store, code=1)
     assert told["usd"] == done["usd"] and told["status"] == "done" and told["tables"] == desk.tables
     assert sum(row["real"]["calls"] for row in told["usage"]) == served
@@ -109,4 +109,4 @@ def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office,
     assert known > 0 and (how is signal.SIGKILL or not unheard)
     again = stopped_at(desk, spec, store, budget)
     assert billed(desk) <= budget * 1e6 + unheard
-    assert "is short by" in again["warnings"][-1]
+    assert "dollars less than the run's commits" in again["warnings"][-1]

@@ -13,7 +13,7 @@ from summhay_ray.engine import ITEM, plan, status
 from summhay_ray.engine.usage import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
-from summhay_ray.store import Finished, LogWriter, RunStore, Store, response_log
+from summhay_ray.store import Finished, LogWriter, RunStore, Store, Tally
 
 pytestmark = pytest.mark.core
 
@@ -210,13 +210,13 @@ def test_status_says_the_tables_as_the_store_does(run: RunStore) -> None:
 
 
 def test_the_log_and_the_plan_name_stages_and_models_alike(run: RunStore) -> None:
-    assert response_log.Tally().answers == 0
+    assert Tally().answers == 0
     stages = [(stage.stage, stage.model) for stage in plan_of(run).stages]
     assert stages == [("summarize", "openai/gpt-mine"), ("judge", "offline/judge")]
 
 
 def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
-    from summhay_ray.cli.looking import status as command
+    from summhay_ray.cli.status import status as command
 
     write_log(run, answer("judge", "m"))
     left = {"cells": 7, "calls": 45, "usd": {"min": 0.1, "expected": 0.2, "max": 0.34567}}

@@ -16,8 +16,7 @@ from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, key_of
 from summhay_ray.llm.direct import ProviderError
-from summhay_ray.llm.homes import ANYWHERE, HOMES
-from summhay_ray.llm.providers import _PROVIDERS
+from summhay_ray.llm.provider_table import ANYWHERE, PROVIDERS, WITH_DOMAINS
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.transport import Transports
 from summhay_ray.llm.via_litellm import load_litellm
@@ -28,8 +27,8 @@ pytestmark = pytest.mark.core
 NAMED = "NAMED_FOR_THE_ENDPOINT"
 NAMED_KEY = "named-0123456789abcdef"
 
-CLOUDS = {provider for provider, home in HOMES.items() if not home.variables}
-LOGINS = {provider for provider, home in HOMES.items() if home.login}
+CLOUDS = {provider for provider, known in WITH_DOMAINS.items() if not known.variables}
+LOGINS = {provider for provider, known in WITH_DOMAINS.items() if known.login}
 OTHERS = {"bytez", "replicate"}
 """litellm sends to their own address whatever `api_base` says: not sent at all."""
 
@@ -54,8 +53,8 @@ def seldom(cases: Iterable[tuple[str, ...]]) -> list[Any]:
 
 SPEAKING = seldom(
     [
-        *((provider, "direct") for provider in sorted(_PROVIDERS)),
-        *((provider, "litellm") for provider in sorted(_PROVIDERS - CLOUDS - OTHERS - SILENT)),
+        *((provider, "direct") for provider in sorted(PROVIDERS)),
+        *((provider, "litellm") for provider in sorted(PROVIDERS.keys() - CLOUDS - OTHERS - SILENT)),
     ]
 )
 
@@ -75,7 +74,7 @@ def secret_names() -> list[str]:
     files = [root / "main.py", root / "utils.py", *(root / "litellm_core_utils").glob("*.py"), *(root / "llms").rglob("*.py")]
     found = {name for file in files for name in _NAMES.findall(file.read_text(encoding="utf-8"))}
     found = {name for name in found if _SECRET.search(name) and not _SETTING.search(name)}
-    return sorted((found | _SDKS | {name for home in HOMES.values() for name in home.variables}) - _ENTRA)
+    return sorted((found | _SDKS | {name for known in WITH_DOMAINS.values() for name in known.variables}) - _ENTRA)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -22,7 +22,7 @@ from typing import Any
 from unittest import mock
 
 from summhay_ray.store import LocalFiles, LogWriter
-from summhay_ray.store import response_log as log
+from summhay_ray.store import log_lines as log
 
 GROUP = 64
 MOST_MICROS = 50.0

@@ -27,7 +27,6 @@ from typing import IO, Any
 for folder in ("llm", "simulator", "engine", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fault_proxy import Fault, FaultProxy
-from kills import spec_of
 from runs import descendants, log_records, start, summhay, write_spec
 from s3_servers import environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
@@ -47,10 +46,27 @@ STEPS = (
 )
 """Steps of a commit, of the log's way to the store, and of packing: the driver dies before or after one."""
 
+PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 LONGEST_CALL_S = 1.0
 TRIES = 3
 UNSHIPPED = 64
 """Records that a node may hold which the store does not."""
+
+
+def spec_of(base: str, judges: int) -> dict[str, Any]:
+    """About 220 calls a judge, and 64 summaries; every call is another one."""
+    known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
+    names = [f"openai/judge-{number:02}" for number in range(judges)]
+    return {
+        "haystacks": ["sample/news", "sample/conversation"],
+        "retrievers": ["random", "keywords", "bm25", "oracle", "full"],
+        "token_budget": 1500,
+        "summarizers": [{"model": "openai/writer", **known}],
+        "judges": [{"model": name, **known} for name in names],
+        "limits": {name: {"concurrency": 4} for name in names},
+        "budget_usd": 1000,
+        "workers": 2,
+    }
 
 
 @dataclass
@@ -265,7 +281,7 @@ def main() -> None:
         provider = stack.enter_context(
             simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
         )
-        spec = write_spec(folder, {**spec_of(provider.base, asked.judges, "FAULTS_KEY"), "workers": 2})
+        spec = write_spec(folder, spec_of(provider.base, asked.judges))
         done = summhay("run", spec, "--store", folder / "clean", "--executor", "inline")
         clean = summhay("status", done["run"], "--store", folder / "clean")["tables"]
         provider.reset()

@@ -8,7 +8,7 @@ import pytest
 from durability import GROUP, MOST_MICROS, Cost, costs, fsync_timed, measure, record
 
 from summhay_ray.store import LocalFiles, LogIndex, LogWriter
-from summhay_ray.store.response_log import encode
+from summhay_ray.store.log_lines import encode
 
 
 @pytest.mark.core

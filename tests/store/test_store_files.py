@@ -176,7 +176,7 @@ def test_a_file_system_on_which_a_second_link_replaces_the_first_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files_room.os, "link", lambda source, target: shutil.copy(source, target))
-    with pytest.raises(StoreError, match="does not create files once; use another one"):
+    with pytest.raises(StoreError, match="lets one file overwrite another"):
         open_files(str(tmp_path / "store")).check()
     assert os.listdir(tmp_path / "store") == []
 

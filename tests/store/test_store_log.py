@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, StoreError, read_at
-from summhay_ray.store import response_log as room
+from summhay_ray.store import log_lines as room
 
 pytestmark = pytest.mark.core
 

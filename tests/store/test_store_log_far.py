@@ -10,7 +10,7 @@ import pytest
 from far_files import FarFiles, answer, intent
 
 from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, Tally, begin, open_log, pack, seal, seal_rest, sweep
-from summhay_ray.store.log_lines import mark_of, segment_name, segment_number, whole, writer_of
+from summhay_ray.store.log_lines import intact_length, mark_of, segment_name, segment_number, writer_of
 from summhay_ray.store.spool import SpoolWriter
 
 pytestmark = pytest.mark.core
@@ -53,7 +53,7 @@ def test_it_reads_what_is_new_and_nothing_twice(files: FarFiles, logs: list[Spoo
     files.counts.clear()
     index.refresh()
     # The next session, the next segment of two writers, the next writer of two seats.
-    assert (files.counts["read"], files.counts["exists"]) == (5, 0) and not index.near
+    assert (files.counts["read"], files.counts["exists"]) == (5, 0) and not index.is_local
 
 
 def test_writers_that_are_left_out_cost_no_read_and_are_read_later(files: FarFiles, logs: list[SpoolWriter]) -> None:
@@ -108,7 +108,7 @@ def test_near_and_far_fetch_alike(tmp_path: Path) -> None:
     log, index = LogWriter(LocalFiles(tmp_path), "w"), LogIndex(LocalFiles(tmp_path))
     log.append([intent("a", 9), answer("a", 2)])
     first, again = index.fetch(), index.fetch(but={"w"})
-    assert index.near and index.answers == {} and again.parts == ()
+    assert index.is_local and index.answers == {} and again.parts == ()
     log.append([answer("b", 5)])
     for fetched in (first, index.fetch(), first):
         index.take(fetched)
@@ -250,4 +250,4 @@ def test_lines_and_names() -> None:
     assert segment_number("log/w/00000007.jsonl") == 7
     assert segment_number("log/w.jsonl") is None and segment_number("log/packs/abc.jsonl") is None
     assert mark_of(b"") == (0, None) and mark_of(b"noise\n") == (6, None)
-    assert whole(b"") == 0 and whole(b"noise\nmore") == 0
+    assert intact_length(b"") == 0 and intact_length(b"noise\nmore") == 0

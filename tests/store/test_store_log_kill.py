@@ -26,7 +26,7 @@ for name in ("summhay_ray", "summhay_ray.store"):
     module.__path__ = [os.path.join(package, *name.split("."))]
     sys.modules[name] = module
 from summhay_ray.store.files import LocalFiles
-from summhay_ray.store.response_log import LogWriter
+from summhay_ray.store.log_writer import LogWriter
 writer = sys.argv[3]
 log = LogWriter(LocalFiles(Path(folder)), writer)
 number = 0

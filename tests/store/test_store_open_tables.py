@@ -261,7 +261,7 @@ def test_a_table_that_was_deleted_or_changed_is_told_and_written_again(tmp_path:
     assert summaries.read_bytes() == before and lost_tables(run) == []
     commit(run, [done("later")])
     (line,) = lost_tables(run)
-    assert line.startswith(f"{tmp_path}/runs/run/tables has not the run's tables, or not as they are now; ")
+    assert line.startswith(f"{tmp_path}/runs/run/tables does not hold the run's current tables; ")
 
 
 PUBLISHER = """

@@ -95,7 +95,7 @@ def test_nobody_at_the_endpoint(s3_server: S3Server) -> None:
 
 def test_an_endpoint_of_an_unknown_name(s3_server: S3Server) -> None:
     said = told_by("s3://bucket/x?endpoint_url=http://no-such-host.invalid:9000")
-    assert "no machine is known by the name in http://no-such-host.invalid:9000" in said and "check endpoint_url" in said
+    assert "the host's name in http://no-such-host.invalid:9000 cannot be resolved" in said and "check endpoint_url" in said
 
 
 def test_an_endpoint_that_takes_and_never_answers(s3_server: S3Server) -> None:
@@ -153,7 +153,7 @@ REFUSALS = [
         "bucket 'BUCKET' lies in another region than boto3 asked; add region=REGION to the store's URI",
     ),
     (400, "AuthorizationHeaderMalformed", "", "lies in another region than boto3 asked"),
-    (400, "InvalidBucketName", "", "takes 'BUCKET' for no bucket's name; correct the store's URI"),
+    (400, "InvalidBucketName", "", "rejects 'BUCKET' as a bucket's name; correct the store's URI"),
     (
         501,
         "NotImplemented",

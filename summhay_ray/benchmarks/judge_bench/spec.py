@@ -14,7 +14,7 @@ from pydantic import Field
 
 from summhay_ray import judge
 from summhay_ray.benchmark import SpecError
-from summhay_ray.benchmarks.summhay.scores import asked_name
+from summhay_ray.benchmarks.summhay.biases import asked_name
 from summhay_ray.benchmarks.summhay.spec import Judge, JudgeSpec, JudgingSpec, try_judge
 from summhay_ray.engine import REACH
 from summhay_ray.judge import JudgeSettings, Named

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import functools
-import json
-import math
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 import polars as pl
 
 from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
+from summhay_ray.benchmarks.summhay.biases import known_biases
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, check_judged, judged_pieces, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
-from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
-from summhay_ray.inputs import read_json
-from summhay_ray.judge import bench, default_strategy, parse_name, parse_strategy, strategy_of
-from summhay_ray.llm import Unpriced, find_price
 from summhay_ray.metrics import (
     Compat,
     JudgeBias,
     PositionSensitivity,
     SystemScore,
     added,
-    bias_of,
     corrected,
     haystack_scores,
     insight_sums,
@@ -176,7 +169,7 @@ def score_run(
     check_judged(run)
     record = run.record
     judges = judges_of(run) if rejudged and rejudge_ids(run) else None
-    known = _known_biases(run, judges is not None, biases)
+    known = known_biases(run, judges is not None, biases)
     sources = stored_outlines(run.store, record) if sources is None else sources
     gold = gold_by_insight(sources)
     frames, failures = _frames(run, sources, gold, judges, compat)
@@ -217,121 +210,6 @@ def results(run: RunStore, compat: Compat) -> Results:
     n = sum(source.by_grammar for source in sources)
     notes = (f"the prose of {n} of {len(sources)} haystacks is {BY_GRAMMAR}",) if n else ()
     return Results(scores.details(), scores, sections, warnings, notes)
-
-
-def read_biases(path: Path) -> tuple[JudgeBias, ...]:
-    """Read the biases that `judge-bench --out` wrote. Raises UserError if the file cannot be read or has another form."""
-    try:
-        text = read_json(path).decode("utf-8")
-        if what := _no_biases(text):
-            raise UserError(f"{path.name} holds no measured biases: {what}; give one that judge-bench --out wrote")
-        return bench.read_biases(text)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
-    except ValueError as error:
-        raise UserError(f"{path.name}: {error}") from error
-
-
-def _no_biases(text: str) -> str:
-    """What is wrong with a file of biases, in a few words; empty if its form is right."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return "it is no JSON"
-    judges = content.get("judges") if isinstance(content, dict) else None
-    if not isinstance(judges, list) or not all(isinstance(entry, dict) for entry in judges):
-        return "it has no list of judges"
-    if any("correlation" in entry for entry in judges):
-        return "it is what judge-bench --json says"
-    for place, entry in enumerate(judges):
-        if not isinstance(entry.get("judge"), str):
-            return f"judges[{place}] has no name"
-        if lacking := [name for name in ("mean", "se", "n_insights", "n_summaries") if not _is_number(entry.get(name))]:
-            return f"judges[{place}], {entry['judge']}, has no number as {lacking[0]}"
-        if unlike := sorted(set(entry) - set(JudgeBias.__dataclass_fields__)):
-            return f"judges[{place}], {entry['judge']}, has an unknown field {unlike[0]!r}"
-    return ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Callable[[str], JudgeBias | None]:
-    """Returns a function: judge, as named in tables -> its bias, or None if nobody has measured it as it was asked."""
-    ways = _asked_entries(run, rejudged)
-    named = [replace(bias, names=(*bias.names, *_stands_for(bias.judge))) for bias in own]
-
-    def known(judge: str) -> JudgeBias | None:
-        entry = ways.get(judge)
-        name = _asked(entry) if entry else judge
-        bias = bias_of(name, named)
-        if bias is None and entry and entry["name"]:
-            # A judge that the spec names itself may have been measured under that name.
-            bias = next(
-                (judged for judged in own if judged.judge == entry["name"] and not judged.names and _is_private(judged.judge)),
-                None,
-            )
-        return bias or bias_of(name, bench.shipped_biases())
-
-    return known
-
-
-def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]]:
-    """Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none."""
-    if not rejudged:
-        return {_label(entry): entry for entry in _entries(run)}
-    labels: dict[str, Mapping[str, Any]] = {}
-    for judged in judges_of(run):
-        entries = _entries(run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0]))
-        labelled = {_label(entry): entry for entry in entries}
-        if judged.label in labelled:
-            labels[judged.judge] = labelled[judged.label]
-    return labels
-
-
-def _entries(run: RunStore) -> Sequence[Mapping[str, Any]]:
-    entries: Sequence[Mapping[str, Any]] = run.record.get("spec", {}).get("judges", ())
-    return entries
-
-
-def _label(entry: Mapping[str, Any]) -> str:
-    return str(entry["name"] or entry["model"])
-
-
-def _stands_for(text: str) -> tuple[str, ...]:
-    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
-    try:
-        named = parse_name(text)
-        return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
-    except UserError:
-        return ()
-
-
-def _is_private(label: str) -> bool:
-    """Whether a name is arbitrary: neither an expression nor the name of a model with a known price."""
-    model = label.split(" ")[0]
-    try:
-        if parse_name(model).kind != "model":
-            return False
-        find_price(model, None)
-    except Unpriced:
-        return True
-    except UserError:
-        return False
-    return False
-
-
-def _asked(entry: Mapping[str, Any]) -> str:
-    """The name under which the bias of a spec's judge is looked up. A custom prompt makes it a different judge."""
-    name = asked_name(entry["model"], entry["strategy"])
-    return f"{name} prompt {entry['prompt']}" if entry["prompt"] else name
-
-
-def asked_name(model: str, strategy: str) -> str:
-    """The name of a judge: its model, followed by the strategy if that is not the model's default."""
-    strategy = parse_strategy(strategy).text
-    return model if strategy == default_strategy(model) else f"{model} {strategy}"
 
 
 def _frames(

@@ -1,9 +1,10 @@
 """The ledger before many workers: what it grants a second, and how long a claim waits, with up to a thousand clients.
 
-    python tests/perf/thousand.py --workers 1 10 100 1000
+    python tests/perf/ledger_speed.py --workers 1 10 100 1000
 
-Each client is a worker's courier (claims, settlements, listening, beats) in one of a few Ray actors; its calls take a second and
-ask nobody. Prints one JSON line a number of workers: calls a second, of the ideal, and milliseconds from claim to leave.
+Each client is a worker's `LedgerClient` (claims, settlements, listening, beats) in one of a few Ray actors; its calls take a
+second and ask nobody. Prints one JSON line a number of workers: calls a second, of the ideal, and milliseconds from a claim
+until its call may be sent.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ class Clients:
     """Some workers of one process."""
 
     def __init__(self, ledger: Any, first: int, n: int, in_flight: int) -> None:
-        self._couriers = [LedgerClient(RemoteLedger(ledger, f"w{first + number}"), frozenset({MODEL})) for number in range(n)]
+        self._clients = [LedgerClient(RemoteLedger(ledger, f"w{first + number}"), frozenset({MODEL})) for number in range(n)]
         self._first, self._in_flight = first, in_flight
         self._waits: list[float] = []
         self._done = self._sent = 0
         self._counting = False
 
     async def work(self, seconds: float) -> tuple[int, list[float]]:
-        """Calls that ended while it was counted, and seconds from claim to leave."""
+        """Calls that ended while it was counted, and seconds from a claim until its call may be sent."""
         ends = asyncio.get_running_loop().time() + WARM_S + seconds
         tasks = [
-            asyncio.ensure_future(self._lane(courier, f"{self._first + number}-{lane}", ends))
-            for number, courier in enumerate(self._couriers)
+            asyncio.ensure_future(self._lane(client, f"{self._first + number}-{lane}", ends))
+            for number, client in enumerate(self._clients)
             for lane in range(self._in_flight)
         ]
         await asyncio.sleep(WARM_S)
@@ -58,19 +59,19 @@ class Clients:
         await asyncio.gather(*tasks, return_exceptions=True)
         return self._done, self._waits
 
-    async def _lane(self, courier: LedgerClient, name: str, ends: float) -> None:
+    async def _lane(self, client: LedgerClient, name: str, ends: float) -> None:
         loop, n = asyncio.get_running_loop(), 0
         # Not all in the same instant: calls of a real run are spread over their latency.
         await asyncio.sleep(CALL_S * (hash(name) % 1000) / 1000)
         while loop.time() < ends:
             began, key = loop.time(), f"{name}-{n}"
             n += 1
-            leave = await courier.claim(Claim(key, MODEL, "judge", 1000, 500, 50, name))
-            async with courier.slot(MODEL):
+            granted = await client.claim(Claim(key, MODEL, "judge", 1000, 500, 50, name))
+            async with client.slot(MODEL):
                 waited = loop.time() - began
                 await asyncio.sleep(CALL_S)
-            courier.settle(Settlement(key, MODEL, 500, None, 500, 50))
-            if self._counting and leave.grant.state == "go":
+            client.settle(Settlement(key, MODEL, 500, None, 500, 50))
+            if self._counting and granted.grant.state == "go":
                 self._done += 1
                 self._waits.append(waited)
 

@@ -130,7 +130,7 @@ def _left(result: StatusResult, unit: str) -> str:
 
 
 def _untold(dollars: float) -> str:
-    return f", and at most {dollars:.6f} of which the store has not heard yet" if dollars else ""
+    return f", and at most {dollars:.6f} that workers have not reported yet" if dollars else ""
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

@@ -12,19 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import NoKey, key_of
-from summhay_ray.llm.homes import ANYWHERE, HOMES, place_of
-from summhay_ray.llm.providers import _PROVIDERS
+from summhay_ray.llm.provider_table import ANYWHERE, PROVIDERS, WITH_DOMAINS, place_of
 from summhay_ray.llm.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 
-PLAIN = sorted((provider, domain) for provider, home in HOMES.items() for domain in home.domains if "*" not in domain)
+PLAIN = sorted((provider, domain) for provider, known in WITH_DOMAINS.items() for domain in known.domains if "*" not in domain)
 
 
 @pytest.mark.parametrize(("provider", "domain"), PLAIN)
 def test_a_provider_is_at_home_at_its_domains_and_below(provider: str, domain: str) -> None:
     for url in (f"https://{domain}", f"https://{domain}/v1", f"HTTPS://eu.{domain.upper()}:443/v1/", f"https://a.b.{domain}/"):
-        assert place_of(provider, url) == "home"
+        assert place_of(provider, url) == "own"
 
 
 @pytest.mark.parametrize(
@@ -103,10 +102,10 @@ def test_no_key_goes_to_a_provider_in_clear_text(named: str | None, monkeypatch:
 
 
 def test_every_name_of_a_providers_key_is_read_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    for provider, home in HOMES.items():
-        for name in home.variables:
+    for provider, known in WITH_DOMAINS.items():
+        for name in known.variables:
             monkeypatch.delenv(name, raising=False)
-        for name in reversed(home.variables):
+        for name in reversed(known.variables):
             monkeypatch.setenv(name, f"key-of-{name}")
             assert key_of(None, f"{provider}/m") == f"key-of-{name}"
 
@@ -115,13 +114,13 @@ def test_the_table_is_litellms(monkeypatch: pytest.MonkeyPatch) -> None:
     litellm = load_litellm()
     seen = 0
     # These log in on the way.
-    for provider in sorted(set(HOMES) - {"github_copilot", "chatgpt"}):
+    for provider in sorted(set(WITH_DOMAINS) - {"github_copilot", "chatgpt"}):
         _, _, _, base = litellm.get_llm_provider(f"{provider}/m", api_key="any")
         if base is not None:
             seen += 1
-            assert place_of(provider, base) == "home", (provider, base)
+            assert place_of(provider, base) == "own", (provider, base)
     assert seen > 50
-    assert set(HOMES) <= _PROVIDERS and list(HOMES) == sorted(HOMES) and ANYWHERE.isdisjoint(HOMES)
+    assert list(PROVIDERS) == sorted(PROVIDERS) and ANYWHERE.isdisjoint(WITH_DOMAINS)
 
 
 HOSTS = st.sampled_from(["api.openai.com", "eu.api.openai.com", "127.0.0.1", "localhost", "[::1]", "evil.example", "openai.com"])
