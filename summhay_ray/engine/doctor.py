@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.missing import unreadable_records
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.status import again_from, status
@@ -78,7 +79,8 @@ def examine_runs(store: Store) -> list[Check]:
         checks.append(Check(f"run {run_id}", not lost, message))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
     told = {check.message for check in checks}
-    return [*checks, *(check for check in _of_objects(store) if check.message not in told), *_of_vectors(store)]
+    further = [*_of_records(store), *_of_objects(store)]
+    return [*checks, *(check for check in further if check.message not in told), *_of_vectors(store)]
 
 
 def _of_format(store: Store) -> list[Check]:
@@ -98,6 +100,16 @@ def _of_log(store: Store) -> list[Check]:
         *(Check("drivers", False, line) for line in lost_sessions(store.files)),
         *(Check("log", False, line) for line in packs),
     ]
+
+
+def _of_records(store: Store) -> list[Check]:
+    """A line for each file of the log that has damaged records, whichever run wrote them."""
+    try:
+        index, _ = store.readable_log()
+    except StoreError:
+        # A driver's record is damaged, of which there is a line.
+        return []
+    return [Check("log", False, line) for line in unreadable_records(store, index)]
 
 
 def _without_record(store: Store) -> list[Check]:
@@ -148,7 +160,8 @@ def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
         return f"what a run would ask is not known ({error})"
     if not left["max_calls"]:
         return "running it again asks nothing"
-    return f"running it again asks at most {left['max_calls']} calls, for at most {left['usd']['max']:.6f} dollars"
+    most = f"at most {left['max_calls']} calls, for at most {left['usd']['max']:.6f} dollars"
+    return f"running it again asks {most}, what it had left to do included"
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:

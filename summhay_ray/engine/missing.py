@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import LogIndex, RunStore, StoreError
+from summhay_ray.store import LogIndex, RunStore, Store, StoreError, writer_of
+
+_LEAVE = (
+    "put it back from a copy, or leave it: what is finished is not asked again; "
+    "another run that needs these answers pays for them again"
+)
 
 
 def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
@@ -21,11 +26,11 @@ def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
 
 
 def lost_log(run: RunStore, index: LogIndex, without_packs: bool = False) -> list[str]:
-    """A line for each file of the log that is missing, cut or damaged.
+    """A line for each file of the log that is missing, cut or damaged and that writers of this run wrote.
 
     `without_packs`: the index was made without packs, so that segments that are gone may have been packed and cleaned away.
     """
-    files, lines = run.store.files, []
+    files, lines = run.store.files, {}
     for writer, lacks in sorted(index.lacking(run.run_id).items()):
         # A local log is a file; in a bucket it is a folder of objects.
         is_remote = files.folder is None
@@ -33,16 +38,21 @@ def lost_log(run: RunStore, index: LogIndex, without_packs: bool = False) -> lis
         is_there = any(files.names(name)) if is_remote else files.exists(name)
         if without_packs and is_remote and not is_there:
             continue
-        lines.append(
-            f"{files.where(name)} is {'cut or damaged' if is_there else 'gone'}: "
-            f"{lacks.answers} answers and {lacks.usd_micros / MICROS:.6f} dollars of this run are known by its commits alone, "
-            "and count; put it back from a copy, or leave it: what is finished is not asked again"
+        lines[name] = (
+            f"{files.where(name)} is {'cut or damaged' if is_there else 'gone'}: {lacks.answers} answers and "
+            f"{lacks.usd_micros / MICROS:.6f} dollars of this run are known by its commits alone, and count as spent; {_LEAVE}"
         )
-    for name, n in sorted(index.damaged_files.items()):
-        records = "1 record" if n == 1 else f"{n} records"
-        mend = "put it back from a copy, or leave it: what is finished is not asked again"
-        lines.append(f"{files.where(name)}: {records} cannot be read; {mend}")
-    return lines
+    writers = index.spent_of(run.run_id).keys()
+    return [*lines.values(), *unreadable_records(run.store, index, lambda name: name not in lines and writer_of(name) in writers)]
+
+
+def unreadable_records(store: Store, index: LogIndex, wanted: Callable[[str], bool] = lambda _: True) -> list[str]:
+    """A line for each wanted file of the log that has damaged records."""
+    return [
+        f"{store.files.where(name)}: {'1 record' if n == 1 else f'{n} records'} cannot be read; {_LEAVE}"
+        for name, n in sorted(index.damaged_files.items())
+        if wanted(name)
+    ]
 
 
 def lost_inputs(run: RunStore, objects: Iterable[tuple[str, str]]) -> list[str]:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,19 +14,21 @@ from summhay_ray.engine.origins import origins_of
 from summhay_ray.engine.plan import PlanResult
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import Chain, DamagedRecord, LogIndex, Purpose, RunStore, Tally
+from summhay_ray.store import Chain, DamagedRecord, LogIndex, Purpose, RunStore, Tally, read_checked, with_hash
 
 Found = TypeVar("Found")
 
 _NOTHING_ELSE = "nothing else depends on it"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
+_STAGE = {"stage", "model", *_PLANNED}
+"""The fields of each stage of a plan."""
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
 """Further fields of a plan that gives bounds."""
 
 
 def keep_plan(run: RunStore, plan: PlanResult) -> None:
     """Store the run's plan. If there is one already, it stays."""
-    run.store.files.create(_plan_name(run), _bytes(plan.to_json()))
+    run.store.files.create(_plan_name(run), with_hash(plan.to_json(), indent=1))
 
 
 def read_plan(run: RunStore) -> dict[str, Any] | None:
@@ -59,12 +60,10 @@ def _plan(run: RunStore) -> dict[str, Any] | None:
         read = files.read(name)
     except FileNotFoundError:
         return None
-    try:
-        content = json.loads(read)
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise DamagedRecord(f"{files.where(name)} is damaged: expected a JSON object; delete it, {_NOTHING_ELSE}")
+    content = read_checked(read)
+    stages = None if content is None else content.get("stages", [])
+    if not isinstance(stages, list) or not all(isinstance(stage, dict) and stage.keys() >= _STAGE for stage in stages):
+        raise DamagedRecord(f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}")
     return content
 
 
@@ -193,7 +192,3 @@ def _stops(run: RunStore) -> Chain:
 
 def _chain(run: RunStore, folder: str) -> Chain:
     return Chain(run.store.files, f"runs/{run.run_id}/{folder}", f"delete it and those after it, {_NOTHING_ELSE}")
-
-
-def _bytes(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, indent=1, allow_nan=False).encode("ascii")

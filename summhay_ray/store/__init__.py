@@ -2,6 +2,7 @@
 
 from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
+from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
 from summhay_ray.store.drivers import (
@@ -22,7 +23,7 @@ from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, Stor
 from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_index import Fetched, LogIndex
-from summhay_ray.store.log_lines import Location, read_at
+from summhay_ray.store.log_lines import Location, read_at, writer_of
 from summhay_ray.store.log_writer import LogWriter, Writer, open_log
 from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, table_digests, write_tables
 from summhay_ray.store.pack_losses import lost_packs
@@ -90,6 +91,7 @@ __all__ = [
     "pack",
     "publish",
     "read_at",
+    "read_checked",
     "read_session",
     "seal",
     "seal_rest",
@@ -100,5 +102,7 @@ __all__ = [
     "vector_flaws",
     "vector_key",
     "with_endpoint",
+    "with_hash",
     "write_tables",
+    "writer_of",
 ]

@@ -249,7 +249,8 @@ def check_block(files: Files, block: Block) -> None:
 
 def _damaged(files: Files, block: Block) -> Damaged:
     commits = files.where(f"{block.name.rsplit('/', 2)[0]}/commits")
+    state = "damaged" if files.exists(block.name) else "gone"
     return Damaged(
-        f"{files.where(block.name)} is absent or damaged; delete it and the folder {commits}, and run or import again: "
-        f"no answer of the log is paid twice; or put it back from a copy, with the rows of {block.units} units ({block.stage})"
+        f"{files.where(block.name)} is {state}; delete it and the folder {commits}, and run or import again: no answer of the "
+        f"log is paid twice; or put it back from a copy (it has {block.units} units of {block.stage})"
     )

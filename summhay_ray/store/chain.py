@@ -10,11 +10,11 @@ missing.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
+from summhay_ray.store.checked_json import with_hash
 from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files import Files
 
@@ -76,7 +76,7 @@ class Chain:
         `body`: a JSON object without the key `sha256`. A number already taken by the same body counts as success, because the
         reply to our own write may have been lost.
         """
-        content = _encoded(body)
+        content = with_hash(body)
         if not self.files.create(self.name(number), content) and self._content(number) != content:
             return False
         # The record is written; the hint only affects speed.
@@ -136,16 +136,6 @@ class Chain:
             body = None
         if isinstance(body, dict):
             body.pop("sha256", None)
-            if _encoded(body) == content:
+            if with_hash(body) == content:
                 return body
         raise DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}")
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    """The record's bytes: its body with the body's sha256 (hex). Equal bodies give equal bytes."""
-    digest = hashlib.sha256(_json(body)).hexdigest()
-    return _json({**body, "sha256": digest})
-
-
-def _json(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")

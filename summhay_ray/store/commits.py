@@ -19,6 +19,7 @@ from summhay_ray.store.chain import Chain
 from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Spent, Tally
+from summhay_ray.store.published import mark_name, published
 from summhay_ray.store.tables import Tables
 
 BLOCK_BYTES = 32 << 20
@@ -82,12 +83,15 @@ class Manifests:
         return Manifest(), problems
 
     def lost(self) -> str:
-        """A line if the run has rows but no manifest that names them; else empty."""
-        if self.chain.latest() or not any(self.files.names(self.folder, ".block")):
+        """A line if the run has rows, or has published some, but no manifest that names them; else empty."""
+        if self.chain.latest() or not (any(self.files.names(self.folder, ".block")) or self._has_published_rows()):
             return ""
         where = self.files.where(self.chain.folder)
         again = "run or import again: the rows are made again from the log, and no answer in it is paid twice"
         return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
+
+    def _has_published_rows(self) -> bool:
+        return self.files.exists(mark_name(self.run_id)) and not published(self.files, self.run_id, blocks=())
 
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""

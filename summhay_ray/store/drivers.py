@@ -335,7 +335,10 @@ class _Watch:
 
 def session_chain(files: Files) -> Chain:
     """The chain of session records."""
-    return Chain(files, FOLDER, mend="put it back from a copy; without it nobody knows whose answers and spending are whose")
+    # In a bucket the records lead to the log's segments. A local log is read without them; but without its record, a session's
+    # number would be given again.
+    new = "copy the store's log folder into a new folder and run again with that as the store: no answer is paid twice"
+    return Chain(files, FOLDER, mend="put it back from a copy" + ("" if files.folder is None else f", or {new}"))
 
 
 def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:

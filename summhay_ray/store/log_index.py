@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from summhay_ray.store.drivers import is_closed
+from summhay_ray.store.drivers import is_closed, read_session
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_follow import Begun, Chains, Lines, Segment, new_lines, new_segments
@@ -104,9 +104,11 @@ class LogIndex:
         In a bucket, records may still be on their way, or lost with the machine of a sealed writer, whose allowance covers them.
         """
         session = writer.partition("-")[0]
-        return (
-            self.is_local or not session.isdigit() or (is_closed(self.files, int(session)) and writer not in self._books.sealed)
-        )
+        if self.is_local or not session.isdigit():
+            return True
+        # The record of an ended session may have been cleaned away.
+        is_over = is_closed(self.files, int(session)) or read_session(self.files, int(session)) is None
+        return is_over and writer not in self._books.sealed
 
     def refresh(self, but: Collection[str] = ()) -> None:
         """Read what was appended since the last refresh, except by the writers `but`, which a later refresh reads."""

@@ -174,8 +174,8 @@ def read_at(files: Files, location: Location) -> dict[str, Any]:
 
 def mend_packs(n_lost: int | None = None) -> str:
     """What to do about a missing or damaged pack. `n_lost`: how many answers are in packs alone; None if that is not counted."""
-    number = "" if n_lost is None else f" ({n_lost})"
+    which = "answers whose segments were cleaned" if n_lost is None else f"{n_lost} answers, whose segments were cleaned,"
     return (
-        f"put it back from a copy; or delete the folder {PACKS}, by which answers are lost whose segments were cleaned{number}: "
-        "a run that needs them asks them again, what is finished is not asked again"
+        f"put it back from a copy; or delete the folder {PACKS}: {which} are then lost, and a run that needs them pays for them "
+        "again, but not for what is finished"
     )

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from summhay_ray.own_process import ProcessEnded, in_own_process
 from summhay_ray.store.blocks import check_block
+from summhay_ray.store.checked_json import with_hash
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.published import file_name, hash_of, mark_name, published, tables_folder
@@ -66,7 +67,7 @@ def publish_now(run: RunStore) -> None:
     written = {name: sha256 for _, name, sha256 in _written(run, files, tables_folder(run.run_id), "parquet", digests)}
     told = {table: digest.to_json() for table, digest in digests.items()}
     body = {"blocks": hash_of(run.manifest().blocks), "digests": told, "files": written}
-    files.put(mark_name(run.run_id), json.dumps(body).encode())
+    files.put(mark_name(run.run_id), with_hash(body))
 
 
 def _publish_stored(uri: str, run_id: str) -> None:

@@ -123,4 +123,4 @@ def _mend(packs: Sequence[_Remains], segments: Prices | None) -> str:
     if segments is None or len(keys) < len(packs):
         return mend_packs()
     n_lost = len(frozenset().union(*keys) - segments.keys())
-    return mend_packs(n_lost) if n_lost else f"delete the folder {PACKS}, by which nothing is lost: segments hold every answer"
+    return mend_packs(n_lost) if n_lost else f"delete the folder {PACKS}: nothing is lost, since segments hold every answer"

@@ -8,7 +8,6 @@ copy: whenever one cannot be used, the blocks are read.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -16,6 +15,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from summhay_ray.store.blocks import Block
+from summhay_ray.store.checked_json import read_checked
 from summhay_ray.store.files import Files
 from summhay_ray.store.tables import Columns
 
@@ -43,10 +43,10 @@ def hash_of(blocks: Sequence[Block]) -> str:
 def published(files: Files, run_id: str, blocks: Sequence[Block]) -> Mapping[str, Any]:
     """What was published of a run with these blocks (`digests`, `files`); empty if it has changed since, or was not published."""
     try:
-        body = json.loads(files.read(mark_name(run_id)))
-    except (FileNotFoundError, ValueError):
+        body = read_checked(files.read(mark_name(run_id)))
+    except FileNotFoundError:
         return {}
-    return body if isinstance(body, Mapping) and body.get("blocks") == hash_of(blocks) else {}
+    return body if body is not None and body.get("blocks") == hash_of(blocks) else {}
 
 
 def published_pieces(files: Files, run_id: str, blocks: Sequence[Block], columns: Columns) -> Iterator[pl.DataFrame] | None:

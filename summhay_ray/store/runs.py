@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.store.blocks import Block, Finished, check_block, write_block
+from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files
@@ -33,7 +34,7 @@ RUN_FORMAT = 3
 MAX_RECORD = 64 * 2**20
 """Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
 
-_MEND_FORMAT = "put back a copy of it, or use another store"
+_MEND_FORMAT = "delete it, and the next run writes it again"
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
@@ -155,7 +156,7 @@ class Store:
         wanted = columns_of(tables)
         self._mark()
         content = {**record, "tables": [columns.to_json() for columns in wanted.values()]}
-        created = self.files.create(f"runs/{run_id}/run.json", json.dumps(content, sort_keys=True, indent=1).encode())
+        created = self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
         run = RunStore(self, run_id, declared=wanted if created else None)
         if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
             raise StoreError(
@@ -340,10 +341,7 @@ def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[st
 
 def _object(files: Files, name: str, mend: str) -> dict[str, Any]:
     content = files.read_range(name, 0, MAX_RECORD + 1)
-    try:
-        body = json.loads(content) if len(content) <= MAX_RECORD else None
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
-        raise StoreError(f"{files.where(name)} is damaged: expected a JSON object; {mend}")
+    body = read_checked(content) if len(content) <= MAX_RECORD else None
+    if body is None:
+        raise StoreError(f"{files.where(name)} is damaged: it is not as it was written; {mend}")
     return body

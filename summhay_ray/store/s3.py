@@ -206,9 +206,15 @@ class S3Files:
                 f"{store}: {at} ignores conditional writes (If-None-Match), so that two runs could write over each other's work; "
                 "use a service that honours them"
             )
+        if not self._is_checked(until):
+            # A copy of a store may have lost the metadata.
+            self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex)
+            if not self._is_checked(until):
+                raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
+
+    def _is_checked(self, until: Until) -> bool:
         held = self._ask("get_object", CHECKED, until)
-        if held["Body"] != CHECKED_CONTENT or _token_of(held) is None:
-            raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
+        return bool(held["Body"] == CHECKED_CONTENT and _token_of(held) is not None)
 
     def _claim(self, until: Until) -> bool:
         try:

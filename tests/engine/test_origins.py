@@ -94,6 +94,7 @@ def test_a_run_of_before_goes_on_without_the_column(tmp_path: Path) -> None:
         content = json.loads(record.read_text())
         raw = next(table for table in content["tables"] if table["name"] == "raw_answers")
         raw["columns"] = [column for column in raw["columns"] if column["name"] != "origin"]
+        del content["sha256"]
         record.write_text(json.dumps(content))
         assert Store(str(tmp_path)).run(done.run).table("raw_answers").height
         again, _ = answered(tmp_path, **fields(second))

@@ -77,7 +77,7 @@ def test_a_damaged_plan_is_said(run: RunStore) -> None:
     run.store.files.create(f"runs/{run.run_id}/plan.json", b"[1")
     assert read_plan(run) is None
     (line,) = damaged_records(run)
-    assert "plan.json is damaged: expected a JSON object; delete it" in line
+    assert "plan.json is damaged: it is not as it was written; delete it" in line
 
 
 def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:

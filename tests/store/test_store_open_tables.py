@@ -218,7 +218,7 @@ def test_digests_are_those_that_were_kept_until_the_rows_are_others(tmp_path: Pa
     publish(run)
     block = run.manifest().blocks[-1]
     (tmp_path / block.name).unlink()
-    with pytest.raises(Damaged, match="absent or damaged"):
+    with pytest.raises(Damaged, match="is (damaged|gone)"):
         table_digests(run)
     rest, (problem,) = run.without_damaged()
     assert block.name in problem and table_digests(rest) == rest.digests() == counted

@@ -297,7 +297,7 @@ def test_a_damaged_pack_is_one_line_and_can_be_deleted(files: FarFiles, suffix: 
         path.write_bytes(path.read_bytes()[:-9] + b"123456789")
     index = LogIndex(files)
     if suffix == "index":
-        with pytest.raises(StoreError, match=r"is damaged; put it back from a copy; or delete the folder log/packs, by"):
+        with pytest.raises(StoreError, match=r"is damaged; put it back from a copy; or delete the folder log/packs: answers"):
             index.refresh()
     else:
         index.refresh()

@@ -18,8 +18,9 @@ from summhay_ray.store import packs as room
 pytestmark = pytest.mark.s3
 __all__ = ["s3_bucket", "s3_server"]
 
-MEND = "put it back from a copy; or delete the folder log/packs, by which answers are lost whose segments were cleaned"
-NO_COST = "delete the folder log/packs, by which nothing is lost: segments hold every answer"
+MEND = "put it back from a copy; or delete the folder log/packs"
+CLEANED = "answers whose segments were cleaned are then lost"
+NO_COST = "delete the folder log/packs: nothing is lost, since segments hold every answer"
 
 
 @dataclass
@@ -126,6 +127,24 @@ def test_what_is_packed_after_the_packs_were_deleted_covers_the_sessions_that_we
     assert newest is not None and (newest[1]["through"], newest[1]["others"]) == (session.number, [])
 
 
+def test_answers_that_went_with_the_packs_after_a_cleaning_are_counted(place: Place) -> None:
+    place.session(("a", 1), ("b", 2))
+    place.session(("c", 3))
+    index = LogIndex(place.store.files)
+    index.refresh()
+    spent = index.spent_of("r")
+    api.clean(place.store.files.uri, 0.0)
+    place.delete_packs()
+    later = LogIndex(place.store.files)
+    later.know("r", spent)
+    later.refresh()
+    # Of the first session nothing is left, not even its record; of the second, the run's last one, the record.
+    assert {writer: (lacks.answers, lacks.usd_micros) for writer, lacks in later.lacking("r").items()} == {
+        "00000001-calling-0-0": (2, 3),
+        "00000002-calling-0-0": (1, 3),
+    }
+
+
 def test_of_a_damaged_pack_whose_segments_are_there_the_doctor_says_that_it_costs_nothing(place: Place) -> None:
     place.session(("a", 1), ("b", 2))
     expected = place.answers()
@@ -144,7 +163,10 @@ def test_of_a_damaged_pack_whose_segments_were_cleaned_the_doctor_says_what_it_h
     # 210 of 3,210 micro-dollars are in the line that is whole.
     dollars = (10 + 200 + 3000 - 10) / 1e6
     told = f"2 of its 3 answers cannot be read, segments still hold 0 of them, the others had cost at most {dollars:.6f} dollars"
-    assert f"{told}; {MEND} (3): a run that needs them asks them again, what is finished is not asked again" in line
+    assert (
+        f"{told}; {MEND}: 3 answers, whose segments were cleaned, are then lost, and a run that needs them pays for them again"
+        in line
+    )
 
 
 def test_answers_that_are_still_in_segments_are_counted_apart(place: Place) -> None:
@@ -157,7 +179,7 @@ def test_answers_that_are_still_in_segments_are_counted_apart(place: Place) -> N
     told = (
         f"3 of its 3 answers cannot be read, segments still hold 1 of them, the others had cost at most {210 / 1e6:.6f} dollars"
     )
-    assert "is gone: " in line and f"{told}; {MEND} (2): " in line
+    assert "is gone: " in line and f"{told}; {MEND}: 2 answers, whose segments" in line
     place.delete_packs()
     assert [*place.answers()] == ["c"]
 
@@ -170,7 +192,7 @@ def test_without_data_and_index_it_is_not_known_what_is_lost(place: Place) -> No
     (line,) = place.doctored()
     flaws = ("is damaged and ", "is damaged, without which no run goes on: ")
     assert all(flaw in line for flaw in flaws) and entry["index"] in line
-    assert f"how many answers are lost, and what they had cost, is not known; {MEND}: a run" in line
+    assert f"how many answers are lost, and what they had cost, is not known; {MEND}: {CLEANED}" in line
 
 
 def test_a_damaged_index_is_told_with_the_prices_in_the_data(place: Place) -> None:
@@ -182,7 +204,7 @@ def test_a_damaged_index_is_told_with_the_prices_in_the_data(place: Place) -> No
     told = (
         f"2 of its 2 answers cannot be read, segments still hold 0 of them, the others had cost at most {210 / 1e6:.6f} dollars"
     )
-    assert f"is gone, without which no run goes on: {told}; {MEND} (2): " in line
+    assert f"is gone, without which no run goes on: {told}; {MEND}: 2 answers, whose segments" in line
 
 
 def test_a_pack_that_is_counted_by_a_later_one_is_told_with_at_most_what_they_had_cost(
@@ -198,7 +220,7 @@ def test_a_pack_that_is_counted_by_a_later_one_is_told_with_at_most_what_they_ha
     assert (
         f"1 of its 1 answers cannot be read, segments still hold 0 of them, the others had cost at most {3210 / 1e6:.6f}" in line
     )
-    assert f"{MEND} (3): " in line
+    assert f"{MEND}: 3 answers, whose segments" in line
 
 
 @pytest.mark.parametrize(("how", "told"), [("zero", ": the record at byte 0 is damaged; "), ("delete", " is gone; ")])
@@ -208,7 +230,7 @@ def test_who_reads_an_answer_of_a_damaged_pack_is_told_the_same_remedy(place: Pl
     place.damage(entry["data"], how)
     with pytest.raises(StoreError) as raised:
         place.answers()
-    assert str(raised.value).startswith(f"{place.store.files.where(entry['data'])}{told}{MEND}: ")
+    assert str(raised.value).startswith(f"{place.store.files.where(entry['data'])}{told}{MEND}: {CLEANED}")
 
 
 def test_a_damaged_record_of_a_segment_in_a_bucket_is_not_told_to_be_edited(place: Place) -> None:

@@ -161,15 +161,13 @@ def test_a_damaged_block_is_refused_and_says_how_to_mend_it(tmp_path: Path, dama
         block.write_bytes({"flip": flipped, "cut": content[:place], "delete": b""}[damage])
         if damage == "delete":
             block.unlink()
-        with pytest.raises(
-            StoreError, match="is absent or damaged; delete it and the folder .*/runs/run/commits, and run"
-        ) as said:
+        with pytest.raises(StoreError, match="is (damaged|gone); delete it and the folder .*/runs/run/commits, and run") as said:
             run.table("summaries")
         assert str(block) in str(said.value) and "\n" not in str(said.value)
-        with pytest.raises(StoreError, match="absent or damaged"):
+        with pytest.raises(StoreError, match="is (damaged|gone)"):
             run.digests()
     if damage != "delete":
-        with pytest.raises(StoreError, match="absent or damaged"):
+        with pytest.raises(StoreError, match="is (damaged|gone)"):
             run.write("cell", [done("a"), lost("b")])
         block.unlink()
     shutil.rmtree(tmp_path / "runs/run/commits")
@@ -310,6 +308,7 @@ def test_a_description_that_cannot_be_read_is_refused(tmp_path: Path, change: st
     columns = record["tables"][0]["columns"]
     odd = {"type": {**columns[0], "type": "decimal"}, "name": {"type": "string"}, "missing": None}
     columns[0] = odd[change]
+    del record["sha256"]
     path.write_text(json.dumps(record))
     with pytest.raises(StoreError, match=r"run run: its run\.json describes a table in a way that this version cannot read"):
         Store(str(tmp_path)).run("run").table("summaries")
