@@ -78,8 +78,8 @@ def examine_runs(store: Store) -> list[Check]:
             message += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run, result.left)}"
         checks.append(Check(f"run {run_id}", not lost, message))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
-    told = {check.message for check in checks}
-    further = [*_of_records(store), *_of_objects(store)]
+    told = " ".join(check.message for check in checks)
+    further = [*_of_records(store, told), *_of_objects(store)]
     return [*checks, *(check for check in further if check.message not in told), *_of_vectors(store)]
 
 
@@ -102,14 +102,15 @@ def _of_log(store: Store) -> list[Check]:
     ]
 
 
-def _of_records(store: Store) -> list[Check]:
-    """A line for each file of the log that has damaged records, whichever run wrote them."""
+def _of_records(store: Store, told: str) -> list[Check]:
+    """A line for each file of the log that has damaged records and is not told of a run."""
     try:
         index, _ = store.readable_log()
     except StoreError:
         # A driver's record is damaged, of which there is a line.
         return []
-    return [Check("log", False, line) for line in unreadable_records(store, index)]
+    lines = unreadable_records(store, index, lambda name: store.files.where(name) not in told)
+    return [Check("log", False, line) for line in lines]
 
 
 def _without_record(store: Store) -> list[Check]:
@@ -159,7 +160,8 @@ def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
     except UserError as error:
         return f"what a run would ask is not known ({error})"
     if not left["max_calls"]:
-        return "running it again asks nothing"
+        missing = missing_keys(workload)
+        return "running it again asks nothing" + (f", but its keys must be set ({missing[0]})" if missing else "")
     most = f"at most {left['max_calls']} calls, for at most {left['usd']['max']:.6f} dollars"
     return f"running it again asks {most}, what it had left to do included"
 

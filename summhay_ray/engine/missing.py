@@ -30,7 +30,7 @@ def lost_log(run: RunStore, index: LogIndex, without_packs: bool = False) -> lis
 
     `without_packs`: the index was made without packs, so that segments that are gone may have been packed and cleaned away.
     """
-    files, lines = run.store.files, {}
+    files, told, lines = run.store.files, set(), []
     for writer, lacks in sorted(index.lacking(run.run_id).items()):
         # A local log is a file; in a bucket it is a folder of objects.
         is_remote = files.folder is None
@@ -38,12 +38,13 @@ def lost_log(run: RunStore, index: LogIndex, without_packs: bool = False) -> lis
         is_there = any(files.names(name)) if is_remote else files.exists(name)
         if without_packs and is_remote and not is_there:
             continue
-        lines[name] = (
+        told.add(writer)
+        lines.append(
             f"{files.where(name)} is {'cut or damaged' if is_there else 'gone'}: {lacks.answers} answers and "
             f"{lacks.usd_micros / MICROS:.6f} dollars of this run are known by its commits alone, and count as spent; {_LEAVE}"
         )
-    writers = index.spent_of(run.run_id).keys()
-    return [*lines.values(), *unreadable_records(run.store, index, lambda name: name not in lines and writer_of(name) in writers)]
+    others = index.spent_of(run.run_id).keys() - told
+    return [*lines, *unreadable_records(run.store, index, lambda name: writer_of(name) in others)]
 
 
 def unreadable_records(store: Store, index: LogIndex, wanted: Callable[[str], bool] = lambda _: True) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -27,10 +27,12 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import (
     FORMAT,
+    WATCH_S,
     Damaged,
     LogIndex,
     RunStore,
     Store,
+    StoreError,
     ask_to_stop,
     has_ended,
     how_ended,
@@ -125,7 +127,7 @@ class RunEntry:
 def entries(store: Store) -> list[RunEntry]:
     """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
     runs, (index, _) = [], store.readable_log()
-    alive = living(store.files, (record.number for record in open_sessions(store.files)))
+    alive = _watched(store)
     for run_id in store.run_ids():
         size, created = store.size(run_id)
         when = _when(created)
@@ -136,11 +138,22 @@ def entries(store: Store) -> list[RunEntry]:
     return sorted(runs, key=lambda entry: (entry.created, entry.run), reverse=True)
 
 
+def _watched(store: Store) -> dict[int, bool]:
+    """Session that has not ended -> whether its driver is alive. All are watched at once."""
+    try:
+        numbers = [record.number for record in open_sessions(store.files)]
+        alive = living(store.files, numbers)
+    except StoreError:
+        # A driver's record is damaged: each run looks for its own driver.
+        return {}
+    return {number: number in alive for number in numbers}
+
+
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _entry(run: RunStore, index: LogIndex, alive: Collection[int], created: str, size: int) -> RunEntry:
+def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
     record = run.record
     index.know(run.run_id, run.manifest().spent)
     now = _standing(run, _benchmark(run, record), index, alive)
@@ -160,11 +173,12 @@ class _Standing:
 
 
 def _standing(
-    run: RunStore, benchmark: type[Workload[Any]] | None, index: LogIndex, alive: Collection[int] | None = None
+    run: RunStore, benchmark: type[Workload[Any]] | None, index: LogIndex, alive: Mapping[int, bool] | None = None
 ) -> _Standing:
-    """How the run stands. `alive`: the sessions that are known to be alive; None: its own is watched."""
+    """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
     total = benchmark.total(run) if benchmark is not None else run.record["cells"]
-    claims = claims_of(index.excesses(run.run_id).values(), latest_reach(run).margins)
+    excesses = index.excesses(run.run_id)
+    claims = claims_of(excesses.values(), latest_reach(run).margins) if excesses else []
     if benchmark is not None and benchmark.given:
         return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
     cells = item_counts(run, total)
@@ -238,7 +252,7 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
     )
 
 
-def _driver(run: RunStore, alive: Collection[int] | None = None) -> tuple[str, str]:
+def _driver(run: RunStore, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
     """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
 
     `alive`: as in `_standing`.
@@ -248,7 +262,8 @@ def _driver(run: RunStore, alive: Collection[int] | None = None) -> tuple[str, s
         return "", ""
     files, session = run.store.files, start["tenure"]
     how = how_ended(files, session)
-    if how is None and session in (living(files, [session]) if alive is None else alive):
+    known = alive or {}
+    if how is None and (known[session] if session in known else living(files, [session])):
         record = read_session(files, session)
         return "" if record is None else record.where, ""
     return "", how or "dead"
@@ -266,7 +281,7 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
     files, session, until = run.store.files, start["tenure"], time.monotonic() + wait_s
     ask_to_stop(files, session)
     while not has_ended(files, session):
-        if not living(files, [session]) and not has_ended(files, session):
+        if not living(files, [session], WATCH_S) and not has_ended(files, session):
             raise UserError(f"run {run.run_id}: its driver ({driver}) gives no sign of life; run again to go on, nothing is lost")
         if time.monotonic() > until:
             raise UserError(

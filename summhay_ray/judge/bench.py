@@ -206,7 +206,10 @@ def _bias_of(place: str, entry: Mapping[str, Any]) -> JudgeBias:
         raise ValueError(f"{place} has no name")
     for name in ("mean", "se", "n_insights", "n_summaries"):
         if not _is_number(entry.get(name)):
-            raise ValueError(f"{place}, {entry['judge']}: {name} is not a number")
+            raise ValueError(f"{place}, {entry['judge']}: {name} is missing or not a number")
+    for name in ("names", "topics"):
+        if not isinstance(entry.get(name, []), list):
+            raise ValueError(f"{place}, {entry['judge']}: {name} is not a list")
     if unlike := sorted(set(entry) - set(JudgeBias.__dataclass_fields__)):
         raise ValueError(f"{place}, {entry['judge']}, has an unknown field {unlike[0]!r}")
     return JudgeBias(**{**entry, **{name: tuple(entry.get(name, ())) for name in ("names", "topics")}})

@@ -73,7 +73,7 @@ class PrefixGate:
         self._lifetime_s = lifetime_s
         self._warm_until: dict[str, float] = {}
         self._look_through_at = _KEPT
-        """At how many warm prefixes those that are cold by now are dropped."""
+        """Cold prefixes are dropped when there are this many."""
         self._leading: dict[str, _Leader] = {}
 
     @contextlib.asynccontextmanager

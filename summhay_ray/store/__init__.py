@@ -7,6 +7,7 @@ from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
 from summhay_ray.store.drivers import (
     BEAT_S,
+    WATCH_S,
     DriverSession,
     SessionRecord,
     ask_to_stop,
@@ -43,6 +44,7 @@ __all__ = [
     "MEND_RECORD",
     "RETENTION_S",
     "RUN_FORMAT",
+    "WATCH_S",
     "Block",
     "Chain",
     "Committer",

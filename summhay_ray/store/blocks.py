@@ -249,8 +249,9 @@ def check_block(files: Files, block: Block) -> None:
 
 def _damaged(files: Files, block: Block) -> Damaged:
     commits = files.where(f"{block.name.rsplit('/', 2)[0]}/commits")
-    state = "damaged" if files.exists(block.name) else "gone"
+    is_there = files.exists(block.name)
+    what = "damaged; delete it and the folder" if is_there else "gone; delete the folder"
     return Damaged(
-        f"{files.where(block.name)} is {state}; delete it and the folder {commits}, and run or import again: no answer of the "
+        f"{files.where(block.name)} is {what} {commits}, and run or import again: no answer of the "
         f"log is paid twice; or put it back from a copy (it has {block.units} units of {block.stage})"
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,11 +97,18 @@ class Chain:
             return 0
         return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
-    def begin_at_newest(self) -> None:
-        """Record that any record but the newest may be missing from now on: some are about to be deleted."""
-        newest = str(self.latest()).encode("ascii")
-        for file in (self._first, self._hint):
-            self.files.put(file, newest)
+    def begin_at(self, known: int = 0) -> None:
+        """Record, durably, that any record but the newest may be missing from now on: some are about to be deleted.
+
+        `known`: the highest number that a listing has found.
+        """
+        newest = max(known, self.latest())
+        # A hint above the newest record tells of a lost one.
+        for file in (self._first, *([self._hint] if self._named(self._hint) < newest else [])):
+            with self.files.writing(file) as part, part.open("wb") as stream:
+                stream.write(str(newest).encode("ascii"))
+                stream.flush()
+                os.fsync(stream.fileno())
 
     def _lowest(self) -> int:
         """A number from which the records have no gap: that which `first` names, or 0 if none was deleted."""

@@ -11,12 +11,22 @@ _FIELD = "sha256"
 
 
 def with_hash(body: Mapping[str, Any], indent: int | None = None) -> bytes:
-    """The object as JSON, with the sha256 (hex) of `body` in the field `sha256`. Equal bodies give equal bytes."""
+    """The object as JSON, with the sha256 (hex) of `body` in the field `sha256`. Equal bodies give equal bytes.
+
+    Raises ValueError if `body` has that field itself.
+    """
+    if _FIELD in body:
+        raise ValueError(f"field {_FIELD}: this name is taken by the hash of the record; give it another one")
+    # As it will be read: JSON makes texts of other keys, which sort differently.
+    body = json.loads(json.dumps(body))
     return _json({**body, _FIELD: hashlib.sha256(_json(body)).hexdigest()}, indent)
 
 
 def read_checked(content: bytes) -> dict[str, Any] | None:
-    """The object without its hash; None if it is none, or if the hash does not fit. Earlier versions wrote no hash."""
+    """The object without its hash; None if `content` is not a JSON object, or if its hash does not fit.
+
+    An object without a hash, as earlier versions wrote, is accepted.
+    """
     try:
         body = json.loads(content)
         if not isinstance(body, dict):
@@ -30,4 +40,4 @@ def read_checked(content: bytes) -> dict[str, Any] | None:
 
 def _json(body: Mapping[str, Any], indent: int | None = None) -> bytes:
     separators = (",", ":") if indent is None else None
-    return json.dumps(body, sort_keys=True, indent=indent, separators=separators, allow_nan=False).encode("ascii")
+    return json.dumps(body, sort_keys=True, indent=indent, separators=separators).encode("ascii")

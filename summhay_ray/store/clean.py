@@ -44,13 +44,17 @@ class Unneeded:
     name: str
     size: int
     what: str
-    chain: Chain | None = None
-    """Set for the first of the files that leave gaps in this chain, which must note that before."""
+    gap_in: tuple[Chain, int] | None = None
+    """Set for the first file whose deletion leaves a gap in a chain: the chain, and its highest listed number.
+
+    `delete` then records where the chain begins.
+    """
 
     def delete(self, files: Files) -> None:
         """Delete the file. Raises StoreError or OSError."""
-        if self.chain is not None:
-            self.chain.begin_at_newest()
+        if self.gap_in is not None:
+            chain, highest = self.gap_in
+            chain.begin_at(highest)
         files.delete(self.name)
 
 
@@ -143,11 +147,11 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
 def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
     """The records replaced before `before`, oldest first: wherever deleting stops, the remaining records have no gap."""
     old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda entry: entry.name)
-    first: Chain | None = chain
+    gap_in: tuple[Chain, int] | None = (chain, int(_stem(old[-1]))) if old else None
     # The last of these was the newest record at that time, so it is kept.
     for entry in old[:-1]:
-        yield Unneeded(entry.name, entry.size, "earlier manifests", first)
-        first = None
+        yield Unneeded(entry.name, entry.size, "earlier manifests", gap_in)
+        gap_in = None
 
 
 def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> Iterator[Unneeded]:
@@ -173,11 +177,11 @@ def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)
     ended = {record.number for record in candidates if has_ended(files, record.number)}
-    first: Chain | None = session_chain(files)
+    gap_in: tuple[Chain, int] | None = (session_chain(files), max(numbers, default=0))
     for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
-            yield Unneeded(entry.name, entry.size, "ended drivers", first)
-            first = None
+            yield Unneeded(entry.name, entry.size, "ended drivers", gap_in)
+            gap_in = None
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:

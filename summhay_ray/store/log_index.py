@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -85,10 +86,11 @@ class LogIndex:
 
     def lacking(self, run: str) -> dict[str, Tally]:
         """Writer -> the run's known money and answers that the log has lost."""
-        lost = {}
+        lost, is_over_of = {}, functools.cache(self._is_over)
         for writer, tallies in self.spent_of(run).items():
             logged = self._books.tallies.get(run, {}).get(writer, {})
-            total, is_over = Tally(), self._is_over(writer)
+            session = writer.partition("-")[0]
+            total, is_over = Tally(), writer not in self._books.sealed and is_over_of(session)
             for purpose, tally in tallies.items():
                 in_log = logged.get(purpose, Tally())
                 settled = tally.settled_micros - in_log.settled_micros if is_over else 0
@@ -98,17 +100,15 @@ class LogIndex:
                 lost[writer] = total
         return lost
 
-    def _is_over(self, writer: str) -> bool:
-        """Whether the store should have every record that the writer wrote.
+    def _is_over(self, session: str) -> bool:
+        """Whether the store should have every record that the session's writers wrote, apart from sealed ones.
 
         In a bucket, records may still be on their way, or lost with the machine of a sealed writer, whose allowance covers them.
         """
-        session = writer.partition("-")[0]
         if self.is_local or not session.isdigit():
             return True
         # The record of an ended session may have been cleaned away.
-        is_over = is_closed(self.files, int(session)) or read_session(self.files, int(session)) is None
-        return is_over and writer not in self._books.sealed
+        return is_closed(self.files, int(session)) or read_session(self.files, int(session)) is None
 
     def refresh(self, but: Collection[str] = ()) -> None:
         """Read what was appended since the last refresh, except by the writers `but`, which a later refresh reads."""

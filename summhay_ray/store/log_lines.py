@@ -174,8 +174,8 @@ def read_at(files: Files, location: Location) -> dict[str, Any]:
 
 def mend_packs(n_lost: int | None = None) -> str:
     """What to do about a missing or damaged pack. `n_lost`: how many answers are in packs alone; None if that is not counted."""
-    which = "answers whose segments were cleaned" if n_lost is None else f"{n_lost} answers, whose segments were cleaned,"
+    number = "" if n_lost is None else f" ({n_lost})"
     return (
-        f"put it back from a copy; or delete the folder {PACKS}: {which} are then lost, and a run that needs them pays for them "
-        "again, but not for what is finished"
+        f"put it back from a copy; or delete the folder {PACKS}: answers whose segments were cleaned{number} are then lost, and "
+        "a run that needs them pays for them again, but not for what is finished"
     )

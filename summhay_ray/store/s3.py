@@ -182,7 +182,7 @@ class S3Files:
                     yield name
 
     def check(self) -> None:
-        """See `Files`. Makes at most 5 requests and leaves one small object, which later checks reuse."""
+        """See `Files`. Makes at most 6 requests and leaves one small object, which later checks reuse."""
         probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
         try:
             probe._probe(Until(lambda: CHECK_S, unreached=CHECK_UNREACHED))

@@ -209,8 +209,15 @@ def test_ones_own_measurement_comes_before_ours(imported: Callable[..., Said], c
         ("[]", "it has no list of judges"),
         ('{"judges": [{"judge": "a", "correlation": 0.7}]}', "it is what judge-bench --json says"),
         ('{"judges": [{"mean": 0.1}]}', "judges[0] has no name"),
-        ('{"judges": [{"judge": "a", "mean": "0.1"}]}', "judges[0], a: mean is not a number"),
-        ('{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3}]}', "judges[0], a: n_summaries is not a number"),
+        ('{"judges": [{"judge": "a", "mean": "0.1"}]}', "judges[0], a: mean is missing or not a number"),
+        (
+            '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3}]}',
+            "judges[0], a: n_summaries is missing or not a number",
+        ),
+        (
+            '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3, "n_summaries": 1, "names": 3}]}',
+            "judges[0], a: names is not a list",
+        ),
         (
             '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3, "n_summaries": 1, "sd": 2}]}',
             "judges[0], a, has an unknown field 'sd'",

@@ -16,11 +16,13 @@ from synth_runs import run_inline, small
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.cli import status as status_command
 from summhay_ray.cli.status import status_facts
-from summhay_ray.engine import ITEM, plan, status, stop
+from summhay_ray.engine import ITEM, entries, plan, status, stop
 from summhay_ray.engine.usage import keep_start, keep_stop, latest_budget, latest_start, standing_stop
 from summhay_ray.errors import UserError
 from summhay_ray.store import Finished, RunStore, Store, begin, drivers
 from summhay_ray.store.drivers import record_death
+
+status_room = sys.modules["summhay_ray.engine.status"]
 
 pytestmark = pytest.mark.core
 
@@ -150,6 +152,48 @@ def test_a_damaged_start_is_said(run: RunStore) -> None:
     told = status(run)
     assert [line for line in told.problems if "starts/00000001.json is damaged; delete it and those after it" in line]
     assert told.usd["budget"] is None and not told.driver
+
+
+ELSEWHERE = drivers.Here("far", "far-1", 7, "1")
+
+
+def test_a_run_is_running_in_the_list_though_it_began_after_the_others_were_looked_for(
+    run: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = status_room._watched
+    begun = list[drivers.DriverSession]()
+
+    def later(store: Store) -> dict[int, bool]:
+        seen = watched(store)
+        begun.append(start(run, None))
+        return seen
+
+    monkeypatch.setattr(status_room, "_watched", later)
+    (entry,) = entries(run.store)
+    assert entry.status == status(run).status == "running"
+    begun[0].end("done")
+
+
+def test_a_damaged_record_of_a_driver_leaves_the_list_of_the_other_runs(run: RunStore) -> None:
+    start(run, None).end("stopped")
+    other = run.store.create_run("r2", record("summhay"), SummHay.all_tables())
+    session = start(other, None)
+    path = run.store.files.folder / "drivers" / f"{session.number:08d}.json"  # type: ignore[operator]
+    path.write_bytes(path.read_bytes().replace(b'"run":"r2"', b'"run":"rz"'))
+    assert {entry.run: entry.status for entry in entries(run.store)} == {"r1": "interrupted", "r2": "damaged"}
+
+
+@pytest.mark.soak
+def test_a_driver_elsewhere_that_is_slow_to_beat_is_not_dead_when_it_is_asked_to_stop(run: RunStore) -> None:
+    session = begin(run.store.files, run.run_id, True, {"calling": 1}, here=ELSEWHERE)
+    keep_start(run, session.number, None)
+    first = threading.Timer(0.2, session.beat)
+    ends = threading.Timer(6.5, session.end, ["stopped"])
+    first.start()
+    ends.start()
+    assert stop(run) == session.where
+    first.join()
+    ends.join()
 
 
 def test_a_driver_that_dies_while_it_is_asked_to_stop_is_not_waited_for(run: RunStore) -> None:

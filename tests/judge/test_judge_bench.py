@@ -145,7 +145,7 @@ def test_biases_are_written_and_read(tmp_path: Path) -> None:
         "{": "it is not JSON",
         "[]": "it has no list of judges",
         '{"judges": [1]}': "it has no list of judges",
-        '{"judges": [{"judge": "j"}]}': r"judges\[0\], j: mean is not a number",
+        '{"judges": [{"judge": "j"}]}': r"judges\[0\], j: mean is missing or not a number",
     }.items():
         with pytest.raises(ValueError, match=f"^{why}$"):
             bench.read_biases(text)

@@ -134,10 +134,30 @@ def test_a_hint_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     assert chain.newest() == (2, {"a": 2})
 
 
+def test_a_lost_newest_record_is_told_after_a_cleaning_too(tmp_path: Path) -> None:
+    chain_of(tmp_path, 5)
+    chain = Chain(LocalFiles(tmp_path), "some/chain")
+    (tmp_path / chain.name(5)).unlink()
+    assert chain.known() == (4, [5])
+    chain.begin_at()
+    assert chain.known() == (4, [5]) and chain.newest() == (4, {"place": 4})
+
+
+def test_a_chain_begins_no_earlier_than_what_was_listed(tmp_path: Path) -> None:
+    chain_of(tmp_path, 6)
+    chain = Chain(LocalFiles(tmp_path), "some/chain")
+    # As an earlier version left it: gaps, and nothing that tells of them but the hint.
+    for name in (chain.name(3), chain.name(4), "some/chain/latest"):
+        (tmp_path / name).unlink()
+    assert chain.latest() == 2
+    chain.begin_at(6)
+    assert (chain.latest(), chain.newest()) == (6, (6, {"place": 6}))
+
+
 def test_a_cleaned_chain_whose_last_record_is_lost_says_so_and_begins_anew(tmp_path: Path) -> None:
     chain_of(tmp_path, 3)
     chain = Chain(LocalFiles(tmp_path), "some/chain")
-    chain.begin_at_newest()
+    chain.begin_at()
     for number in (1, 2):
         (tmp_path / chain.name(number)).unlink()
     assert (chain.newest(), chain.known()) == ((3, {"place": 3}), (3, []))

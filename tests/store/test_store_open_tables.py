@@ -200,10 +200,14 @@ def test_nothing_is_written_where_nothing_came(tmp_path: Path) -> None:
     run, files = watched_run(tmp_path)
     files.stop_at = 0
     assert publish(run) == []
-    (tmp_path / "runs" / "run" / "tables.json").write_text("[]")
-    files.stop_at = -1
-    publish(run)
-    assert json.loads((tmp_path / "runs" / "run" / "tables.json").read_text())["digests"] == run.digests()
+    record = tmp_path / "runs" / "run" / "tables.json"
+    whole = record.read_text()
+    for damaged in ("[]", whole.replace('"rows"', '"rowz"', 1)):
+        record.write_text(damaged)
+        assert table_digests(run) == run.digests()
+        files.stop_at = -1
+        publish(run)
+        assert record.read_text() == whole and json.loads(whole)["digests"] == run.digests()
 
 
 def test_digests_are_those_that_were_kept_until_the_rows_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

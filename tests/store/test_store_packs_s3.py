@@ -111,6 +111,7 @@ def test_nothing_of_the_log_is_deleted_if_a_pack_is_damaged(place: Place, s3_buc
     assert told.files == 0 and s3_bucket.keys() == before, "older packs and drivers' records lead to the answers as well"
     (line,) = told.warnings
     assert line.startswith("the log is left as it is: ") and entry[kind] in line
+    assert [run.status for run in api.runs(place.store.files.uri)] == []
     place.delete_packs()
     assert place.answers() == expected and len(expected) == 3
 
@@ -164,7 +165,7 @@ def test_of_a_damaged_pack_whose_segments_were_cleaned_the_doctor_says_what_it_h
     dollars = (10 + 200 + 3000 - 10) / 1e6
     told = f"2 of its 3 answers cannot be read, segments still hold 0 of them, the others had cost at most {dollars:.6f} dollars"
     assert (
-        f"{told}; {MEND}: 3 answers, whose segments were cleaned, are then lost, and a run that needs them pays for them again"
+        f"{told}; {MEND}: answers whose segments were cleaned (3) are then lost, and a run that needs them pays for them again"
         in line
     )
 
@@ -179,7 +180,7 @@ def test_answers_that_are_still_in_segments_are_counted_apart(place: Place) -> N
     told = (
         f"3 of its 3 answers cannot be read, segments still hold 1 of them, the others had cost at most {210 / 1e6:.6f} dollars"
     )
-    assert "is gone: " in line and f"{told}; {MEND}: 2 answers, whose segments" in line
+    assert "is gone: " in line and f"{told}; {MEND}: answers whose segments were cleaned (2)" in line
     place.delete_packs()
     assert [*place.answers()] == ["c"]
 
@@ -204,7 +205,7 @@ def test_a_damaged_index_is_told_with_the_prices_in_the_data(place: Place) -> No
     told = (
         f"2 of its 2 answers cannot be read, segments still hold 0 of them, the others had cost at most {210 / 1e6:.6f} dollars"
     )
-    assert f"is gone, without which no run goes on: {told}; {MEND}: 2 answers, whose segments" in line
+    assert f"is gone, without which no run goes on: {told}; {MEND}: answers whose segments were cleaned (2)" in line
 
 
 def test_a_pack_that_is_counted_by_a_later_one_is_told_with_at_most_what_they_had_cost(
@@ -220,7 +221,7 @@ def test_a_pack_that_is_counted_by_a_later_one_is_told_with_at_most_what_they_ha
     assert (
         f"1 of its 1 answers cannot be read, segments still hold 0 of them, the others had cost at most {3210 / 1e6:.6f}" in line
     )
-    assert f"{MEND}: 3 answers, whose segments" in line
+    assert f"{MEND}: answers whose segments were cleaned (3)" in line
 
 
 @pytest.mark.parametrize(("how", "told"), [("zero", ": the record at byte 0 is damaged; "), ("delete", " is gone; ")])
