@@ -63,18 +63,18 @@ class Attempts:
         self.in_flight = 0
         """Number of attempts under way."""
 
-    async def of(self, call: Call, granted: GrantedCall, keep: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
+    async def of(self, call: Call, granted: GrantedCall, log_reply: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
         """Attempt a granted call until it is answered or given up.
 
-        `keep` makes a reply durable. The slot is held until then: after a kill, no more calls are repeated than there are slots.
+        `log_reply` makes a reply durable. The slot is held until then: a kill repeats no more calls than there are slots.
         """
-        first = await self._in_turn(call, granted, 1, keep)
+        first = await self._in_turn(call, granted, 1, log_reply)
         if first.decision is None:
             return first
-        return await self._further(call, granted, first, keep)
+        return await self._further(call, granted, first, log_reply)
 
     async def _further(
-        self, call: Call, granted: GrantedCall, first: Attempt, keep: Callable[[Reply, int], Awaitable[None]]
+        self, call: Call, granted: GrantedCall, first: Attempt, log_reply: Callable[[Reply, int], Awaitable[None]]
     ) -> Attempt:
         """Attempt a call again after its first attempt has failed, unless that was the last."""
         ends: Counter[str] = Counter()
@@ -92,7 +92,7 @@ class Attempts:
         async def once() -> Attempt:
             nonlocal current
             current = await self._claim_again(call, current, "retry")
-            return noted(await self._in_turn(call, current, ends.total() + 1, keep))
+            return noted(await self._in_turn(call, current, ends.total() + 1, log_reply))
 
         pending = [noted(first)]
         backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
@@ -126,7 +126,7 @@ class Attempts:
         return await self._client.claim(call.claim._replace(ticket=granted.ticket, again=again))
 
     async def _in_turn(
-        self, call: Call, granted: GrantedCall, number: int, keep: Callable[[Reply, int], Awaitable[None]]
+        self, call: Call, granted: GrantedCall, number: int, log_reply: Callable[[Reply, int], Awaitable[None]]
     ) -> Attempt:
         """Make one attempt, within a slot and at its time; else return why none was made."""
         paid = call.claim.worst_micros > 0
@@ -146,7 +146,7 @@ class Attempts:
                     try:
                         attempt = await self._attempt(call, number)
                         if attempt.reply is not None:
-                            await keep(attempt.reply, number)
+                            await log_reply(attempt.reply, number)
                         return attempt
                     finally:
                         self.in_flight -= 1

@@ -93,7 +93,7 @@ class Gateway:
     async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
         return await asyncio.to_thread(self._log.append, records)
 
-    async def _keep(self, record: Mapping[str, Any]) -> Location:
+    async def _log_record(self, record: Mapping[str, Any]) -> Location:
         if self._ended:
             # After a drain, a late grant would only record a call that is never sent.
             await asyncio.Future()
@@ -130,7 +130,7 @@ class Gateway:
         for call, known in [(call, known) for call, known in self._announced.values() if not call.sending]:
             if self._announced.pop(known["call"], None) is None:
                 continue
-            await self._keep({"kind": "void", **known, "usd_micros": 0})
+            await self._log_record({"kind": "void", **known, "usd_micros": 0})
             self._client.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
         self._ended = True
         await self._client.close()
@@ -226,13 +226,13 @@ class Gateway:
 
     async def _not_sent(self, grant: Grant, call: Call) -> Ended:
         if grant.location is not None:
-            return await self._kept(grant.location, call)
+            return await self._stored_answer(grant.location, call)
         if grant.state == "budget":
             message = "the call's worst case does not fit into what is left of the budget"
             return Failed("budget", message, retryable=True), None
         return Failed(grant.error, grant.reason, call.claim.key, retryable=True), None
 
-    async def _kept(self, location: Location, call: Call) -> Ended:
+    async def _stored_answer(self, location: Location, call: Call) -> Ended:
         """Read the answer at a location. If another worker has just received it, wait until it reaches the store."""
         if self._files.folder is not None:
             return read_answer(read_at(self._files, location))
@@ -253,25 +253,25 @@ class Gateway:
         known = {"call": secrets.token_hex(16), "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         call.announced = not claim.worst_micros
         if claim.worst_micros:
-            await self._keep({"kind": "intent", **known, "usd_micros": claim.worst_micros})
+            await self._log_record({"kind": "intent", **known, "usd_micros": claim.worst_micros})
             call.announced = True
             self._announced[known["call"]] = call, known
-        kept: dict[str, Any] = {}
+        logged: dict[str, Any] = {}
 
-        async def keep(reply: Reply, attempts: int) -> None:
+        async def log_reply(reply: Reply, attempts: int) -> None:
             place = {"origin": call.settings.origin} if call.settings.origin else {}
-            kept["record"] = {"kind": "answer", **known, **place, "attempts": attempts, **await self._read(call, reply)}
-            kept["location"] = await self._keep(kept["record"])
+            logged["record"] = {"kind": "answer", **known, **place, "attempts": attempts, **await self._read(call, reply)}
+            logged["location"] = await self._log_record(logged["record"])
 
         try:
-            attempt = await self._attempts.of(call, granted, keep)
+            attempt = await self._attempts.of(call, granted, log_reply)
         finally:
             announced = self._announced.pop(known["call"], None) is not None
-        if not kept:
+        if not logged:
             return await self._failed(call, attempt, known, announced)
-        record = kept["record"]
+        record = logged["record"]
         used, excess = _used(record, call), Excess.of(record)
-        self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], kept["location"], *used, excess=excess))
+        self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], logged["location"], *used, excess=excess))
         return *read_answer(record), False
 
     async def _read(self, call: Call, reply: Reply) -> dict[str, Any]:
@@ -289,7 +289,7 @@ class Gateway:
         charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
         # Otherwise a drain has already written the end and closed the log, or the call is free and has no intent to close.
         if announced:
-            await self._keep({"kind": "void", **known, "usd_micros": charged})
+            await self._log_record({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
         mend = f"nobody answers at {call.settings.origin} ({attempt.message}); start it, or mend its api_base, and run again"
         unheard = (UNREACHED, mend) if decision.error == UNREACHED else None

@@ -57,7 +57,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class SessionNews:
     """A driver session and its seats. `over`: it will write nothing more."""
 
     session: int
@@ -79,7 +79,7 @@ class Seat:
     """Whether no further writer can take the seat."""
 
     def take(self, segment: Segment) -> bool:
-        """See `Chains.take`."""
+        """See `LogPosition.take`."""
         incarnation, number, mark = segment.incarnation, segment.number, segment.mark
         if number != (0 if incarnation == self.n else self.going.get(incarnation)):
             return False
@@ -93,7 +93,7 @@ class Seat:
 
 
 @dataclass
-class Chains:
+class LogPosition:
     """How far a bucket's log has been read."""
 
     session: int = 0
@@ -103,14 +103,14 @@ class Chains:
     seats: dict[tuple[int, str], Seat] = field(default_factory=dict)
     """(session, seat name) -> seat, for the sessions that are not over."""
 
-    def begin(self, begun: Begun) -> None:
+    def enter(self, news: SessionNews) -> None:
         """Enter a new session, or the end of a known one."""
-        self.session = max(self.session, begun.session)
-        for name in begun.seats:
-            if begun.over:
-                self.seats.pop((begun.session, name), None)
+        self.session = max(self.session, news.session)
+        for name in news.seats:
+            if news.over:
+                self.seats.pop((news.session, name), None)
             else:
-                self.seats.setdefault((begun.session, name), Seat())
+                self.seats.setdefault((news.session, name), Seat())
 
     def take(self, segment: Segment) -> bool:
         """Enter a segment. Return False if it was entered before or is not the next one."""
@@ -146,11 +146,13 @@ def new_lines(folder: Path, read_to: dict[str, int], but: Collection[str]) -> It
             yield Lines(name, start, offset, tuple(entries))
 
 
-def new_segments(files: Files, chains: Chains, but: Collection[str]) -> Iterator[Begun | Segment]:
+def new_segments(files: Files, position: LogPosition, but: Collection[str]) -> Iterator[SessionNews | Segment]:
     """The new sessions and segments of a bucket in the order to enter them, except those of the writers `but`."""
-    records = sessions(files, chains.session)
-    fresh = [Begun(record.number, () if record.number in chains.packed else tuple(record.seat_names())) for record in records]
-    seats = {**chains.seats, **{(begun.session, name): Seat() for begun in fresh for name in begun.seats}}
+    records = sessions(files, position.session)
+    fresh = [
+        SessionNews(record.number, () if record.number in position.packed else tuple(record.seat_names())) for record in records
+    ]
+    seats = {**position.seats, **{(begun.session, name): Seat() for begun in fresh for name in begun.seats}}
     states = {place: Seat(seat.n, dict(seat.going), {}, seat.closed) for place, seat in seats.items()}
     numbers = {place[0] for place in states}
     # Checked before the segments are read: a segment written between the two steps would otherwise be missed for ever.
@@ -163,7 +165,7 @@ def new_segments(files: Files, chains: Chains, but: Collection[str]) -> Iterator
     for number in sorted(numbers - unread):
         mine = {place[1]: seat for place, seat in states.items() if place[0] == number}
         if not any(seat.going for seat in mine.values()) and (number in ended or all(seat.closed for seat in mine.values())):
-            yield Begun(number, tuple(mine), over=True)
+            yield SessionNews(number, tuple(mine), over=True)
 
 
 def _of_seat(files: Files, place: tuple[int, str], seat: Seat, but: Collection[str]) -> Iterator[Segment]:

@@ -10,11 +10,11 @@ from typing import Any
 from summhay_ray.store.drivers import is_closed, read_session
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Purpose, Spent, Tally
-from summhay_ray.store.log_follow import Begun, Chains, Lines, Segment, new_lines, new_segments
+from summhay_ray.store.log_follow import Lines, LogPosition, Segment, SessionNews, new_lines, new_segments
 from summhay_ray.store.log_lines import Location, read_at, segment_number, writer_name, writer_of
 from summhay_ray.store.packs import Packed, read_packs
 
-Part = Lines | Begun | Segment | Packed
+Part = Lines | SessionNews | Segment | Packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class LogIndex:
     """Whether packs are read; if not, the segments that they were made of, as far as these are still there."""
     _books: Books = field(default_factory=Books)
     _read_to: dict[str, int] = field(default_factory=dict)
-    _chains: Chains = field(default_factory=Chains)
+    _position: LogPosition = field(default_factory=LogPosition)
     _packed: bool = False
     """Whether the packs have been read."""
     _known: dict[str, dict[str, dict[Purpose, Tally]]] = field(default_factory=dict)
@@ -127,35 +127,35 @@ class LogIndex:
                     self._read_to[part.name] = part.end
                     for location, record in part.entries:
                         self._books.take(location, record)
-            elif isinstance(part, Begun):
-                self._chains.begin(part)
+            elif isinstance(part, SessionNews):
+                self._position.enter(part)
             elif isinstance(part, Segment):
                 self._segment(part)
             elif not self._packed:
                 self._packed = True
                 self._books.merge(part.books)
-                self._chains = Chains(part.through, part.others)
+                self._position = LogPosition(part.through, part.others)
 
     def _new(self, but: frozenset[str]) -> Iterator[Part]:
         if self.files.folder is not None:
             yield from new_lines(self.files.folder, dict(self._read_to), but)
             return
-        chains = self._chains
+        position = self._position
         if self.packs and not self._packed:
             packed = read_packs(self.files)
             yield packed
-            chains = Chains(packed.through, packed.others)
-        yield from new_segments(self.files, chains, but)
+            position = LogPosition(packed.through, packed.others)
+        yield from new_segments(self.files, position, but)
 
     def _segment(self, segment: Segment) -> None:
-        if self._chains.take(segment):
+        if self._position.take(segment):
             self._books.segment(writer_name(*segment.seat, segment.incarnation), segment.entries, segment.mark)
 
     def forget_unshipped(self, writer: str) -> None:
         """Drop a writer's answers that are in none of the segments read so far: they were lost with its machine."""
         place, _, incarnation = writer.rpartition("-")
         session, _, seat_name = place.partition("-")
-        seat = self._chains.seats.get((int(session), seat_name)) if session.isdigit() and incarnation.isdigit() else None
+        seat = self._position.seats.get((int(session), seat_name)) if session.isdigit() and incarnation.isdigit() else None
         if self.is_local or seat is None:
             return
         read_to = seat.going.get(int(incarnation), seat.ended.get(int(incarnation), 0))

@@ -9,7 +9,7 @@ from typing import Any
 from summhay_ray.outcome import MICROS
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
-from summhay_ray.store.log_follow import Chains, Segment, new_segments
+from summhay_ray.store.log_follow import LogPosition, Segment, new_segments
 from summhay_ray.store.log_lines import PACKS, decode, entries_of, mend_packs
 from summhay_ray.store.packs import books_of, index_of, locations, pack_chain, read_object
 
@@ -77,7 +77,7 @@ def _in_segments(files: Files) -> Prices | None:
     """The answers that a reader without packs finds; None if the segments cannot be read."""
     prices: Prices = {}
     try:
-        for part in new_segments(files, Chains(), ()):
+        for part in new_segments(files, LogPosition(), ()):
             for _, record in part.entries if isinstance(part, Segment) else ():
                 if record is not None and record.get("kind") == "answer":
                     prices.setdefault(record["key"], record["usd_micros"])

@@ -226,7 +226,7 @@ def test_what_comes_between_the_end_and_the_look_is_not_passed_over(files: FarFi
     index.refresh()
     index.refresh()
     index.refresh()
-    assert last and set(index.answers) == {"late"} and {place[0] for place in index._chains.seats} == {2}
+    assert last and set(index.answers) == {"late"} and {place[0] for place in index._position.seats} == {2}
 
 
 @pytest.mark.parametrize("place", ["record", "mark"])

@@ -100,7 +100,7 @@ def test_with_packs_and_without_the_log_says_the_same(files: FarFiles) -> None:
     assert pack(files) == 0
     live = session(files, 99)
     index = index_of(files)
-    assert told(index) == told(index_of(files, packed=False)) and index._chains.session == live
+    assert told(index) == told(index_of(files, packed=False)) and index._position.session == live
     assert any(location.name.startswith("log/packs/") for location in index.answers.values())
 
 

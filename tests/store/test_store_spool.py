@@ -121,7 +121,7 @@ def test_a_writer_that_wrote_nothing_ends_too(files: FarFiles) -> None:
     writer = open_log(files, 1, "calling-1")
     writer.flush()
     writer.close()
-    assert sweep(files) == [] and index_of(files)._chains.seats[1, "calling-1"].going == {}
+    assert sweep(files) == [] and index_of(files)._position.seats[1, "calling-1"].going == {}
 
 
 def test_every_opening_of_a_seat_is_another_writer(files: FarFiles) -> None:

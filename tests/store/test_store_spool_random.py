@@ -307,6 +307,6 @@ def test_sealing_the_rest_ends_all_and_closes_the_seats(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="no driver of number 9"):
             seal_rest(here.files, 9)
         index = here.index()
-        assert index._chains.seats == {} and index.spent("r") == 10 + 3 * 10
+        assert index._position.seats == {} and index.spent("r") == 10 + 3 * 10
         near = LocalFiles(tmp_path)
         assert sweep(near) == [] and seal(near, "w") is None and seal_rest(near, 5) is None
