@@ -13,6 +13,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.missing import unreadable_records
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import workload_of
+from summhay_ray.engine.state import RunSnapshot, state_of
 from summhay_ray.engine.status import again_from, status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, NoKey, is_local, key_of, needed_variables, provider_of
@@ -160,7 +161,8 @@ def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
     except UserError as error:
         return f"what a run would ask is not known ({error})"
     if not left["max_calls"]:
-        missing = missing_keys(workload)
+        # Where rows are to be made again, a run looks for its keys before it knows that the log has every answer.
+        missing = missing_keys(workload) if state_of(workload, RunSnapshot(again_from(run))).n_left else []
         return "running it again asks nothing" + (f", but its keys must be set ({missing[0]})" if missing else "")
     most = f"at most {left['max_calls']} calls, for at most {left['usd']['max']:.6f} dollars"
     return f"running it again asks {most}, what it had left to do included"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from inline_runs import answered, loaded
+from simulated_provider import KEY, in_thread
 
+from summhay_ray import api
 from summhay_ray.engine import missing_keys
 from summhay_ray.errors import UserError
 
@@ -31,3 +34,24 @@ def test_a_key_under_the_providers_other_name_is_a_key(monkeypatch: pytest.Monke
     assert missing_keys(grid) == [f"gemini/mine: GEMINI_API_KEY is not set; {mend}"]
     monkeypatch.setenv("GOOGLE_API_KEY", "any")
     assert missing_keys(grid) == []
+
+
+def test_the_doctor_says_that_making_rows_again_takes_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> list[str]:
+        return [check.message for check in api.doctor(store=str(tmp_path)) if not check.ok and check.name.startswith("run ")]
+
+    monkeypatch.setenv("SUMMHAY_LOST_KEY", KEY)
+    with in_thread() as provider:
+        model = {"model": "openai/mine", "price": 0, "api_base": provider.base, "api_key_env": "SUMMHAY_LOST_KEY"}
+        done, run = answered(tmp_path, summarizers=[model])
+        monkeypatch.delenv("SUMMHAY_LOST_KEY")
+        (tmp_path / "runs" / run.run_id / "plan.json").write_bytes(b"{")
+        assert told()[0].endswith(": running it again asks nothing")
+        (tmp_path / "runs" / run.run_id / "plan.json").unlink()
+        shutil.rmtree(tmp_path / "runs" / run.run_id / "commits")
+        assert "asks nothing, but its keys must be set (openai/mine: SUMMHAY_LOST_KEY is not set" in told()[0]
+        with pytest.raises(UserError, match="SUMMHAY_LOST_KEY is not set"):
+            answered(tmp_path, summarizers=[model])
+        monkeypatch.setenv("SUMMHAY_LOST_KEY", KEY)
+        again, _ = answered(tmp_path, summarizers=[model])
+        assert (again.status, again.calls["made"], told()) == (done.status, 0, [])
