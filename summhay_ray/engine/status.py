@@ -125,7 +125,10 @@ class RunEntry:
 
 
 def entries(store: Store) -> list[RunEntry]:
-    """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
+    """Every run of the store, newest first. Raises StoreError if the log cannot be read.
+
+    If only its packs are damaged, which `status` tells, dollars are those of the commits and of the segments that are left.
+    """
     runs, (index, _) = [], store.readable_log()
     alive = _watched(store)
     for run_id in store.run_ids():
