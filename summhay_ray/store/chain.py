@@ -48,7 +48,7 @@ class Chain:
     def latest(self) -> int:
         """The number of the newest record, 0 if there is none. Reads no record."""
         hint = self._named(self._hint)
-        last = self._last(hint)
+        last = self._last(hint) if hint else 0
         return last if last > hint or self._taken(hint) else self._last(self._lowest())
 
     def known(self) -> tuple[int, list[int]]:

@@ -177,7 +177,7 @@ def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)
     ended = {record.number for record in candidates if has_ended(files, record.number)}
-    gap_in: tuple[Chain, int] | None = (session_chain(files), max(numbers, default=0))
+    gap_in: tuple[Chain, int] | None = (session_chain(files), max(last.values(), default=0))
     for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers", gap_in)

@@ -83,6 +83,18 @@ def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hin
     assert begin(files, "b", True, {}).number == 7
 
 
+def test_a_driver_whose_record_is_lost_does_not_hide_where_the_others_begin(tmp_path: Path) -> None:
+    files, drivers = LocalFiles(tmp_path), tmp_path / "drivers"
+    for run in ("a", *"bbbb", "c"):
+        begin(files, run, True, {}).end("done")
+    # Its beat and its end are still there.
+    (drivers / "00000006.json").unlink()
+    assert clean(files).count("ended drivers") > 0
+    assert (drivers / "first").read_text() == "5"
+    (drivers / "latest").unlink()
+    assert Chain(files, "drivers").latest() == 5
+
+
 class Breaking(LocalFiles):
     """Ends before its n-th deletion."""
 
