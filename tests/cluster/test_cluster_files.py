@@ -76,7 +76,8 @@ def test_without_our_variables_the_commands_are_plain(which: str, tmp_path: Path
     """What bash makes of them on AWS, where no SUMMHAY_ variable is set."""
     said = []
     for command in aws()[which]:
-        script = f'ulimit() {{ :; }}; nohup() {{ echo "$@"; }}; ray() {{ echo ray "$@"; }}; {command}'
+        # What runs in the background holds the output open too: it ends when all of them have.
+        script = f'exec 3>&1; ulimit() {{ :; }}; nohup() {{ echo "$@"; }}; ray() {{ echo ray "$@"; }}; {command}'
         done = subprocess.run(
             ["bash", "-c", script],
             env={"HOME": str(tmp_path), "RAY_HEAD_IP": "10.0.0.1"},
