@@ -4,7 +4,7 @@
 
 SPEC is of any kind. All options of `summhay run`, with `--address auto`. It resumes: what the store holds of the run is neither
 asked nor paid again, so that whatever starts it again after a failure (KubeRay's backoffLimit makes a new cluster and starts from
-scratch) goes on where it was. `--settle`: exit code 0 also where starting again would change nothing, which is a run that stopped
+scratch) resumes it. `--settle`: exit code 0 also where starting again would change nothing, which is a run that stopped
 at its budget (3) or finished with failures listed (4); `summhay status RUN --store URI` tells them apart. Progress comes as a
 line every ten seconds.
 """

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _command(arguments)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        code = _say(INTERRUPTED, "stopped; the same command goes on where it was")
+        code = _say(INTERRUPTED, "stopped; run the same command again to resume")
     except UserError as problem:
         code = _say(problem.exit_code, str(problem))
     except _UsageProblem as problem:
@@ -80,7 +80,7 @@ def _system(problem: OSError) -> str:
 
 
 def _terminated(*_: object) -> None:
-    raise _Terminated("stopped by SIGTERM; the same command goes on where it was")
+    raise _Terminated("stopped by SIGTERM; run the same command again to resume")
 
 
 class _Terminated(UserError):

@@ -99,14 +99,14 @@ def plan(
     for line in BOUNDS_LEGEND if any(stage.get("max_calls") for stage in stages) else ():
         say(line)
     usd = result.usd
-    too_long = [
+    unaskable = [
         ("too long for the model's window", result.too_long),
         ("cannot be prepared", result.no_context),
     ]
     pairs = [
         ("run", result.run),
         (result.unit, f"{result.cells}, {result.cells_finished} finished"),
-        *([] if bounded else too_long),
+        *([] if bounded else unaskable),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         *([("extracts spare", spared)] if (spared := extracts_spare(stages)) else []),
         ("dollars spent so far", f"{result.spent_usd:.4f}"),

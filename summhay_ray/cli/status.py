@@ -64,7 +64,7 @@ def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
     if as_json:
         document({"run": api.full_id(run, store), "stopped": driver})
     else:
-        say(f"stopped, {driver}; the same command goes on where it was")
+        say(f"stopped, {driver}; run the same command again to resume")
 
 
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
@@ -125,7 +125,7 @@ def _left(result: StatusResult, unit: str) -> str:
         f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
     ]
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
-    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid twice")
+    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid for twice")
     return ", ".join(parts) + how
 
 

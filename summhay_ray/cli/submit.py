@@ -48,7 +48,7 @@ def submit(
     job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat)
     for line in job.notes:
         note(f"note: {line}")
-    note(f"job {job.job} of run {job.run} " + ("runs already: this is its log" if job.attached else "is sent"))
+    note(f"job {job.job} of run {job.run} " + ("is already running; this is its log" if job.attached else "is sent"))
     if not wait:
         note(f"look: {job.look()}; stop: {job.stop()}")
         _show(job, None, None, as_json)

@@ -5,16 +5,17 @@ The benchmark's own `answer` builds the prompts again from the stored content; a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
+from summhay_ray.engine.ask import Ask, Complete, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Prepared, Workload
 from summhay_ray.engine.prepared import prepared, prepares, work_items
-from summhay_ray.engine.worker import answered
+from summhay_ray.engine.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request, read_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
@@ -48,10 +49,7 @@ class Replay:
 
     def item(self, item: Item) -> None:
         """Run the item, and record its requests in `requests`."""
-        ready = prepared(self._workload, item.source, [item]) if prepares(self._workload) else Prepared()
-        [work] = work_items([item], ready)
-        ask = Ask(self._workload, item, self.complete, ConcurrencyLimiter(self._workload.settings()))
-        run_loop(lambda: answered(self._workload, work, ask))
+        _run(self._workload, item, self.complete)
 
 
 def first_request(workload: Workload[Any], item: Item) -> Request | None:
@@ -62,12 +60,21 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
         requests.append(request)
         return Failed("not_asked", "only looked at"), None
 
-    ready = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
-    [work] = work_items([item], ready)
-    done = run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
-    if done.stop is not None:
-        raise done.stop
+    if (stop := _run(workload, item, complete).stop) is not None:
+        raise stop
     return requests[0] if requests else None
+
+
+def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
+    """Prepare and answer an item in this process."""
+
+    async def run() -> Answered:
+        # In another thread, since `prepared` takes any exception for the benchmark's own, and Ctrl-C interrupts the main thread.
+        ready = await asyncio.to_thread(prepared, workload, item.source, [item]) if prepares(workload) else Prepared()
+        [work] = work_items([item], ready)
+        return await answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings())))
+
+    return run_loop(run)
 
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:

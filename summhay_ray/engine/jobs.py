@@ -145,13 +145,13 @@ def reach(url: str) -> list[str]:
     except urllib.error.HTTPError as error:
         if error.code in _GUARDED:
             return []
-        raise JobError(f"{where}: what answers there is no Ray dashboard (HTTP {error.code}); {mend}") from error
+        raise JobError(f"{where}: what answers there is not a Ray dashboard (HTTP {error.code}); {mend}") from error
     except (ValueError, KeyError, TypeError, http.client.HTTPException, ConnectionResetError) as error:
-        raise JobError(f"{where}: what answers there is no Ray dashboard ({type(error).__name__}); {mend}") from error
+        raise JobError(f"{where}: what answers there is not a Ray dashboard ({type(error).__name__}); {mend}") from error
     except OSError as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionResetError | http.client.HTTPException):
-            raise JobError(f"{where}: what answers there is no Ray dashboard ({type(reason).__name__}); {mend}") from error
+            raise JobError(f"{where}: what answers there is not a Ray dashboard ({type(reason).__name__}); {mend}") from error
         raise JobError(
             f"{where}: no job server answers there ({_line(str(reason))}); {mend}, and a port that is open here"
         ) from error

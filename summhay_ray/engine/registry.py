@@ -44,7 +44,7 @@ def find(kind: str) -> type[Workload[Any]]:
         own_modules()
     benchmark = load(path)
     if not isinstance(benchmark, type) or not issubclass(benchmark, Workload):
-        raise SpecError(f"kind: {path!r} is no benchmark; write a class of summhay_ray.benchmark.Benchmark")
+        raise SpecError(f"kind: {path!r} is not a benchmark; write a class of summhay_ray.benchmark.Benchmark")
     if kind not in built_in():
         _check_class(benchmark, f"kind {kind!r}")
     return benchmark

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -199,8 +199,6 @@ class _Planning:
         self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
     ) -> None:
         self._plan: Future[PlanResult] = Future()
-        self._made = threading.Event()
-        self._plan.add_done_callback(lambda _: self._made.set())
         self._make = make
         self._keep = keep
         self._unwanted = threading.Event()
@@ -243,23 +241,21 @@ class _Planning:
 
     def stages(self) -> list[StagePlan] | None:
         """The planned stages; None until there is a plan."""
-        if not self._made.is_set() or self._plan.exception() is not None:
+        if not self._plan.done() or self._plan.exception() is not None:
             return None
         return self._plan.result().stages
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
-        """The plan; or why the benchmark's own code made planning impossible, which does not stop the run.
-
-        Empty if the plan is not made within `patience_s`. Raises OSError, UserError.
-        """
-        if not self._made.wait(patience_s):
+        """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
+        wait([self._plan], patience_s)
+        if not self._plan.done():
             return ""
         try:
             return self._plan.result()
         except Unplannable as error:
             return str(error)
-        except (OSError, UserError):
-            raise
+        except UserError as error:
+            return f"the run cannot be planned: {error}"
         # Planning runs the benchmark's own code, which may raise anything.
         except BaseException as error:  # noqa: BLE001
             return f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
@@ -389,7 +385,7 @@ class Start:
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
         progress = f"run {run.run_id}, {items['done']} of {items['total']} {self.workload.counted.items}"
-        message = f"{progress}, {_spent_micros(run) / MICROS:.6f} dollars; the same command goes on where it was"
+        message = f"{progress}, {_spent_micros(run) / MICROS:.6f} dollars; run the same command again to resume"
         return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:

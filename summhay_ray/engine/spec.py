@@ -87,6 +87,9 @@ class Reach(Strict):
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
 
 
+REACH = tuple(Reach.model_fields)
+
+
 def _no_answers(value: Any) -> None:
     if value is not None:
         raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
@@ -237,9 +240,6 @@ def _semantic(value: Any) -> Any:
         return {str(name): _semantic(inner) for name, inner in value.items()}
     return [_semantic(inner) for inner in value] if isinstance(value, list | tuple) else value
 
-
-REACH = ("price", "token_margin", "context_window", "api_base", "api_key_env", "max_answer_bytes", "timeout_s", "transport")
-"""Fields of a model's entry that say how it is reached and what it costs. None is part of any identity."""
 
 _PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
 Part = TypeVar("Part", bound=Strict)

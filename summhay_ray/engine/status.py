@@ -224,8 +224,12 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
     index, packs = run.store.readable_log()
     index.know(run.run_id, run.manifest().spent)
     now = _standing(run, benchmark, index)
+    usage = usage_of_run(run, index)
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
     damaged = [*problems, *lost, *packs, *lost_log(run, index, bool(packs))]
+    left = None
+    if open_items or now.stop:
+        left = _left(again, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -239,14 +243,12 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         failures=dict(sorted(failures.items())),
         usd={"spent": _reported(run, index) / MICROS, "budget": None if now.status == "imported" else latest_budget(run)},
         untold_usd=index.untold(run.run_id) / MICROS,
-        usage=(usage := usage_of_run(run, index)),
+        usage=usage,
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,
         tables=table_digests(run),
         stop=now.stop,
-        left=_left(again, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
-        if open_items or now.stop
-        else None,
+        left=left,
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,

@@ -253,5 +253,5 @@ def _damaged(files: Files, block: Block) -> Damaged:
     what = "damaged; delete it and the folder" if is_there else "gone; delete the folder"
     return Damaged(
         f"{files.where(block.name)} is {what} {commits}, and run or import again: no answer of the "
-        f"log is paid twice; or put it back from a copy (it has {block.units} units of {block.stage})"
+        f"log is paid for twice; or put it back from a copy (it has {block.units} units of {block.stage})"
     )

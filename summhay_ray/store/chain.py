@@ -10,16 +10,15 @@ missing.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from summhay_ray.store.checked_json import with_hash
+from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files import Files
 
-_MEND = "delete it and run again: no answer is paid twice"
+_MEND = "delete it and run again: no answer is paid for twice"
 
 
 class Chain:
@@ -138,12 +137,6 @@ class Chain:
             return None
 
     def _checked(self, number: int, content: bytes) -> dict[str, Any]:
-        try:
-            body = json.loads(content)
-        except ValueError:
-            body = None
-        if isinstance(body, dict):
-            body.pop("sha256", None)
-            if with_hash(body) == content:
-                return body
-        raise DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}")
+        if (body := read_checked(content, needs_hash=True)) is None:
+            raise DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}")
+        return body

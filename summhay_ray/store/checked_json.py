@@ -22,17 +22,17 @@ def with_hash(body: Mapping[str, Any], indent: int | None = None) -> bytes:
     return _json({**body, _FIELD: hashlib.sha256(_json(body)).hexdigest()}, indent)
 
 
-def read_checked(content: bytes) -> dict[str, Any] | None:
+def read_checked(content: bytes, needs_hash: bool = False) -> dict[str, Any] | None:
     """The object without its hash; None if `content` is not a JSON object, or if its hash does not fit.
 
-    An object without a hash, as earlier versions wrote, is accepted.
+    `needs_hash`: False for records that earlier versions wrote without a hash; these are accepted.
     """
     try:
         body = json.loads(content)
         if not isinstance(body, dict):
             return None
         digest = body.pop(_FIELD, None)
-        fits = digest is None or digest == hashlib.sha256(_json(body)).hexdigest()
+        fits = (digest is None and not needs_hash) or digest == hashlib.sha256(_json(body)).hexdigest()
     except (ValueError, RecursionError):
         return None
     return body if fits else None

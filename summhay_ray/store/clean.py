@@ -20,7 +20,7 @@ from typing import Any
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.commits import Manifests
 from summhay_ray.store.drivers import FOLDER as DRIVERS
-from summhay_ray.store.drivers import has_ended, living, open_sessions, read_session, session_chain
+from summhay_ray.store.drivers import WATCH_S, has_ended, living, open_sessions, read_session, session_chain
 from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
@@ -61,7 +61,7 @@ class Unneeded:
 def clean_daily(files: Files) -> list[str]:
     """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day.
 
-    Returns a line for each run, and each object of a pack, that is damaged and because of which files were left.
+    Returns a line for each damaged run, driver's record and pack object that kept files from being deleted.
     """
     damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
@@ -85,24 +85,25 @@ def unneeded(
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
     `within_s`: the longest search; if it is finite, the runs are visited in random order, and the log is left alone if reading
-    its packs takes more than half of that. `damaged`: receives a line for each run whose newest manifest cannot be read, and for
-    each object of a pack that is missing or damaged; such a run, or the log, is left alone. Raises StoreError if the packs'
-    newest record cannot be read.
+    its packs takes more than half of that. `damaged`: receives a line for each run whose newest manifest cannot be read, for each
+    driver's record that cannot be read, and for each object of a pack that is missing or damaged; such a run, the drivers, or the
+    log are left alone. Raises StoreError if the newest record of the drivers or of the packs cannot be read.
     """
+    damaged = [] if damaged is None else damaged
     before, until = time.time() - older_s, time.monotonic() + within_s
     runs_of = {record.number: record.run for record in open_sessions(files)}
-    driven = {runs_of[number] for number in living(files, runs_of)}
+    driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
     packs = list(_standing(files, pack_chain(files), before))
     if files.folder is not None:
-        yield from _of_drivers(files, session_chain(files).latest(), before)
+        yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
     # A driver that has read a segment goes on reading it, even when a pack has its answers.
     elif packs and not driven:
-        found = list(_of_log(files, packs, before))
+        found = list(_of_log(files, packs, before, damaged))
         lost = flaws(files, packs[-1]["packs"], time.monotonic() + within_s / 2) if found else []
         # None: they could not be read in time.
         if lost is not None and not lost:
             yield from found
-        if lost and damaged is not None:
+        if lost:
             damaged += [f"the log is left as it is: {line}" for line in lost]
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
     runs = list(files.folders("runs"))
@@ -116,8 +117,7 @@ def unneeded(
             try:
                 yield from _of_run(files, run_id, before)
             except StoreError as error:
-                if damaged is not None:
-                    damaged.append(f"run {run_id} is damaged and left as it is: {error}")
+                damaged.append(f"run {run_id} is damaged and left as it is: {error}")
 
 
 def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str, Any]]:
@@ -154,7 +154,7 @@ def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
         gap_in = None
 
 
-def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> Iterator[Unneeded]:
+def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float, damaged: list[str]) -> Iterator[Unneeded]:
     """What is unneeded if every current pack is whole. The driver records come last: they lead to the segments."""
     named = {name for body in packs for pack in body["packs"] for name in (pack["data"], pack["index"])}
     for entry in _old(files, PACKS, before):
@@ -166,14 +166,19 @@ def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float) -> 
         if number.isdigit() and (int(number) <= packs[0]["through"] or int(number) in packs[0]["others"]):
             for entry in _old(files, f"{LOG}/{writer}", before):
                 yield Unneeded(entry.name, entry.size, "segments that are packed")
-    yield from _of_drivers(files, packs[0]["through"] + 1, before)
+    yield from _of_drivers(files, packs[0]["through"] + 1, before, damaged)
 
 
-def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
+def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
-    records = [record for number in numbers if (record := read_session(files, number)) is not None]
+    try:
+        records = [record for number in numbers if (record := read_session(files, number)) is not None]
+    # It does not say which run it was of, so that no run's last driver is known.
+    except StoreError as error:
+        damaged.append(f"the drivers are left as they are: {error}")
+        return
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)
     ended = {record.number for record in candidates if has_ended(files, record.number)}

@@ -47,7 +47,7 @@ def _mend_of(number: int, last: int) -> str:
     """What to do about a missing manifest. `last`: the number of the newest one that is there, which repeats all earlier ones."""
     if number < last:
         return "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
-    again = "run or import again: what it alone told is made again from the log, and no answer is paid twice"
+    again = "run or import again: what only it recorded is made again from the log, and no answer is paid for twice"
     return f"put it back from a copy, or {again}"
 
 
@@ -58,7 +58,7 @@ class Manifests:
         self.files = files
         self.run_id = run_id
         self.folder = f"runs/{run_id}/blocks"
-        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: no answer is paid twice")
+        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: no answer is paid for twice")
 
     def newest(self) -> Manifest:
         """The newest manifest, which is the current one. Raises StoreError if it is damaged."""
@@ -87,7 +87,7 @@ class Manifests:
         if self.chain.latest() or not (any(self.files.names(self.folder, ".block")) or self._has_published_rows()):
             return ""
         where = self.files.where(self.chain.folder)
-        again = "run or import again: the rows are made again from the log, and no answer in it is paid twice"
+        again = "run or import again: the rows are made again from the log, and no answer in it is paid for twice"
         return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
 
     def _has_published_rows(self) -> bool:

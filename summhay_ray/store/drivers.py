@@ -122,7 +122,7 @@ class DriverSession:
 
     def end(self, how: str) -> None:
         """Record the end of the session. `how`: done, stopped, superseded or refused."""
-        _close(self._files, self.number, {"how": how})
+        _write_end(self._files, self.number, {"how": how})
 
 
 def begin(
@@ -205,8 +205,8 @@ def how_ended(files: Files, number: int) -> str | None:
 
 
 def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
-    """Those of the sessions whose drivers are alive: judged by the pid on the same machine, elsewhere by a beat within
-    `patience_s`, for which all are watched at the same time."""
+    """The sessions among `numbers` whose drivers are alive. On this machine the pid tells; elsewhere, a new beat within
+    `patience_s` seconds. All are watched at once."""
     records = (read_session(files, number) for number in numbers)
     watches = [_Watch(files, record, this_process()) for record in records if record is not None]
     until, alive = time.monotonic() + patience_s, set[int]()
@@ -229,14 +229,14 @@ def is_closed(files: Files, number: int) -> bool:
     return has_ended(files, number) if files.folder is not None else files.exists(_name(number, "closed"))
 
 
-def close(files: Files, number: int) -> None:
+def mark_closed(files: Files, number: int) -> None:
     """Record that the log writers of an ended session have ended and that its seats are closed."""
     files.create(_name(number, "closed"), b"")
 
 
 def record_death(files: Files, number: int, by: str = "another driver") -> None:
     """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
-    _close(files, number, {"how": "dead", "by": by})
+    _write_end(files, number, {"how": "dead", "by": by})
 
 
 def this_process() -> Here:
@@ -337,7 +337,7 @@ def session_chain(files: Files) -> Chain:
     """The chain of session records."""
     # In a bucket the records lead to the log's segments. A local log is read without them; but without its record, a session's
     # number would be given again.
-    new = "copy the store's log folder into a new folder and run again with that as the store: no answer is paid twice"
+    new = "copy the store's log folder into a new folder and run again with that as the store: no answer is paid for twice"
     return Chain(files, FOLDER, mend="put it back from a copy" + ("" if files.folder is None else f", or {new}"))
 
 
@@ -360,7 +360,7 @@ def _end(files: Files, number: int) -> Mapping[str, Any] | None:
     return end if isinstance(end, dict) else {}
 
 
-def _close(files: Files, number: int, end: Mapping[str, Any]) -> None:
+def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
     files.create(_name(number, "end.json"), json.dumps(end, sort_keys=True).encode("ascii"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import uuid
 from collections.abc import Iterator
@@ -115,7 +116,7 @@ class LocalFiles:
     def create(self, name: str, content: bytes) -> bool:
         """See `Files`."""
         target = self.path(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         if target.exists():
             return False
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
@@ -222,6 +223,14 @@ class LocalFiles:
         finally:
             self.path(f"{name}-second").unlink(missing_ok=True)
         return True
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder and those above it, durably, where they do not exist."""
+    new = list(itertools.takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in new:
+        sync_folder(made.parent)
 
 
 def sync_folder(folder: Path) -> None:

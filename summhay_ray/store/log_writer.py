@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from summhay_ray.store.files import Files, LocalFiles, sync_folder
+from summhay_ray.store.files import Files, LocalFiles, make_folder, sync_folder
 from summhay_ray.store.log_lines import FOLDER, Location, encode, writer_name
 from summhay_ray.store.spool import SpoolWriter
 from summhay_ray.store.spool_folder import write_all
@@ -24,8 +25,9 @@ class Writer(Protocol):
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
         """Write the records and return their locations. They then survive the death of this process. One caller at a time.
 
-        Raises OSError (disk full, ...), in which case none of the records is valid, and `Evicted` if another process has ended
-        this writer.
+        Raises OSError (disk full, ...), in which case none of the records is valid; StoreError if they are on this machine but
+        the store cannot be reached, which it waits for only where the records hold intents; and `Evicted` if another process has
+        ended this writer.
         """
         ...
 
@@ -57,7 +59,7 @@ class LogWriter:
         part = f".{self._n_files}" if self._n_files else ""
         self.name = f"{FOLDER}/{self.writer}{part}.jsonl"
         path = self._files.path(self.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         self._n_files += 1
         self._offset = 0
@@ -77,6 +79,8 @@ class LogWriter:
         finally:
             # A record after an incomplete one could not be read, so the next append begins a new file.
             if not whole:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, self._offset)
                 os.close(descriptor)
         self._descriptor = descriptor
         locations = []

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.drivers import SessionRecord, close, has_ended, sessions
+from summhay_ray.store.drivers import SessionRecord, has_ended, mark_closed, sessions
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Open, Tally
@@ -124,7 +124,7 @@ def pack(files: Files) -> int:
     if not ready:
         return 0
     for session in ready:
-        close(files, session)
+        mark_closed(files, session)
     packs = _write(files, writers, body["packs"])
     through, others = _covered(body["through"], done | set(ready))
     return len(ready) if chain.append(number + 1, {"packs": packs, "through": through, "others": others}) else 0

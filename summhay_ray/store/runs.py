@@ -64,7 +64,7 @@ class Store:
         if version < FORMAT:
             raise StoreError(
                 f"store {self.uri!r}: format {version} was written by an earlier version; "
-                "copy its log folder into a new folder and run again with that as the store: no answer is paid twice"
+                "copy its log folder into a new folder and run again with that as the store: no answer is paid for twice"
             )
 
     @property
@@ -91,7 +91,7 @@ class Store:
         # A damaged record may name anything, such as a folder.
         if not re.fullmatch("[0-9a-f]{64}", str(digest)):
             raise StoreError(
-                f"store {self.uri!r}: has no {kind} {digest}: this is no sha256; the record that names it is damaged"
+                f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
             )
         name = f"objects/{kind}/{digest}"
         try:
@@ -161,7 +161,7 @@ class Store:
         if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
-                f"delete {self.files.where(f'runs/{run_id}')} and run again: no answer is paid twice"
+                f"delete {self.files.where(f'runs/{run_id}')} and run again: no answer is paid for twice"
             )
         return run
 

@@ -105,20 +105,30 @@ class S3Files:
 
     def _put_in_parts(self, name: str, path: Path) -> None:
         """Upload in parts; the object appears as a whole when the upload is completed."""
-        upload = self._ask("create_multipart_upload", name, Until(self._patience))["UploadId"]
+        token = uuid.uuid4().hex
+        upload = self._ask("create_multipart_upload", name, Until(self._patience), Metadata={TOKEN: token})["UploadId"]
         try:
             with path.open("rb") as stream:
                 parts = [
                     {"PartNumber": number, "ETag": self._part(name, upload, number, content)}
                     for number, content in enumerate(iter(lambda: stream.read(PART_BYTES), b""), 1)
                 ]
-            whole = {"Parts": parts}
-            self._ask("complete_multipart_upload", name, Until(self._patience), UploadId=upload, MultipartUpload=whole)
+            self._complete(name, token, UploadId=upload, MultipartUpload={"Parts": parts})
         except BaseException:
             # The parts of an incomplete upload are stored, and cost money, until it is aborted.
             with contextlib.suppress(StoreError, FileNotFoundError):
                 self._ask("abort_multipart_upload", name, Until(self._patience), UploadId=upload)
             raise
+
+    def _complete(self, name: str, token: str, **upload: Any) -> None:
+        try:
+            self._ask("complete_multipart_upload", name, Until(self._patience), **upload)
+        except FileNotFoundError:
+            # The upload is over: an earlier try may have completed it, and only its reply was lost.
+            with contextlib.suppress(FileNotFoundError):
+                if _token_of(self._ask("head_object", name, Until(self._patience))) == token:
+                    return
+            raise StoreError(f"{self.where(name)}: the service no longer knows its upload; run again") from None
 
     def _part(self, name: str, upload: str, number: int, content: bytes) -> str:
         named = {"UploadId": upload, "PartNumber": number}

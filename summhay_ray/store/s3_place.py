@@ -55,7 +55,9 @@ def parse_place(uri: str) -> Place:
             f"store s3://...: before the first '/' stands a bucket's name alone; boto3 finds credentials. Give {EXAMPLE}"
         )
     if not BUCKET.fullmatch(bucket) or ".." in bucket:
-        raise StoreError(f"store s3://...: {_quoted(bucket)} is no bucket's name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}")
+        raise StoreError(
+            f"store s3://...: {_quoted(bucket)} is not a bucket name (3 to 63 of a-z, 0-9, '.', '-'); give {EXAMPLE}"
+        )
     parts = [part for part in prefix.split("/") if part]
     if any(part in {".", ".."} or not part.isprintable() for part in parts):
         raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
@@ -64,7 +66,7 @@ def parse_place(uri: str) -> Place:
         raise StoreError(f"store s3://{bucket}/...: the prefix is too long; give one of at most {LONGEST_PREFIX} bytes")
     options = _options(place, query)
     if (region := options.get("region")) is not None and not REGION.fullmatch(region):
-        raise StoreError(f"store {place.bare}: {_quoted(region)} is no region's name; give one such as region=eu-central-1")
+        raise StoreError(f"store {place.bare}: {_quoted(region)} is not a region name; give one such as region=eu-central-1")
     endpoint = options.get("endpoint_url")
     return replace(place, region=region, endpoint_url=None if endpoint is None else _endpoint(endpoint, f"store {place.bare}"))
 
@@ -105,7 +107,7 @@ def _endpoint(endpoint_url: str, store: str) -> str:
     except ValueError:
         usable = False
     if not usable or not endpoint_url.isascii() or not endpoint_url.isprintable() or set(endpoint_url) & set(" ?#&\\"):
-        raise StoreError(f"{store}: endpoint_url {_quoted(endpoint_url)} is no URL of a service; {mend}")
+        raise StoreError(f"{store}: endpoint_url {_quoted(endpoint_url)} is not the URL of a service; {mend}")
     return endpoint_url.rstrip("/")
 
 

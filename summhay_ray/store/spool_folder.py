@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files import Files, sync_folder
+from summhay_ray.store.files import Files, make_folder, sync_folder
 
 SPOOL = "SUMMHAY_SPOOL"
 _STATE = "XDG_STATE_HOME"
@@ -73,7 +73,8 @@ def begin(files: Files, writer: str) -> Held:
     spool, token = spool_of(files), uuid.uuid4().hex[:16]
     new = spool / f"{_NEW}{token}"
     try:
-        new.mkdir(parents=True, mode=0o700)
+        make_folder(spool)
+        new.mkdir(mode=0o700)
         lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise StoreError(

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
-from summhay_ray.store.drivers import close, read_session, record_death
+from summhay_ray.store.drivers import mark_closed, read_session, record_death
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import Charge, Mark, entries_of, intact_length, mark_of, segment_name, writer_name
@@ -75,7 +75,7 @@ def seal_rest(files: Files, session: int) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda seat: close_seat(files, session, seat), record.seat_names()))
     record_death(files, session)
-    close(files, session)
+    mark_closed(files, session)
 
 
 def close_seat(files: Files, session: int, seat: str) -> None:
@@ -151,7 +151,7 @@ def _ship_parts(files: Files, held: Held) -> bool:
                 return True
         elif mark.end:
             return True
-    number = free_number(files, held.writer, max(parts, default=0) + 1 if parts else 1)
+    number = free_number(files, held.writer, max(parts, default=0) + 1)
     while True:
         last = read_mark(files, held.writer, number - 1)
         if last is not None and last.end:

@@ -174,7 +174,7 @@ class Table:
         if not _WORD.fullmatch(self.name):
             raise UserError(f"table {self.name!r}: expected small letters, digits and _, beginning with a letter")
         if not dataclasses.is_dataclass(self.record):
-            raise UserError(f"table {self.name}: {record} is no dataclass; write @dataclass(frozen=True) above it")
+            raise UserError(f"table {self.name}: {record} is not a dataclass; write @dataclass(frozen=True) above it")
         try:
             hints = typing.get_type_hints(self.record, include_extras=True)
         except NameError as error:
@@ -183,7 +183,9 @@ class Table:
         schema = pa.schema([self._column(name, hints[name]) for name in names])
         for name in self.key:
             if name not in names:
-                raise UserError(f"table {self.name}: its key names {name!r}, which is no field of {record}: {', '.join(names)}")
+                raise UserError(
+                    f"table {self.name}: its key names {name!r}, which is not a field of {record}: {', '.join(names)}"
+                )
             if schema.field(name).type not in _OF_A_KEY or schema.field(name).nullable:
                 raise UserError(
                     f"table {self.name}: {record}.{name} is part of the key; a key is made of str, int, float and bool alone"
@@ -201,7 +203,7 @@ class Table:
         plain = [part for part in parts if part is not type(None)]
         if len(plain) != 1 or plain[0] not in _NAMES:
             told = getattr(kind, "__name__", kind) if isinstance(kind, type) else kind
-            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {told} is no type of a column; take {_SUPPORTED}")
+            raise UserError(f"table {self.name}: {self.record.__name__}.{name}: {told} is not a column type; take {_SUPPORTED}")
         return _field(name, _NAMES[plain[0]], len(parts) > 1, str(meaning))
 
     def describe(self) -> dict[str, Any]:
@@ -237,7 +239,7 @@ def _field(name: str, kind: str, nullable: bool, meaning: str) -> pa.Field:
 def _plain(name: str, values: Sequence[Any], kind: Any) -> pl.Series:
     # Polars would take it for 0 or 1.
     if kind != pl.Boolean and bool in set(map(type, values)):
-        raise TypeError(f"{name}: a bool is no {kind}")
+        raise TypeError(f"{name}: a bool is not {kind}")
     return pl.Series(name, values, kind, strict=True)
 
 
@@ -257,7 +259,7 @@ def _items(value: Any) -> Sequence[Any] | None:
         return value
     if hasattr(value, "tolist"):
         return list(value.tolist())
-    raise TypeError(f"{type(value).__name__} is no list")
+    raise TypeError(f"{type(value).__name__} is not a list")
 
 
 def digest(frame: pl.DataFrame) -> str:

@@ -89,18 +89,28 @@ class VectorSpace:
                 self._rows(name)
 
     def _rows(self, name: str) -> Mapping[bytes, Kept]:
-        """The vectors in a file. A damaged file is deleted and gives none; its vectors are computed again when needed."""
+        """The vectors in a file; none if it is damaged or gone, so that they are computed again when needed."""
         if name not in self._open and self._files is not None:
-            content = self._files.read(name)
-            if hashlib.sha256(content).hexdigest() != name.rpartition("/")[2].removesuffix(SUFFIX):
-                self.damaged.append(self._files.where(name))
-                self._files.delete(name)
+            content = self._whole(self._files, name)
+            if content is None:
                 self._known.discard(name)
                 self._where = {key: place for key, place in self._where.items() if place != name}
                 return {}
             self._index(name, content)
         self._open.move_to_end(name)
         return self._open[name]
+
+    def _whole(self, files: Files, name: str) -> bytes | None:
+        """The content of a file; None if another process has deleted it, or if it is damaged and was deleted here."""
+        try:
+            content = files.read(name)
+        except FileNotFoundError:
+            return None
+        if hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX):
+            return content
+        self.damaged.append(files.where(name))
+        files.delete(name)
+        return None
 
     def _index(self, name: str, content: bytes) -> None:
         rows = _rows(content)

@@ -137,7 +137,7 @@ def whole_life(place: Place, executor: str) -> dict[str, str]:
         assert open_to_others(process_tree(process.pid)) == []
         assert kill_worker(process.pid)
     place.wait(process, before + 8)
-    kill(process, store)
+    kill(process)
 
     run = place.summhay("run", "spec.yaml", *told_by, "--executor", executor, code=4)
     assert run["cells"] == {"total": N_ITEMS, "done": N_ITEMS - N_FOUND // 2, "failed": N_FOUND // 2}
@@ -351,7 +351,7 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         "expected a tuple: tables = (Table(...),)",
     ),
     "a table that every run has": ({'Table("answers"': 'Table("items"'}, "a table is named 'items', as one that every run has"),
-    "a key that is no field": ({'key=("id", "model")': 'key=("ids",)'}, "its key names 'ids', which is no field of Row"),
+    "a key that is no field": ({'key=("id", "model")': 'key=("ids",)'}, "its key names 'ids', which is not a field of Row"),
     "a class that cannot be made": (
         {"    own_models": "    def __init__(self, spec): pass\n    own_models"},
         "cannot be made (TypeError: Quiz.__init__() takes 2 positional arguments but 3 were given)",
@@ -433,7 +433,7 @@ def test_a_broken_declaration_is_the_row_of_the_item_that_broke_it(
             "nowhere:Quiz",
             "'nowhere:Quiz' cannot be imported (ModuleNotFoundError: No module named 'nowhere'); expected module:Class on",
         ),
-        ("json:JSONDecoder", "'json:JSONDecoder' is no benchmark; write a class of summhay_ray.benchmark.Benchmark"),
+        ("json:JSONDecoder", "'json:JSONDecoder' is not a benchmark; write a class of summhay_ray.benchmark.Benchmark"),
         ("json:Nothing", "'json:Nothing' cannot be imported (AttributeError"),
     ],
 )

@@ -114,7 +114,7 @@ def test_ctrl_c_says_how_to_go_on(
         cli.main([command, "spec.yaml", "--store", str(tmp_path)])
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (130, "")
-    assert said.err == "summhay: stopped; the same command goes on where it was\n"
+    assert said.err == "summhay: stopped; run the same command again to resume\n"
 
 
 # --- the runs of a store ------------------------------------------------------------------------------------------------

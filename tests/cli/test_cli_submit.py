@@ -88,7 +88,7 @@ def test_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
         "status": "FAILED",
         "exit_code": 3,
     }
-    assert "cells 1/2" in found.stderr and "runs already: this is its log" in found.stderr
+    assert "cells 1/2" in found.stderr and "is already running; this is its log" in found.stderr
 
 
 def test_interrupted_or_not_waited_for_the_job_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

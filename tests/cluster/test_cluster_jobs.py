@@ -136,7 +136,7 @@ def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path) ->
     assert person.jobs()[f"{run}-1"]["status"] == "RUNNING"
 
     second = person.submit("--json")
-    assert f"job {run}-1 of run {run} runs already" in said_until(second, "runs already")
+    assert f"job {run}-1 of run {run} is already running" in said_until(second, "already running")
     end = time.monotonic() + PATIENCE_S
     while not (drivers := person.drivers()):
         assert time.monotonic() < end

@@ -75,13 +75,23 @@ def wait_for_records(process: subprocess.Popen[bytes], store: Path, n: int) -> b
     raise TimeoutError(f"{n} records did not come in {PATIENCE_S} s")
 
 
-def kill(process: subprocess.Popen[bytes], store: Path) -> None:
-    """SIGKILL to the driver, as a crash would; its workers notice within seconds, and the log is whole then."""
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the driver, as a crash would. Its workers notice within seconds, and write nothing more then."""
+    workers = [psutil.Process(pid) for pid, title in descendants(process.pid) if "WorkerActor" in title]
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    before = -1
-    while before != (before := len(log_records(store))):
-        time.sleep(3.0)
+    end = time.monotonic() + PATIENCE_S
+    while not all(map(has_ended, workers)):
+        assert time.monotonic() < end, "workers outlive their driver"
+        time.sleep(0.1)
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process is gone, or a zombie."""
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:

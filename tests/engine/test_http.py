@@ -130,7 +130,7 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     process = start(spec, store)
     assert wait_for_records(process, store, 18)
     in_flight = provider.in_flight + 4
-    kill(process, store)
+    kill(process)
     _an_unfinished_run_is_exported(store, tmp_path / "exported")
     charged = [record for record in log_records(store) if record["kind"] == "intent"]
     result = summhay("run", spec, "--store", store)

@@ -1,4 +1,4 @@
-"""The inline executor: the tables of a cluster, and nothing lost or paid twice, however a run in one process ends."""
+"""The inline executor: the tables of a cluster, and nothing lost or paid for twice, however a run in one process ends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_second_sigterm_waits_for_nothing(desk: Office, tmp_path: Path) -> N
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         ended, lines = said(process)
-        assert ended == 143 and time.monotonic() - began < 10 and "goes on where it was" in lines[-1]
+        assert ended == 143 and time.monotonic() - began < 10 and "run the same command again to resume" in lines[-1]
     assert until(lambda: desk.provider.stats()["in_flight"] == 0)
     goes_on(desk, spec, store, repeated=8)
 
@@ -110,9 +110,9 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
         # It says at once that it waits, and for how many calls.
         told = waiting_line(process)
     ended, lines = said(process)
-    assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(again: at once\)", told)
+    assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(Ctrl-C again to stop at once\)", told)
     # Ray's own processes say what they like before.
-    assert (ended, len(lines) == 1 or executor is RAY) == (code, True) and "goes on where it was" in lines[-1]
+    assert (ended, len(lines) == 1 or executor is RAY) == (code, True) and "run the same command again to resume" in lines[-1]
     (run,) = Store(str(store)).run_ids()
     assert f": run {run}, " in lines[-1] and f" of {N_CELLS} cells, 0." in lines[-1]
     served = desk.served()

@@ -22,7 +22,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.prices import Price
 from summhay_ray.llm.reply import Usage
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import Finished, LogWriter, Store
+from summhay_ray.store import Finished, LogWriter, Store, StoreError
 
 pytestmark = pytest.mark.core
 
@@ -266,8 +266,8 @@ def test_a_plan_that_a_persons_own_code_spoils_is_a_warning_of_the_run() -> None
     told = "the run cannot be planned: 'x' raises SystemExit: 0"
     assert raising(Unplannable(told)) == told
     assert raising(RuntimeError("judge is\nill")) == "the run cannot be planned: RuntimeError: judge is ill"
-    with pytest.raises(OSError, match="no space left"):
-        raising(OSError(28, "no space left on device"))
+    assert raising(OSError(28, "no space left")) == "the run cannot be planned: OSError: [Errno 28] no space left"
+    assert raising(StoreError("packs are damaged; mend them")) == "the run cannot be planned: packs are damaged; mend them"
 
 
 Figures = tuple[str, str, int, int, int, int, int]

@@ -40,10 +40,8 @@ def make(unwanted):
     seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
     raise OSError
 with _Planning(make) as planning:
-    try:
-        planning.result()
-    except OSError:
-        print(*seen)
+    planning.result()
+print(*seen)
 """
 
 

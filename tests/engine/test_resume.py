@@ -69,7 +69,7 @@ def test_a_killed_worker_and_a_killed_driver_change_nothing(news1: dict[str, Any
     assert open_to_others(process_tree(process.pid)) == []
     assert kill_worker(process.pid)
     assert wait_for_records(process, store, 150)
-    kill(process, store)
+    kill(process)
     before = len(log_records(store))
     assert 150 <= before < news1["result"]["calls"]["made"]
     result = summhay("run", news1["spec"], "--store", store, *RAY)
@@ -89,7 +89,7 @@ def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path:
         process = start(news1["spec"], store, *RAY)
         if wait_for_records(process, store, len(log_records(store)) + draw.randint(1, 60)):
             killed += 1
-        kill(process, store)
+        kill(process)
     # What workers answered before they noticed the first kill may have been the rest.
     assert killed
     before = len(log_records(store))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def test_sigterm_is_told_at_once_in_a_thread_of_its_own_and_no_other_signal_is()
     with worker() as process:
         assert process.stdout is not None
         process.send_signal(signal.SIGUSR1)
-        time.sleep(0.05)
+        assert not select.select([process.stdout], [], [], 0.3)[0]
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "told in notice 1\n"
         # A second one is nobody's to hear: the worker is on its way out.

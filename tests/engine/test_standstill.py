@@ -1,4 +1,4 @@
-"""Processes of a run that stand still for 20 seconds (SIGSTOP), and go on: the run ends right, and nothing is paid twice."""
+"""Processes of a run that stand still for 20 seconds (SIGSTOP), and go on: the run ends right, and nothing is paid for twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`per_summary` through the real gateway, ledger and log: what its outcomes cost is what was spent, and nothing is paid twice."""
+"""`per_summary` through the real gateway, ledger and log: its outcomes cost what was spent, and nothing is paid for twice."""
 
 from __future__ import annotations
 

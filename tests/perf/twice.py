@@ -1,4 +1,4 @@
-"""Nothing is paid twice: one run over two gateways, SIGKILLed at random, started again, and what the provider served.
+"""Nothing is paid for twice: one run over two gateways, SIGKILLed at random, started again, and what the provider served.
 
     python tests/perf/twice.py                            # 5,000 calls, 20 kills
     python tests/perf/twice.py --calls 600 --kills 3
@@ -79,7 +79,7 @@ class Result:
     def wrongs(self) -> list[str]:
         """What must not be."""
         found = {
-            "more was paid twice than was in flight at the kills": self.repeated > self.in_flight,
+            "more was paid for twice than was in flight at the kills": self.repeated > self.in_flight,
             "more was in flight than may be sent at once": max((kill.unanswered for kill in self.kills), default=0) > IN_FLIGHT,
             "what was in the log was asked again": self.asked_again > 0,
             "not every call was answered": self.again["ends"] != {"answer": self.calls} or self.tally["prompts"] != self.calls,
@@ -154,7 +154,7 @@ def main() -> int:
         print(f"WRONG: {wrong}")
     print(f"{found.calls} calls, {len(found.kills)} kills; in the log before each: {[len(one.answered) for one in found.kills]}")
     served, distinct = found.tally["served"], found.tally["prompts"]
-    print(f"served {served}, distinct {distinct}: {found.repeated} paid twice, of {found.in_flight} in flight at the kills")
+    print(f"served {served}, distinct {distinct}: {found.repeated} paid for twice, of {found.in_flight} in flight at the kills")
     waited, written = (sum(getattr(one, name) for one in found.kills) for name in ("unanswered", "unwritten"))
     print(f"of those, {waited} waited for the provider and {written} for the disk; at most {IN_FLIGHT} may be sent at once")
     print(f"answered before a kill and asked again: {found.asked_again}")

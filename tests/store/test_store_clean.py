@@ -342,3 +342,15 @@ def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
     names = [one.name for one in unneeded(files, 0.0, damaged=damaged)]
     assert names and all(name.startswith("runs/run/") for name in names)
     assert len(damaged) == 1 and damaged[0].startswith("run broken is damaged and left as it is: ")
+
+
+def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_told(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    merged_run(tmp_path)
+    for _ in range(3):
+        begin(files, "run", False, {}).end("done")
+    path = tmp_path / "drivers" / "00000002.json"
+    path.write_bytes(path.read_bytes()[:-1])
+    damaged: list[str] = []
+    assert {one.what for one in unneeded(files, 0.0, damaged=damaged)} == {"merged parts", "earlier manifests"}
+    assert len(damaged) == 1 and damaged[0].startswith(f"the drivers are left as they are: {path} is damaged; ")

@@ -198,7 +198,7 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=f"has no haystack {missing}: .* is gone"):
         store.get_object("haystack", missing)
     for wrong in ("", ".", "..", "0000", "x/y", "a\0b", missing * 8):
-        with pytest.raises(StoreError, match=r"has no haystack .*: this is no sha256"):
+        with pytest.raises(StoreError, match=r"has no haystack .*: this is not a sha256"):
             store.get_object("haystack", wrong)
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")

@@ -45,17 +45,17 @@ def test_a_check_tries_again(s3_bucket: Bucket, kind: Kind) -> None:
 def test_a_first_request_waits_as_long_as_any_once_another_was_answered(
     s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("summhay_ray.store.s3.CHECK_S", 1.0)
+    monkeypatch.setattr("summhay_ray.store.s3.CHECK_S", 3.0)
     with FaultProxy(s3_bucket.server.url) as proxy, ThreadPoolExecutor(1) as pool:
-        files, fault = open_files(s3_bucket.uri(url=proxy.url)), proxy.add(Fault("500", times=5, key="unlucky"))
+        files, fault = open_files(s3_bucket.uri(url=proxy.url)), proxy.add(Fault("500", times=6, key="unlucky"))
         assert files.uri, "the client is made, so that what follows takes no time"
         unlucky = pool.submit(files.create, "unlucky", b"1")
         while not fault.struck:
             time.sleep(0.01)
         assert files.create("lucky", b"1") is True
-        # Five pauses take at least 1.55 s: longer than a place is waited for that has never answered.
+        # Six pauses take at least 3.15 s: longer than a place is waited for that has never answered.
         assert unlucky.result() is True
-        assert fault.struck == 5
+        assert fault.struck == 6
 
 
 def test_a_slow_answer_is_waited_for(s3_bucket: Bucket) -> None:
@@ -139,3 +139,15 @@ def test_conflicts_and_timeouts_are_tried_again(s3_bucket: Bucket, status: int, 
         proxy.add(Fault("refuse", method="PUT", times=2, status=status, code=code))
         assert open_files(s3_bucket.uri(url=proxy.url)).create("a", b"1") is True
         assert [seen.status for seen in proxy.requests] == [status, status, 200]
+
+
+def test_an_upload_in_parts_whose_last_reply_was_lost_is_complete(s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("summhay_ray.store.s3.PART_BYTES", 5 << 20)
+    content = bytes(6 << 20)
+    with FaultProxy(s3_bucket.server.url) as proxy:
+        files, lost = open_files(s3_bucket.uri(url=proxy.url)), Fault("lose", method="POST", times=1)
+        # The next POST after the first part completes the upload.
+        proxy.add(Fault("after", method="PUT", times=1, act=lambda: proxy.add(lost)))
+        with files.writing("large") as part:
+            part.write_bytes(content)
+        assert lost.struck == 1 and files.read("large") == content

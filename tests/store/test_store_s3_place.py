@@ -84,19 +84,22 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated(form: str) -> None:
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
-        ("s3://", "'' is no bucket's name"),
-        ("s3:///prefix", "'' is no bucket's name"),
-        ("s3://Bucket/x", "'Bucket' is no bucket's name (3 to 63 of a-z, 0-9, '.', '-')"),
-        ("s3://ab", "'ab' is no bucket's name"),
-        ("s3://a..b", "'a..b' is no bucket's name"),
+        ("s3://", "'' is not a bucket name"),
+        ("s3:///prefix", "'' is not a bucket name"),
+        ("s3://Bucket/x", "'Bucket' is not a bucket name (3 to 63 of a-z, 0-9, '.', '-')"),
+        ("s3://ab", "'ab' is not a bucket name"),
+        ("s3://a..b", "'a..b' is not a bucket name"),
         ("s3://bucket/a/../b", "the prefix must be plain names"),
         ("s3://bucket/" + "x" * 513, "at most 512 bytes"),
         ("s3://bucket?endpoint=http://h", "no option of a store is named 'endpoint'; did you mean 'endpoint_url'?"),
         ("s3://bucket?x=1", "no option of a store is named 'x'; there are endpoint_url and region"),
         ("s3://bucket?region=a&region=b", "given twice"),
-        ("s3://bucket?region=EU West", "'EU West' is no region's name"),
-        ("s3://bucket?endpoint_url=127.0.0.1:9000", "endpoint_url '127.0.0.1:9000' is no URL of a service; give one such as"),
-        ("s3://bucket?endpoint_url=", "endpoint_url '' is no URL of a service"),
+        ("s3://bucket?region=EU West", "'EU West' is not a region name"),
+        (
+            "s3://bucket?endpoint_url=127.0.0.1:9000",
+            "endpoint_url '127.0.0.1:9000' is not the URL of a service; give one such as",
+        ),
+        ("s3://bucket?endpoint_url=", "endpoint_url '' is not the URL of a service"),
     ],
 )
 def test_what_is_wrong_is_said(uri: str, said: str) -> None:

@@ -193,7 +193,7 @@ def test_intents_wait_while_the_store_is_away_and_answers_do_not(files: FarFiles
     with pytest.raises(StoreError, match="nobody answers"):
         log.flush()
     gate.down = False
-    assert told.wait(2.0)
+    assert told.wait(60.0)
     thread.join()
     log.flush()
     assert index_of(files).unanswered(log.writer) == {"c", *(f"b{n}" for n in range(32))}

@@ -177,16 +177,16 @@ REST = ("when", "kinds", "either", "_unit")
     [
         (
             Table("odd", Odd, ("name",), ("kinds", "either", "_unit")),
-            r"table odd: Odd\.when: date is no type of a column; take str",
+            r"table odd: Odd\.when: date is not a column type; take str",
         ),
         (
             Table("odd", Odd, ("name",), ("when", "either", "_unit")),
-            r"Odd\.kinds: list\[str\] is no type of a column; take str, int",
+            r"Odd\.kinds: list\[str\] is not a column type; take str, int",
         ),
-        (Table("odd", Odd, ("name",), ("when", "kinds", "_unit")), r"Odd\.either: int \| str is no type of a column"),
+        (Table("odd", Odd, ("name",), ("when", "kinds", "_unit")), r"Odd\.either: int \| str is not a column type"),
         (Table("odd", Odd, ("name",), ("when", "kinds", "either")), r"Odd\._unit: a column's name begins with a letter"),
-        (Table("odd", Odd, ("nmae",), REST), "its key names 'nmae', which is no field of Odd: name, maybe, share, words"),
-        (Table("odd", Odd, ("name", "when"), REST), "its key names 'when', which is no field of Odd"),
+        (Table("odd", Odd, ("nmae",), REST), "its key names 'nmae', which is not a field of Odd: name, maybe, share, words"),
+        (Table("odd", Odd, ("name", "when"), REST), "its key names 'when', which is not a field of Odd"),
         (
             Table("odd", Odd, ("name", "maybe"), REST),
             r"Odd\.maybe is part of the key; a key is made of str, int, float and bool alone",
@@ -194,7 +194,7 @@ REST = ("when", "kinds", "either", "_unit")
         (Table("odd", Odd, ("words",), REST), r"Odd\.words is part of the key"),
         (Table("odd", Odd, (), REST), "table odd: it has no key; name the fields of Odd that identify a row"),
         (Table("odd", Lost, ("name",)), "table odd: Lost: name 'Nowhere' is not defined"),
-        (Table("odd", Plain, ("name",)), "table odd: Plain is no dataclass"),
+        (Table("odd", Plain, ("name",)), "table odd: Plain is not a dataclass"),
         (Table("../odd", Odd, ("name",), REST), "table '../odd': expected small letters"),
         (Table("_units", Odd, ("name",), REST), "table '_units': expected small letters"),
     ],

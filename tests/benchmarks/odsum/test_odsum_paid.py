@@ -1,4 +1,4 @@
-"""Chains of calls at a provider that bills: planned, within the budget, resumed call by call, and never paid twice."""
+"""Chains of calls at a provider that bills: planned, within the budget, resumed call by call, and never paid for twice."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
         for more in KILLS_AT:
             process = start(spec, store)
             assert wait_for_records(process, store, more), process.communicate()
-            kill(process, store)
+            kill(process)
         done, bill = summhay("run", spec, "--store", store), provider.stats()
         again = summhay("run", spec, "--store", store)
         calls = sum(stage["calls"] for stage in planned["stages"] if stage["stage"] in ("embed", "rerank"))

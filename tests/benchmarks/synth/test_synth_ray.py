@@ -39,7 +39,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     command = [str(SUMMHAY), "synth", str(spec), "--store", str(store), "--executor", "inline"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert wait_for_records(process, store, len(log_records(store)) + 40)
-    kill(process, store)
+    kill(process)
     before = answers_of(store).total()
     assert before > 0
     done = summhay("synth", spec, "--store", store, "--out", tmp_path / "out", "--executor", "ray")

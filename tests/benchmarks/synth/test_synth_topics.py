@@ -100,7 +100,7 @@ def test_what_is_made_of_a_topic_does_not_hang_on_its_neighbours(tmp_path: Path)
     store = Store(str(tmp_path))
     first, before = run_inline(both, store)
     again, after = run_inline(single, store)
-    assert before.calls["made"] > 0 == after.calls["made"], "every answer is there, so none is paid twice"
+    assert before.calls["made"] > 0 == after.calls["made"], "every answer is there, so none is paid for twice"
     assert after.calls["reused"] > 0
     cell = single.cell_id(single.topics[0])
     assert made_by(again)[cell].digest == made_by(first)[cell].digest, "the same haystack, to the byte"
