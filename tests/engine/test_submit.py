@@ -141,10 +141,10 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
-        (200, b"<html>hello</html>", "no Ray dashboard (JSONDecodeError)"),
-        (200, b"[]", "no Ray dashboard (TypeError)"),
-        (200, b'{"version": "4"}', "no Ray dashboard (KeyError)"),
-        (404, b"", "no Ray dashboard (HTTP 404)"),
+        (200, b"<html>hello</html>", "not a Ray dashboard (JSONDecodeError)"),
+        (200, b"[]", "not a Ray dashboard (TypeError)"),
+        (200, b'{"version": "4"}', "not a Ray dashboard (KeyError)"),
+        (404, b"", "not a Ray dashboard (HTTP 404)"),
         (200, b'{"ray_version": "2.49.2"}', "the cluster runs Ray 2.49.2; a run needs 2.50 or later there"),
     ],
 )
@@ -179,7 +179,7 @@ def test_nothing_listens_or_speaks_http() -> None:
             connection.close()
 
         threading.Thread(target=hang_up, daemon=True).start()
-        with pytest.raises(JobError, match="no Ray dashboard"):
+        with pytest.raises(JobError, match="not a Ray dashboard"):
             jobs.reach(url)
 
 
