@@ -5,8 +5,10 @@ Imports nothing of ours; any room may import it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import select
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,8 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+LOOK_S = 0.1
+
 
 class ProcessEnded(RuntimeError):
     """The process ended, or answered what cannot be read, before its work was done."""
@@ -26,20 +30,31 @@ class ProcessEnded(RuntimeError):
 def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """Do `work` in a new Python process, which ends when this one does, and return its result or raise its error.
 
-    `work` is a function of a module; it, its arguments and its result are pickled. The arguments are small: they stand on the
-    command line, where others can read them. Nothing that the work prints is shown. Raises ProcessEnded if the process is killed,
-    or if the result or the error cannot be pickled.
+    `work` is a function of a module; it, its arguments and its result are pickled. Nothing that the work prints is shown. Raises
+    ProcessEnded if the process is killed, or if the result or the error cannot be pickled.
     """
+    return in_own_process_unless(lambda: False, work, *given, **named)
+
+
+def in_own_process_unless(unwanted: Callable[[], bool], work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """See `in_own_process`. Soon after `unwanted` returns True, the process is killed and ProcessEnded raised."""
     # Modules are looked for where this process finds them; by itself it would look in the current folder first.
     code = f"import sys; sys.path[:] = {[*map(str, sys.path)]!r}; from summhay_ray.own_process import main; main()"
-    command = [sys.executable, "-c", code, pickle.dumps((work, given, named)).hex()]
+    asked = pickle.dumps((work, given, named))
     with (
         tempfile.TemporaryFile() as told,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told) as process,
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told) as process,
     ):
-        assert process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None
         try:
-            # It has nothing to read from us: that its stdin ends tells it that we did.
+            # A process that has ended already answers nothing.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(asked)
+                process.stdin.flush()
+            while not select.select([process.stdout], [], [], LOOK_S)[0]:
+                if unwanted():
+                    raise ProcessEnded("its process was ended: its work is not wanted any more")
+            # It reads nothing more: that its stdin ends tells it that we did.
             answer = process.stdout.read()
             ended = 0 if answer else process.wait()
         finally:
@@ -62,13 +77,13 @@ def in_own_process(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T
 
 
 def main() -> None:
-    """What `in_own_process` runs: the work that the argument names. Ends when the other process does."""
-    # Not `sys.stdin.read`, whose lock would be held when this process ends.
-    threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-    # What the work prints must not stand in the answer.
+    """What `in_own_process` runs: the work that comes by stdin. Ends when the other process does."""
+    # What the work prints, or a module that it imports, must not stand in the answer.
     with os.fdopen(os.dup(1), "wb") as answer:
         os.dup2(2, 1)
-        work, given, named = pickle.loads(bytes.fromhex(sys.argv[1]))  # noqa: S301
+        work, given, named = pickle.load(sys.stdin.buffer)  # noqa: S301
+        # Not `sys.stdin.read`, whose lock would be held when this process ends.
+        threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
         result = raised = None
         try:
             result = work(*given, **named)

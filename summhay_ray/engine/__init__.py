@@ -41,7 +41,6 @@ from summhay_ray.engine.scoring import scores_by_query, table_pieces
 from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
     FILL_IN,
-    REACH,
     LimitsSpec,
     Model,
     ModelSpec,
@@ -67,7 +66,6 @@ __all__ = [
     "FILL_IN",
     "ITEM",
     "RAW_ANSWERS",
-    "REACH",
     "Ask",
     "BadBenchmark",
     "ByQuery",

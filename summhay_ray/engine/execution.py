@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -60,6 +61,11 @@ class Work:
     """Source -> its unfinished items, in the order in which they are asked."""
     note: Callable[[str], None] | None = None
     """Called with a line when the run is stopping."""
+
+    @functools.cached_property
+    def record(self) -> Mapping[str, Any]:
+        """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
+        return {**self.run.record, **self.workload.record(self.run.store), "kind": self.workload.record_kind}
 
     def stopping(self, in_flight: int) -> None:
         """Note that the run is stopping, and how many calls it still waits for."""

@@ -184,7 +184,7 @@ class RayExecution:
             store_uri=files.uri,
             run_id=run.run_id,
             driver=heartbeat.session.number,
-            record={**run.record, **workload.record(run.store), "kind": workload.record_kind},
+            record=self._work.record,
             workers=sum(self._placement.seats.values()),
         )
         limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}

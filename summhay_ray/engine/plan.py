@@ -20,7 +20,6 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.html import html_of
-from summhay_ray.engine.memory import give_back_memory
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
@@ -45,8 +44,6 @@ PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
 _MOST_MEASURED = 200_000
 """Maximum number of prompts whose token counts are cached: the three sizes mostly ask the same prompts."""
-_SOURCES_BETWEEN_TRIMS = 32
-"""How many sources are planned before freed memory is given back; otherwise 50 MiB gather over a thousand."""
 
 
 @dataclass
@@ -353,9 +350,7 @@ class Planner:
         sources: dict[str, list[Item]] = {}
         for item in checked_items(self.workload):
             sources.setdefault(item.source, []).append(item)
-        for n, (source, items) in enumerate(sources.items()):
-            if n and n % _SOURCES_BETWEEN_TRIMS == 0:
-                give_back_memory()
+        for source, items in sources.items():
             self.total += len(items)
             self.left += sum(item.id not in done for item in items)
             ready = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)

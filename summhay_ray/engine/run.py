@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import math
 import os
 import threading
@@ -29,20 +30,22 @@ from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.registry import workload_of
+from summhay_ray.engine.registry import stored_workload, workload_of
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
-from summhay_ray.engine.usage import Reach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
+from summhay_ray.engine.usage import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.own_process import ProcessEnded, in_own_process
+from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
 from summhay_ray.plugins import error_line
 from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
 PLANNING_NICENESS = 10
 """Niceness of the thread that plans. With a higher one than that of Ray's workers (15) it would wait for a processor while it
 holds the interpreter, and the event loop that sends items to the workers would wait for it: half as many calls a second."""
+PLANNED_HERE = 2_000
+"""Most items of a run on Ray that are planned in the driver."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -396,7 +399,9 @@ class Start:
                 keep_plan(self.run, made)
             self._tell_warnings(made)
 
-        planning = _Planning(self._plan, planned_now)
+        # Inline, calls begin at once, and another process might find answers to them in the log.
+        make = functools.partial(self._planned_apart, work) if executor == "ray" else self._plan
+        planning = _Planning(make, planned_now)
         with self._executing(work, executor, planning) as execution:
             session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
             with Heartbeat(session) as heartbeat:
@@ -410,7 +415,7 @@ class Start:
                 planned = planning.result(PLANNED_AFTER_S) if keep else ""
                 planning.end()
                 warnings = [*snapshot.get("warnings", ()), *([planned] if isinstance(planned, str) and planned else [])]
-                snapshot = {**snapshot, "warnings": warnings, **self._stopped(heartbeat.session.number, snapshot)}
+                snapshot = {**snapshot, "warnings": warnings, **self._stopped(work, heartbeat.session.number, snapshot)}
                 heartbeat.how = "done"
         return snapshot
 
@@ -447,11 +452,23 @@ class Start:
         return RunFailed(f"run {self.run.run_id} stopped: {why}; what was answered is kept, run again to go on")
 
     @property
-    def _reach(self) -> Reach:
-        return Reach.of(self.workload.settings())
+    def _reach(self) -> RecordedReach:
+        return RecordedReach.of(self.workload.settings())
 
     def _paying(self) -> bool:
         return any(settings.price != FREE for settings in self.workload.settings().values())
+
+    def _planned_apart(self, work: Work, unwanted: Callable[[], bool]) -> PlanResult:
+        """The plan, made by a process of its own if the run is large: what planning needs would stay with this one."""
+        if self.state.total > PLANNED_HERE:
+            run, budget_usd = self.run, self.options.budget_usd
+            try:
+                return in_own_process_unless(unwanted, _plan_stored, run.store.files.uri, run.run_id, work.record, budget_usd)
+            # The benchmark may be known to this process alone; and if it is wrong, its error is raised here.
+            except Exception:
+                if unwanted():
+                    raise
+        return self._plan(unwanted)
 
     def _plan(self, unwanted: Callable[[], bool]) -> PlanResult:
         return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
@@ -471,7 +488,7 @@ class Start:
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
-    def _stopped(self, session: int, snapshot: Snapshot) -> dict[str, Any]:
+    def _stopped(self, work: Work, session: int, snapshot: Snapshot) -> dict[str, Any]:
         """The remaining work if the budget stopped the run, else nothing. Why the run stopped is recorded in the store."""
         n_items = self.state.now(RunSnapshot(self.run)).n_left
         if not n_items:
@@ -480,7 +497,7 @@ class Start:
             if self.options.limit is not None:
                 keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
             return {}
-        with _Planning(self._plan) as planning:
+        with _Planning(functools.partial(self._planned_apart, work)) as planning:
             made = planning.result()
         left = _unknown(n_items) if isinstance(made, str) else {**made.left, "cells": n_items}
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
@@ -510,6 +527,17 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
+
+
+def _plan_stored(uri: str, run_id: str, record: Mapping[str, Any], budget_usd: float | None) -> PlanResult:
+    """The plan of a stored run, made in this process. The log is read first, before the run's own calls add to it.
+
+    `record`: see `Work.record`.
+    """
+    run = RunSnapshot(Store(uri).run(run_id))
+    run.log()
+    os.nice(PLANNING_NICENESS)
+    return plan(stored_workload(run.store, record), run.store, budget_usd, at=run)
 
 
 def _publish_and_score(uri: str, run_id: str, compat: Compat) -> tuple[list[str], Results] | str:

@@ -87,9 +87,6 @@ class Reach(Strict):
     token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
 
 
-REACH = tuple(Reach.model_fields)
-
-
 def _no_answers(value: Any) -> None:
     if value is not None:
         raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
@@ -131,10 +128,10 @@ class ModelSpec(Reach):
         return {**{name: value for name, value in fixed.items() if value is not None}, **known, **self.extra}
 
     def semantic(self) -> dict[str, Any]:
-        """The fields that belong to the identity, as JSON: all but those of `REACH`."""
+        """The fields that belong to the identity, as JSON: all but those of `Reach`."""
         known = type(self).model_fields
         at_default = {name for name in self.LATER if getattr(self, name) == known[name].default}
-        return self.model_dump(mode="json", exclude={*REACH, *at_default})
+        return self.model_dump(mode="json", exclude={*Reach.model_fields, *at_default})
 
 
 class LimitsSpec(Strict):
@@ -249,10 +246,11 @@ def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSe
     """Model -> how to reach it and what it costs, partners included. Raises SpecError for a model without a price."""
     known: dict[str, ModelSettings] = {}
     for model in models:
-        settings = _settings_of(spec, model.model, model.model_dump(include=set(REACH)), model.PRICED_BY)
+        settings = _settings_of(spec, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
         if known.setdefault(model.model, settings) != settings:
-            fields = f"{', '.join(REACH[:-1])} and {REACH[-1]}"
-            raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {fields}")
+            *fields, last = Reach.model_fields
+            same = f"{', '.join(fields)} and {last}"
+            raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {same}")
     for partner in spec.partners():
         if partner not in known:
             known[partner] = _settings_of(spec, partner, {}, PRICED_BY)

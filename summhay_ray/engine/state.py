@@ -11,7 +11,7 @@ import polars as pl
 from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec import near
-from summhay_ray.store import RunStore
+from summhay_ray.store import LogIndex, RunStore
 
 ITEM = "cell"
 """The kind of an item's rows in the store's blocks."""
@@ -20,17 +20,23 @@ PREPARED = "context"
 
 
 class RunSnapshot(RunStore):
-    """A run at one moment. Its manifest and whole tables are read once and then kept."""
+    """A run at one moment. Its manifest, its whole tables and the log are read once and then kept."""
 
     def __init__(self, run: RunStore) -> None:
         super().__init__(run.store, run.run_id, run.manifest(), run.declared)
         self._tables: dict[str, pl.DataFrame] = {}
+        self._log: LogIndex | None = None
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """See `RunStore.table`. Only whole tables are kept."""
         if units is not None or columns is not None:
             return super().table(table, units, columns)
         return self.tables([table])[table]
+
+    def log(self) -> LogIndex:
+        """See `RunStore.log`."""
+        self._log = self._log or super().log()
+        return self._log
 
     def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
         """See `RunStore.tables`."""

@@ -68,7 +68,7 @@ def _plan(run: RunStore) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class Reach:
+class RecordedReach:
     """How a start reaches its models; recorded with the start."""
 
     margins: Mapping[str, float] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Reach:
     """Model -> the origin of its answers, such as the endpoint."""
 
     @classmethod
-    def of(cls, settings: Mapping[str, ModelSettings]) -> Reach:
+    def of(cls, settings: Mapping[str, ModelSettings]) -> RecordedReach:
         """The reach that a spec's settings describe."""
         return cls(margins_of(settings), origins_of(settings))
 
@@ -86,22 +86,22 @@ class Reach:
         return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
 
 
-def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: Reach = Reach()) -> None:
+def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
     """Record a start of the run. An earlier stop no longer stands. `session`: the number of its driver's session."""
     _append(_starts(run), {"tenure": session, "budget_usd": budget_usd, **reach.fields()})
 
 
-def keep_reach(run: RunStore, reach: Reach) -> None:
+def keep_reach(run: RunStore, reach: RecordedReach) -> None:
     """Record a changed reach for a run that has nothing left to ask."""
     start = latest_start(run)
     if start is not None and latest_reach(run) != reach:
         _append(_starts(run), {**start, **reach.fields()})
 
 
-def latest_reach(run: RunStore) -> Reach:
+def latest_reach(run: RunStore) -> RecordedReach:
     """How the run's latest start reached its models, as far as it is recorded."""
     start = latest_start(run) or {}
-    return Reach(start.get("token_margins", {}), start.get("origins", {}))
+    return RecordedReach(start.get("token_margins", {}), start.get("origins", {}))
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:

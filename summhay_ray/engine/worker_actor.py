@@ -48,7 +48,7 @@ class WorkOrder:
     driver: int
     """The number of this start of the run."""
     record: Mapping[str, Any]
-    """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
+    """See `Work.record`."""
     workers: int = 1
     """Number of workers that commit."""
 

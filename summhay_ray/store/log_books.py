@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from summhay_ray.store.log_lines import Charge, Entry, Location, Mark, writer_of
+from summhay_ray.store.log_lines import Charge, LocatedRecord, Location, Mark, writer_of
 
 Purpose = tuple[str, str]
 """(stage, model): what money was spent on; a stage is summarize, judge, ..."""
@@ -132,7 +132,7 @@ class Books:
         elif record["kind"] == "void":
             self.void[writer].add(record["key"])
 
-    def segment(self, writer: str, entries: Sequence[Entry], mark: Mark | None) -> None:
+    def segment(self, writer: str, entries: Sequence[LocatedRecord], mark: Mark | None) -> None:
         """Enter a writer's next segment. Its allowance replaces the previous one; `mark` is None if it is damaged."""
         for location, record in entries:
             self.take(location, record)

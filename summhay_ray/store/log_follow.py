@@ -18,7 +18,7 @@ from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import kept
 from summhay_ray.store.log_lines import (
     FOLDER,
-    Entry,
+    LocatedRecord,
     Location,
     Mark,
     entries_of,
@@ -41,7 +41,7 @@ class Lines:
     name: str
     start: int
     end: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LocatedRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Segment:
     seat: tuple[int, str]
     incarnation: int
     number: int
-    entries: tuple[Entry, ...]
+    entries: tuple[LocatedRecord, ...]
     mark: Mark | None
     """None if it is damaged."""
 
@@ -130,7 +130,7 @@ def new_lines(folder: Path, read_to: dict[str, int], but: Collection[str]) -> It
         offset = start = read_to.get(name, 0)
         if path.stat().st_size <= offset:
             continue
-        entries: list[Entry] = []
+        entries: list[LocatedRecord] = []
         with path.open("rb") as stream:
             stream.seek(offset)
             for line in stream:

@@ -12,9 +12,9 @@ from summhay_ray.store.files import Files
 from summhay_ray.store.log_books import Books, Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_follow import Lines, LogPosition, Segment, SessionNews, new_lines, new_segments
 from summhay_ray.store.log_lines import Location, read_at, segment_number, writer_name, writer_of
-from summhay_ray.store.packs import Packed, read_packs
+from summhay_ray.store.packs import PackTotals, read_packs
 
-Part = Lines | SessionNews | Segment | Packed
+Part = Lines | SessionNews | Segment | PackTotals
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Location(NamedTuple):
     length: int
 
 
-Entry = tuple[Location, Mapping[str, Any] | None]
+LocatedRecord = tuple[Location, Mapping[str, Any] | None]
 """(location, record) of a line; the record is None if it is damaged."""
 
 Charge = tuple[str, str, str, int]
@@ -105,7 +105,7 @@ def records_of(line: bytes) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
         start = end
 
 
-def entries_of(name: str, content: bytes) -> Iterator[Entry]:
+def entries_of(name: str, content: bytes) -> Iterator[LocatedRecord]:
     """The records in a file's content, each with its location."""
     offset = 0
     for line in io.BytesIO(content):

@@ -36,7 +36,7 @@ AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackTotals:
     """The totals of all packs, and the sessions that they cover: those up to `through`, and `others`."""
 
     books: Books
@@ -60,11 +60,11 @@ class _Pack:
         self.lengths.append(len(line))
 
 
-def read_packs(files: Files) -> Packed:
+def read_packs(files: Files) -> PackTotals:
     """Read the indexes of all packs; empty if there are none. Raises StoreError if one is damaged."""
     newest = pack_chain(files).newest()
     if newest is None:
-        return Packed(Books())
+        return PackTotals(Books())
     body = newest[1]
     books = Books()
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -73,7 +73,7 @@ def read_packs(files: Files) -> Packed:
             for key, location in locations(pack, index):
                 later.answers.setdefault(key, location)
             books.merge(later)
-    return Packed(books, body["through"], frozenset(body["others"]))
+    return PackTotals(books, body["through"], frozenset(body["others"]))
 
 
 def locations(pack: Mapping[str, Any], index: Mapping[str, Any]) -> Iterator[tuple[str, Location]]:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inline_runs import answered
+from inline_runs import N_INSIGHTS, N_QUERIES, answered, loaded
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import Stopped
+from summhay_ray.engine import RunOptions, Start, Stopped, plan
 from summhay_ray.engine import run as engine_run
-from summhay_ray.own_process import ProcessEnded, in_own_process
-from summhay_ray.store import rows
+from summhay_ray.engine.execution import Work
+from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
+from summhay_ray.store import Store, rows
 
 pytestmark = pytest.mark.core
 
@@ -67,10 +68,10 @@ def test_an_error_that_cannot_be_passed_on_is_named() -> None:
 
 
 def test_the_process_ends_with_the_one_that_started_it() -> None:
-    asked = pickle.dumps((time.sleep, (60,), {})).hex()
-    command = [sys.executable, "-c", "from summhay_ray.own_process import main; main()", asked]
-    # Its stdin has ended, as it does where its parent was killed.
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False, timeout=30)
+    asked = pickle.dumps((time.sleep, (60,), {}))
+    command = [sys.executable, "-c", "from summhay_ray.own_process import main; main()"]
+    # Its stdin ends after what it is to do, as it does where its parent is killed.
+    done = subprocess.run(command, input=asked, capture_output=True, check=False, timeout=30)
     assert (done.returncode, done.stderr) == (1, b""), "not by an error"
 
 
@@ -105,3 +106,29 @@ def test_a_run_that_is_stopped_while_another_process_scores_it_ends(tmp_path: Pa
     monkeypatch.setattr(SummHay, "results", lambda *_: pytest.fail("it went on"))
     with pytest.raises(Stopped):
         answered(tmp_path)
+
+
+def test_work_that_is_not_wanted_any_more_is_ended() -> None:
+    began, asked = time.monotonic(), list[int]()
+    with pytest.raises(ProcessEnded, match="not wanted any more"):
+        in_own_process_unless(lambda: bool(asked.append(1) or len(asked) > 2), time.sleep, 60)
+    assert time.monotonic() - began < 60 and len(asked) == 3
+
+
+def _unknown(*_: Any) -> None:
+    raise ImportError("as of a benchmark that no other process can import")
+
+
+def test_the_plan_of_a_large_run_is_that_which_this_process_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, workload = Store(str(tmp_path)), loaded()
+    start = Start.of(workload, workload.open(store), RunOptions(budget_usd=0.5), 0.0)
+    here, work = plan(workload, store, 0.5), Work(workload, start.run, start.state.left())
+    assert [stage.calls for stage in here.stages] == [N_QUERIES, N_INSIGHTS]
+    monkeypatch.setattr(engine_run, "PLANNED_HERE", 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine_run, "plan", lambda *_, **__: pytest.fail("it was planned here"))
+        assert start._planned_apart(work, lambda: False) == here
+        with pytest.raises(ProcessEnded):
+            start._planned_apart(work, lambda: True)
+    monkeypatch.setattr(engine_run, "_plan_stored", _unknown)
+    assert start._planned_apart(work, lambda: False) == here

@@ -99,7 +99,6 @@ TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer",
 BENCHMARKS_OF_ENGINE = {
     # Commands of their own (rejudge, judge-bench, synth) make a workload of more than a spec, and start it.
     *{
-        "REACH",
         "RunOptions",
         "RunResult",
         "check_spec",

@@ -13,10 +13,9 @@ from typing import Any
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmark import Reach, SpecError
 from summhay_ray.benchmarks.summhay.biases import asked_name
 from summhay_ray.benchmarks.summhay.spec import Judge, JudgeSpec, JudgingSpec, try_judge
-from summhay_ray.engine import REACH
 from summhay_ray.judge import JudgeSettings, Named
 from summhay_ray.llm import Limits, ModelSettings, Unpriced, is_local
 from summhay_ray.local_models import check_model
@@ -94,7 +93,7 @@ class BenchSpec:
         code = any(leaf.kind == "code" for bench_judge in self.judges for leaf in leaves(bench_judge.named))
         for model in dict.fromkeys([*asked, *([entry.model for entry in self.spec.judges] if code else [])]):
             limits = self.spec.limits.get(model)
-            reach = self._entry(model).model_dump(include=set(REACH))
+            reach = self._entry(model).model_dump(include=set(Reach.model_fields))
             try:
                 settings[model] = ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
             except Unpriced as error:

@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Results, Rows, Section, SpecError
+from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Reach, Results, Rows, Section, SpecError
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.cell import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -24,7 +24,7 @@ from summhay_ray.benchmarks.summhay.judging import STAGE, Judging
 from summhay_ray.benchmarks.summhay.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.spec import JudgingSpec
 from summhay_ray.benchmarks.summhay.tables import rows_of
-from summhay_ray.engine import REACH, check_spec, read_fields, validated, workload_of
+from summhay_ray.engine import check_spec, read_fields, validated, workload_of
 from summhay_ray.records import Summary
 from summhay_ray.store import Block, Manifest, RunStore, Store, StoreError
 
@@ -353,7 +353,12 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     label = {} if strategy == judge.default_strategy(model) else {"name": named.text}
     summarizers = [summarizer for summarizer in fields.get("summarizers", []) if isinstance(summarizer, Mapping)]
     like = next((entry for entry in [*judges, *summarizers] if entry.get("model") == model), {})
-    return {"model": model, "strategy": strategy, **label, **{part: like[part] for part in REACH if like.get(part) is not None}}
+    return {
+        "model": model,
+        "strategy": strategy,
+        **label,
+        **{part: like[part] for part in Reach.model_fields if like.get(part) is not None},
+    }
 
 
 def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:
