@@ -42,10 +42,10 @@ from summhay_ray.plugins import error_line
 from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
 
 PLANNING_NICENESS = 10
-"""Niceness of the thread that plans. With a higher one than that of Ray's workers (15) it would wait for a processor while it
+"""Niceness of planning. In a thread, with a higher one than that of Ray's workers (15), it would wait for a processor while it
 holds the interpreter, and the event loop that sends items to the workers would wait for it: half as many calls a second."""
 PLANNED_HERE = 2_000
-"""Most items of a run on Ray that are planned in the driver."""
+"""Most items of a run on Ray, repeats aside, that the driver plans itself. Planning 18,000 would leave 100 MiB with it."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -460,7 +460,7 @@ class Start:
 
     def _planned_apart(self, work: Work, unwanted: Callable[[], bool]) -> PlanResult:
         """The plan, made by a process of its own if the run is large: what planning needs would stay with this one."""
-        if self.state.total > PLANNED_HERE:
+        if sum(not item.repeat_of for items in self.state.sources.values() for item in items) > PLANNED_HERE:
             run, budget_usd = self.run, self.options.budget_usd
             try:
                 return in_own_process_unless(unwanted, _plan_stored, run.store.files.uri, run.run_id, work.record, budget_usd)
