@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import select
+import selectors
 import subprocess
 import sys
 import tempfile
@@ -21,6 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 LOOK_S = 0.1
+"""How often it is asked whether the work is still wanted, in seconds."""
 
 
 class ProcessEnded(RuntimeError):
@@ -43,7 +44,15 @@ def in_own_process_unless(unwanted: Callable[[], bool], work: Callable[P, T], *g
     asked = pickle.dumps((work, given, named))
     with (
         tempfile.TemporaryFile() as told,
-        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=told) as process,
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=told,
+            # Ctrl-C interrupts the processes of this one's group, and is for this one to hear.
+            process_group=0,
+        ) as process,
+        selectors.DefaultSelector() as selector,
     ):
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -51,7 +60,8 @@ def in_own_process_unless(unwanted: Callable[[], bool], work: Callable[P, T], *g
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(asked)
                 process.stdin.flush()
-            while not select.select([process.stdout], [], [], LOOK_S)[0]:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not selector.select(LOOK_S):
                 if unwanted():
                     raise ProcessEnded("its process was ended: its work is not wanted any more")
             # It reads nothing more: that its stdin ends tells it that we did.
@@ -59,6 +69,9 @@ def in_own_process_unless(unwanted: Callable[[], bool], work: Callable[P, T], *g
             ended = 0 if answer else process.wait()
         finally:
             process.kill()
+            # What a process that has ended did not read is written once more.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
         if ended < 0:
             raise ProcessEnded(f"its process was ended by signal {-ended}")
         if not answer:

@@ -150,7 +150,7 @@ def _dollars(progress: Progress) -> str:
 def _now(progress: Progress) -> str:
     """The time left, or what the run is doing now."""
     if progress.stopping:
-        return f"stopping, {progress.in_flight} calls in flight (Ctrl-C again to stop at once)"
+        return f"stopping, {progress.in_flight} calls in flight (a second signal stops at once)"
     if progress.doing and not (progress.in_flight or progress.seconds_left):
         return f"{progress.doing}, {_time(progress.seconds)}"
     return "time left ?" if progress.seconds_left is None else f"{_time(progress.seconds_left)} left"
@@ -173,7 +173,7 @@ def line(progress: Progress, ended: bool = False) -> str:
     """
     hindered = [f"{one_line(model.model)} {state}" for model in progress.models if (state := _state(model))]
     details = _reserve(progress) + _traffic(progress) + hindered
-    return "  ".join((_items(progress), _dollars(progress), *([", ".join(details)] if details else []), _times(progress, ended)))
+    return "  ".join((_items(progress), _spent(progress), *([", ".join(details)] if details else []), _times(progress, ended)))
 
 
 def _items(progress: Progress) -> str:
@@ -184,6 +184,10 @@ def _items(progress: Progress) -> str:
     elif progress.calls_expected is not None:
         parts.append(f"calls {progress.calls + progress.reused} of about {progress.calls_expected}")
     return "  ".join([*parts, f"failures {progress.failures}"])
+
+
+def _spent(progress: Progress) -> str:
+    return f"${progress.spent_usd:.4f}" + ("" if progress.budget_usd is None else f" of ${progress.budget_usd:g}")
 
 
 def _reserve(progress: Progress) -> list[str]:

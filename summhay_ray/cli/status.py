@@ -64,7 +64,7 @@ def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
     if as_json:
         document({"run": api.full_id(run, store), "stopped": driver})
     else:
-        say(f"stopped, {driver}; run the same command again to resume")
+        say(f"stopped, {driver}; the command that started it resumes it")
 
 
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:

@@ -71,7 +71,7 @@ class Work:
         """Note that the run is stopping, and how many calls it still waits for."""
         if self.note is not None:
             calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
-            self.note(f"stopping, waiting for {calls} in flight (Ctrl-C again to stop at once)" if in_flight else "stopping")
+            self.note(f"stopping, waiting for {calls} in flight (a second signal stops at once)" if in_flight else "stopping")
 
     def in_queues(self) -> Counter[str]:
         """Queue -> number of its unfinished items."""

@@ -5,7 +5,6 @@ The benchmark's own `answer` builds the prompts again from the stored content; a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -67,14 +66,9 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
 
 def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
     """Prepare and answer an item in this process."""
-
-    async def run() -> Answered:
-        # In another thread, since `prepared` takes any exception for the benchmark's own, and Ctrl-C interrupts the main thread.
-        ready = await asyncio.to_thread(prepared, workload, item.source, [item]) if prepares(workload) else Prepared()
-        [work] = work_items([item], ready)
-        return await answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings())))
-
-    return run_loop(run)
+    ready = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
+    [work] = work_items([item], ready)
+    return run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
 
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -54,7 +55,8 @@ def prepares(workload: Workload[Any]) -> bool:
 
 
 def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
-    """The prepared data of a source's items; or a problem, if the benchmark's code raises. Raises OSError, UserError.
+    """The prepared data of a source's items; or a problem, if the benchmark's code raises. Raises OSError, UserError; and, in the
+    main thread, KeyboardInterrupt.
 
     `planning`: call the cheaper `sketch` instead of `prepare`.
     """
@@ -63,7 +65,10 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
     except (OSError, UserError):
         raise
     # The benchmark's own code may raise anything: that fails this source's items, and stops no others.
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
+        # Ctrl-C interrupts the main thread alone.
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
         return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
 
 

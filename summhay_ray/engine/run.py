@@ -39,13 +39,14 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margin
 from summhay_ray.outcome import MICROS
 from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
 from summhay_ray.plugins import error_line
-from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, pack, publish
+from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, latest_session, pack, publish
 
 PLANNING_NICENESS = 10
 """Niceness of planning. In a thread, with a higher one than that of Ray's workers (15), it would wait for a processor while it
 holds the interpreter, and the event loop that sends items to the workers would wait for it: half as many calls a second."""
 PLANNED_HERE = 2_000
-"""Most items of a run on Ray, repeats aside, that the driver plans itself. Planning 18,000 would leave 100 MiB with it."""
+"""Most items of a run on Ray, repeats aside (while the log is empty, these cost nothing), that the driver plans itself. Planning
+18,000 would leave 100 MiB with it."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -395,12 +396,11 @@ class Start:
         keep = not read_plan(self.run)
 
         def planned_now(made: PlanResult) -> None:
+            self._tell_warnings(made)
             if keep:
                 keep_plan(self.run, made)
-            self._tell_warnings(made)
 
-        # Inline, calls begin at once, and another process might find answers to them in the log.
-        make = functools.partial(self._planned_apart, work) if executor == "ray" else self._plan
+        make = functools.partial(self._plan, work, executor == "ray")
         planning = _Planning(make, planned_now)
         with self._executing(work, executor, planning) as execution:
             session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
@@ -412,10 +412,11 @@ class Start:
                 snapshot = self._answered(execution, planning)
                 execution.finish()
                 # A run that finishes long before its plan does not need one.
-                planned = planning.result(PLANNED_AFTER_S) if keep else ""
+                planned = planning.result(PLANNED_AFTER_S if keep else 0)
                 planning.end()
-                warnings = [*snapshot.get("warnings", ()), *([planned] if isinstance(planned, str) and planned else [])]
-                snapshot = {**snapshot, "warnings": warnings, **self._stopped(work, heartbeat.session.number, snapshot)}
+                left, why = self._stopped(make, heartbeat.session.number, snapshot)
+                unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
+                snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
                 heartbeat.how = "done"
         return snapshot
 
@@ -458,20 +459,13 @@ class Start:
     def _paying(self) -> bool:
         return any(settings.price != FREE for settings in self.workload.settings().values())
 
-    def _planned_apart(self, work: Work, unwanted: Callable[[], bool]) -> PlanResult:
-        """The plan, made by a process of its own if the run is large: what planning needs would stay with this one."""
-        if sum(not item.repeat_of for items in self.state.sources.values() for item in items) > PLANNED_HERE:
-            run, budget_usd = self.run, self.options.budget_usd
-            try:
-                return in_own_process_unless(unwanted, _plan_stored, run.store.files.uri, run.run_id, work.record, budget_usd)
-            # The benchmark may be known to this process alone; and if it is wrong, its error is raised here.
-            except Exception:
-                if unwanted():
-                    raise
-        return self._plan(unwanted)
-
-    def _plan(self, unwanted: Callable[[], bool]) -> PlanResult:
-        return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
+    def _plan(self, work: Work, on_ray: bool, unwanted: Callable[[], bool]) -> PlanResult:
+        """The plan of what is left. A process of its own plans a large run on Ray: here, what planning needs would stay."""
+        run, budget_usd = self.run, self.options.budget_usd
+        if not on_ray or sum(not item.repeat_of for items in self.state.sources.values() for item in items) <= PLANNED_HERE:
+            return plan(self.workload, run.store, budget_usd, unwanted=unwanted)
+        session, uri = latest_session(run.store.files), run.store.files.uri
+        return in_own_process_unless(unwanted, _plan_stored, uri, run.run_id, work.record, budget_usd, session)
 
     def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
         first = execution.snapshot()
@@ -488,20 +482,23 @@ class Start:
         tell({**snapshot, "doing": "writing the tables"})
         return snapshot
 
-    def _stopped(self, work: Work, session: int, snapshot: Snapshot) -> dict[str, Any]:
-        """The remaining work if the budget stopped the run, else nothing. Why the run stopped is recorded in the store."""
+    def _stopped(
+        self, make: Callable[[Callable[[], bool]], PlanResult], session: int, snapshot: Snapshot
+    ) -> tuple[dict[str, Any] | None, str]:
+        """(The remaining work if the budget stopped the run, why it cannot be planned). Why the run stopped is recorded in the
+        store. `make`: makes the plan."""
         n_items = self.state.now(RunSnapshot(self.run)).n_left
         if not n_items:
-            return {}
+            return None, ""
         if not snapshot.get("over_budget"):
             if self.options.limit is not None:
                 keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
-            return {}
-        with _Planning(functools.partial(self._planned_apart, work)) as planning:
+            return None, ""
+        with _Planning(make) as planning:
             made = planning.result()
-        left = _unknown(n_items) if isinstance(made, str) else {**made.left, "cells": n_items}
+        left, why = (_unknown(n_items), made) if isinstance(made, str) else ({**made.left, "cells": n_items}, "")
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
-        return {"left": left}
+        return left, why
 
     def _teller(self, state: RunState, planned: Callable[[], Sequence[StagePlan] | None]) -> Callable[[Snapshot], None]:
         """A function that turns the ledger's snapshots into `Progress` and passes it to `watch`."""
@@ -529,14 +526,11 @@ class Start:
         return tell
 
 
-def _plan_stored(uri: str, run_id: str, record: Mapping[str, Any], budget_usd: float | None) -> PlanResult:
-    """The plan of a stored run, made in this process. The log is read first, before the run's own calls add to it.
-
-    `record`: see `Work.record`.
-    """
+def _plan_stored(uri: str, run_id: str, record: Mapping[str, Any], budget_usd: float | None, session: int) -> PlanResult:
+    """The plan of a stored run, made in this process. `record`: see `Work.record`; `session`: the last whose answers count as
+    known."""
     run = RunSnapshot(Store(uri).run(run_id))
-    run.log()
-    os.nice(PLANNING_NICENESS)
+    run.log().forget_after(session)
     return plan(stored_workload(run.store, record), run.store, budget_usd, at=run)
 
 

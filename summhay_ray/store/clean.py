@@ -84,15 +84,17 @@ def unneeded(
 ) -> Iterator[Unneeded]:
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
-    `within_s`: the longest search; if it is finite, the runs are visited in random order, and the log is left alone if reading
-    its packs takes more than half of that. `damaged`: receives a line for each run whose newest manifest cannot be read, for each
-    driver's record that cannot be read, and for each object of a pack that is missing or damaged; such a run, the drivers, or the
-    log are left alone. Raises StoreError if the newest record of the drivers or of the packs cannot be read.
+    `within_s`: the longest search, once it is known which drivers are alive; if it is finite, the runs are visited in random
+    order, and the log is left alone if reading its packs takes more than half of that. `damaged`: receives a line for each run
+    whose newest manifest cannot be read, for each ended driver's record that cannot be read, and for each object of a pack that
+    is missing or damaged; such a run, the drivers, or the log are left alone. Raises StoreError if the record of a driver that
+    has not ended, or the newest of the packs, cannot be read.
     """
     damaged = [] if damaged is None else damaged
-    before, until = time.time() - older_s, time.monotonic() + within_s
+    before = time.time() - older_s
     runs_of = {record.number: record.run for record in open_sessions(files)}
     driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
+    until = time.monotonic() + within_s
     packs = list(_standing(files, pack_chain(files), before))
     if files.folder is not None:
         yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
@@ -173,11 +175,14 @@ def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> 
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
-    try:
-        records = [record for number in numbers if (record := read_session(files, number)) is not None]
-    # It does not say which run it was of, so that no run's last driver is known.
-    except StoreError as error:
-        damaged.append(f"the drivers are left as they are: {error}")
+    records, n_damaged = [], len(damaged)
+    for number in numbers:
+        try:
+            records += [record] if (record := read_session(files, number)) is not None else []
+        except StoreError as error:
+            damaged.append(f"the drivers are left as they are: {error}")
+    # It is not known which runs the damaged records are of, and so not which are the last of theirs.
+    if len(damaged) > n_damaged:
         return
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)

@@ -110,7 +110,7 @@ def test_whoever_ends_it_waits_for_the_calls_in_flight_and_pays_nothing_twice(
         # It says at once that it waits, and for how many calls.
         told = waiting_line(process)
     ended, lines = said(process)
-    assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(Ctrl-C again to stop at once\)", told)
+    assert re.fullmatch(r"stopping, waiting for \d+ calls? in flight \(a second signal stops at once\)", told)
     # Ray's own processes say what they like before.
     assert (ended, len(lines) == 1 or executor is RAY) == (code, True) and "run the same command again to resume" in lines[-1]
     (run,) = Store(str(store)).run_ids()

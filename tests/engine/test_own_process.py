@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import RunOptions, Start, Stopped, plan
 from summhay_ray.engine import run as engine_run
 from summhay_ray.engine.execution import Work
+from summhay_ray.engine.run import _Planning
+from summhay_ray.engine.state import RunSnapshot
 from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
 from summhay_ray.store import Store, rows
 
@@ -115,8 +118,17 @@ def test_work_that_is_not_wanted_any_more_is_ended() -> None:
     assert time.monotonic() - began < 60 and len(asked) == 3
 
 
-def _unknown(*_: Any) -> None:
-    raise ImportError("as of a benchmark that no other process can import")
+def test_it_hears_no_ctrl_c_and_has_the_niceness_of_the_thread_that_plans() -> None:
+    assert in_own_process(os.getpgrp) != os.getpgrp()
+    with _Planning(lambda unwanted: in_own_process_unless(unwanted, os.getpriority, os.PRIO_PROCESS, 0)) as planning:  # type: ignore[arg-type, return-value]
+        assert planning.result() == max(engine_run.PLANNING_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
+
+
+def test_a_process_that_does_not_read_its_work_says_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    for size in (1, 1_000_000):
+        with pytest.raises(ProcessEnded, match="ended with 1$"):
+            in_own_process(len, "x" * size)
 
 
 def test_the_plan_of_a_large_run_is_that_which_this_process_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +139,29 @@ def test_the_plan_of_a_large_run_is_that_which_this_process_makes(tmp_path: Path
     monkeypatch.setattr(engine_run, "PLANNED_HERE", 0)
     with monkeypatch.context() as patched:
         patched.setattr(engine_run, "plan", lambda *_, **__: pytest.fail("it was planned here"))
-        assert start._planned_apart(work, lambda: False) == here
+        assert start._plan(work, True, lambda: False) == here
         with pytest.raises(ProcessEnded):
-            start._planned_apart(work, lambda: True)
-    monkeypatch.setattr(engine_run, "_plan_stored", _unknown)
-    assert start._planned_apart(work, lambda: False) == here
+            start._plan(work, True, lambda: True)
+    monkeypatch.setattr(engine_run, "in_own_process_unless", lambda *_: pytest.fail("it was planned by another process"))
+    assert start._plan(work, False, lambda: False) == here
+
+
+def test_repeats_do_not_make_a_run_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, workload = Store(str(tmp_path)), loaded(repeats=3)
+    start = Start.of(workload, workload.open(store), RunOptions(), 0.0)
+    assert start.state.total == 3 * N_QUERIES
+    work = Work(workload, start.run, start.state.left())
+    monkeypatch.setattr(engine_run, "in_own_process_unless", lambda *_: "another process")
+    for most, planned in ((N_QUERIES, plan(workload, store)), (N_QUERIES - 1, "another process")):
+        monkeypatch.setattr(engine_run, "PLANNED_HERE", most)
+        assert start._plan(work, True, lambda: False) == planned
+
+
+def test_answers_of_the_start_that_is_planned_do_not_count_as_known(tmp_path: Path) -> None:
+    _, run = answered(tmp_path)
+    workload, before = loaded(seed=1), RunSnapshot(run)
+    again = workload.open(run.store)
+    record = Work(workload, again, {}).record
+    known, unknown = (engine_run._plan_stored(str(tmp_path), again.run_id, record, None, session) for session in (1, 0))
+    assert [stage.calls for stage in unknown.stages] == [N_QUERIES, N_INSIGHTS] and len(before.log().answers) > N_INSIGHTS
+    assert [stage.reused for stage in known.stages] == [N_QUERIES, N_INSIGHTS]

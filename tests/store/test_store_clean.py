@@ -14,6 +14,7 @@ from run_rows import NAMES, Stopped, commit, done, new_run
 
 from summhay_ray.store import Chain, LocalFiles, LogIndex, RunStore, Store, StoreError, begin, open_log, pack, unneeded
 from summhay_ray.store import clean as room
+from summhay_ray.store.drivers import Here
 
 pytestmark = pytest.mark.core
 
@@ -349,8 +350,21 @@ def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_told(tmp_path: Pa
     merged_run(tmp_path)
     for _ in range(3):
         begin(files, "run", False, {}).end("done")
-    path = tmp_path / "drivers" / "00000002.json"
-    path.write_bytes(path.read_bytes()[:-1])
+    paths = [tmp_path / "drivers" / f"0000000{number}.json" for number in (1, 2)]
+    for path in paths:
+        path.write_bytes(path.read_bytes()[:-1])
     damaged: list[str] = []
     assert {one.what for one in unneeded(files, 0.0, damaged=damaged)} == {"merged parts", "earlier manifests"}
-    assert len(damaged) == 1 and damaged[0].startswith(f"the drivers are left as they are: {path} is damaged; ")
+    assert [line.partition(" is damaged; ")[0] for line in damaged] == [
+        f"the drivers are left as they are: {path}" for path in paths
+    ]
+
+
+def test_a_driver_killed_on_another_machine_takes_no_time_from_the_cleaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFiles(tmp_path)
+    merged_run(tmp_path)
+    begin(files, "other", False, {}, here=Here("elsewhere", "another machine", 1, "1"))
+    monkeypatch.setattr(room, "WATCH_S", 2.0)
+    assert {one.what for one in unneeded(files, 0.0, within_s=1.9)} == {"merged parts", "earlier manifests"}
