@@ -230,7 +230,9 @@ def make_folder(folder: Path) -> None:
     new = list(itertools.takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
     folder.mkdir(parents=True, exist_ok=True)
     for made in new:
-        sync_folder(made.parent)
+        # A folder that may be written to, but not read, cannot be synced.
+        with contextlib.suppress(PermissionError):
+            sync_folder(made.parent)
 
 
 def sync_folder(folder: Path) -> None:
