@@ -460,7 +460,7 @@ class Start:
         return any(settings.price != FREE for settings in self.workload.settings().values())
 
     def _plan(self, work: Work, on_ray: bool, unwanted: Callable[[], bool]) -> PlanResult:
-        """The plan of what is left. A process of its own plans a large run on Ray: here, what planning needs would stay."""
+        """The plan of what is left. A large run on Ray is planned by a process of its own, whose memory is given back."""
         run, budget_usd = self.run, self.options.budget_usd
         if not on_ray or sum(not item.repeat_of for items in self.state.sources.values() for item in items) <= PLANNED_HERE:
             return plan(self.workload, run.store, budget_usd, unwanted=unwanted)

@@ -106,7 +106,7 @@ class VectorSpace:
             content = files.read(name)
         except FileNotFoundError:
             return None
-        if hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX):
+        if _is_whole(name, content):
             return content
         self.damaged.append(files.where(name))
         files.delete(name)
@@ -131,9 +131,13 @@ def vector_flaws(files: Files) -> Mapping[str, int]:
     for space in files.folders(FOLDER):
         for name in files.names(f"{FOLDER}/{space}", SUFFIX):
             content = files.read(name)
-            whole = hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX)
-            found[files.where(name)] = pq.ParquetFile(io.BytesIO(content)).metadata.num_rows if whole else -1
+            found[files.where(name)] = pq.ParquetFile(io.BytesIO(content)).metadata.num_rows if _is_whole(name, content) else -1
     return found
+
+
+def _is_whole(name: str, content: bytes) -> bool:
+    """Whether a file holds what its name says."""
+    return hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX)
 
 
 def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int]) -> bytes:
