@@ -22,6 +22,7 @@ from summhay_ray.cli.options import (
     BudgetOption,
     CompatOption,
     JsonOption,
+    JudgedOption,
     RunArgument,
     SetOption,
     SpecArgument,
@@ -188,7 +189,7 @@ def export(
         typer.Option("--format", help="The file format of the tables; parquet if left out."),
     ] = None,
     store: StoreOption = None,
-    judge: Annotated[str, typer.Option(help="Whose judgments; else the spec's first judge.")] = "",
+    judge: JudgedOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Write a run as released SummHay JSON files, or its tables."""
@@ -218,15 +219,16 @@ def score(
     store: StoreOption = None,
     compat: CompatOption = "default",
     bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
+    judge: JudgedOption = "",
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a run's stored judgments again, without any call."""
+    """Score a run's stored judgments again, without any call: its own judge's first, then those of `rejudge`."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, note, sections, warn
     from summhay_ray.engine import Results
 
-    result = api.score(run, store, compat, bias)
+    result = api.score(run, store, compat, bias, judge)
     if isinstance(result, Results):
         warn(result.warnings)
         document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)

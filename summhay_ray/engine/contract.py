@@ -209,6 +209,8 @@ class Workload(Generic[S]):
     """True for a benchmark whose runs are imported: they are read, and never run."""
     compat: Compat = "default"
     """How `score` reads stored answers; set by `summhay score --compat`."""
+    judge: str = ""
+    """Whose judgments the report shows, of several judges of a run; set by `summhay report --judge`. Empty: the run's own."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -452,6 +454,10 @@ class Workload(Generic[S]):
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """The sections that `summhay report` shows; by default those of the results."""
         return self.results(run, compat).sections
+
+    def judge_of(self, run: RunStore) -> str:
+        """The judge whose judgments the run's figures are; empty for a benchmark whose runs have no judge of their summaries."""
+        return ""
 
     def samples(self, run: RunStore) -> Samples:
         """The samples that the report's viewer shows, read lazily; by default each item with its rows."""

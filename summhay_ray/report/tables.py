@@ -30,13 +30,14 @@ class TextTable:
 
 
 def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[TextTable]:
-    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge.
+    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, in the order
+    in which the judges appear among the systems.
 
     If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage. Without `more`,
     only joint is shown. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
     scored/expected insights of the row.
     """
-    judges = sorted({system.judge for system in systems})
+    judges = dict.fromkeys(system.judge for system in systems)
     found = [_of_judge([one for one in systems if one.judge == judge], judge) for judge in judges]
     return [table for tables in found for table in (tables if more else tables[:1])]
 

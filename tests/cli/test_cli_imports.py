@@ -164,7 +164,7 @@ def test_export_overwrites_nothing(cli: Cli, imported: tuple[str, Path], tmp_pat
     below = tmp_path / "small.json" / "below"
     assert cli("export", run, *where, below).refusal == f"{below} cannot be written (Not a directory); give another folder"
     line = cli("export", run, *where, tmp_path / "new", "--judge", "nobody").refusal
-    assert line == "judge 'nobody' did not judge this run; known: released"
+    assert line == f"{run} has no judgments by 'nobody'; it has those by released; summhay rejudge makes more"
     assert not (tmp_path / "new").exists()
 
 
