@@ -607,14 +607,14 @@ def compare_systems(
     *,
     judge: str = "",
     seed: int = 0,
-    over: Literal["haystacks", "queries"] = "haystacks",
+    over: Literal["queries", "haystacks"] = "queries",
 ) -> comparison.SystemComparison | extracts.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
-    that both have. `judges`: one for each run. `over`: whether the intervals generalize to other haystacks (for other benchmarks:
-    documents), or to further `queries` of these.
+    that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
+    (for other benchmarks: documents), or to other `haystacks`.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.

@@ -1,4 +1,4 @@
-"""Systems compared in pairs, by their scores query by query: is a difference real?
+"""Systems compared by their scores query by query: is a difference real, and which system is the best?
 
 Any benchmark that says how its systems scored each query (`Workload.by_query`) is compared here, in `summhay compare` and in the
 report. May be imported by `benchmark`, the benchmarks, the report and the API.
@@ -7,7 +7,6 @@ report. May be imported by `benchmark`, the benchmarks, the report and the API.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -17,18 +16,22 @@ import polars as pl
 
 from summhay_ray.engine import ByQuery, Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import SURE, Over, PairedDifference, Resampling, Standing, with_holm
+from summhay_ray.metrics import LEVEL, Over, Paired, PairedDifference
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 MOST_PAIRS = 10_000
 """More pairs of systems than this are refused."""
 FOREST = 25
 """Systems shown in the forest plot and the matrix: the best ones."""
-_MAY_BE_EMPTY = ("least detectable", "queries needed", "bias removed")
-"""Columns of the forest that are left out where no system has a value."""
+FEW = 6
+"""With fewer clusters than this, only large differences can be shown to hold for other clusters."""
+OTHER_RANK = "\N{DAGGER}"
+"""Marks a rank that is another one with every missing answer as 0."""
 _KEYS = ("system", "cluster", "query")
 Query = tuple[str, str]
 """A query with its cluster: (cluster, query)."""
@@ -85,10 +88,49 @@ class SystemPair:
             "unit": self.unit,
             "a": asdict(self.a),
             "b": asdict(self.b),
+            "differs": self.paired.differs,
             "paired": asdict(self.paired),
             "verdict": self.verdict(),
             "corrected": None if self.corrected is None else asdict(self.corrected),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A system's place among others. Systems are ranked on the queries that all of them answered, by `common`.
+
+    One that answered fewer than half of its queries has no rank, and the others are ranked on what they answered without it.
+    """
+
+    name: str
+    mean: float | None
+    """Mean over the queries that it answered, with equal weights."""
+    common: float | None
+    """Mean over the queries that all ranked systems answered."""
+    floor: float
+    """Mean with every missing answer as 0."""
+    missing: float
+    """Share of its queries without an answer."""
+    n_queries: int
+    """Queries that it answered."""
+    n_expected: int
+    n_common: int
+    """Queries that all ranked systems answered."""
+    rank: int | None = None
+    """From 1; equal systems share the better rank."""
+    rank_low: int | None = None
+    """Simultaneous 95 % interval of its rank, from the comparison of all pairs."""
+    rank_high: int | None = None
+    rank_floor: int | None = None
+    """Its rank by `floor` among the ranked systems."""
+    rank_differs: bool = False
+    """Whether missing answers decide its rank: `rank_floor` is another one."""
+    from_best: float | None = None
+    """`common` minus that of the best other system, with Hsu's simultaneous 95 % interval."""
+    from_best_low: float | None = None
+    from_best_high: float | None = None
+    may_be_best: bool | None = None
+    """Whether it cannot be told from the best (Hsu); in 95 % of cases the best system is among those of which this is said."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +139,14 @@ class SystemComparison:
 
     runs: tuple[str, ...]
     pairs: Sequence[SystemPair]
-    """Figure by figure. p-values are corrected over all pairs of a figure."""
+    """Figure by figure. Intervals and p-values hold for all pairs of a figure together."""
     standings: Mapping[str, Sequence[Standing]]
     """Figure -> the compared systems, best first."""
     warnings: Sequence[str]
     units: Mapping[str, str]
     """Figure -> its unit: %, or empty for the figure's own scale."""
+    about: Mapping[str, str]
+    """Figure -> what its intervals, p-values and ranks hold for, such as `further queries of these 2 haystacks`."""
     cluster: str = "haystack"
     """What a cluster of queries is."""
 
@@ -115,6 +159,10 @@ class SystemComparison:
         """The pairs of one figure."""
         return [pair for pair in self.pairs if pair.figure == figure]
 
+    def best(self, figure: str) -> list[str]:
+        """The systems that cannot be told from the best; among them is the best with a probability of 95 %."""
+        return [standing.name for standing in self.standings[figure] if standing.may_be_best]
+
     @property
     def table(self) -> pl.DataFrame:
         """One row per pair and figure, with the fields of `PairedDifference` and the verdict; fractions, not points."""
@@ -125,6 +173,7 @@ class SystemComparison:
                     "system_a": pair.a.system,
                     "system_b": pair.b.system,
                     "verdict": pair.verdict(),
+                    "differs": pair.paired.differs,
                     **asdict(pair.paired),
                     "run_a": pair.a.run,
                     "run_b": pair.b.run,
@@ -143,36 +192,57 @@ class SystemComparison:
             "runs": list(self.runs),
             "judge": self.judge or None,
             "cluster": self.cluster,
+            "about": dict(self.about),
             "pairs": [pair.to_json() for pair in self.pairs],
             "standings": {figure: [asdict(standing) for standing in order] for figure, order in self.standings.items()},
+            "best": {
+                figure: {"systems": self.best(figure), "error_rate": LEVEL, "method": "Hsu's multiple comparisons with the best"}
+                for figure in self.standings
+            },
             "warnings": list(self.warnings),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Unbiased:
+    """How a judge's bias is taken off a system's scores: score * factor - shift."""
+
+    factor: float
+    shift: float
+    slope: float
+    """How much the score moves with the judge's bias."""
+    bias: Any
+    """The judge's bias (`mean`, `se`). The part of its uncertainty that two sides with one bias share cancels."""
 
 
 class RunScores:
     """One run's scores by query. A benchmark with judges, whose scores may be biased, has a subclass."""
 
     def __init__(self, run: str, by_query: ByQuery) -> None:
-        scores = by_query.scores
+        scores, expected = by_query.scores, by_query.expected
         self.run, self.judge = run, ""
-        self.cluster = by_query.cluster
+        self.cluster, self.may_lack = by_query.cluster, by_query.may_lack
         self.units = {name: by_query.units.get(name, "") for name in scores.columns if name not in _KEYS}
-        if "cluster" not in scores.columns:
-            scores = scores.with_columns(pl.lit("").alias("cluster"))
-        scores = scores.with_columns(pl.col(name).fill_nan(None) for name in self.units)
+        scores = _clustered(scores).with_columns(pl.col(name).fill_nan(None) for name in self.units)
         known = scores.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in self.units))
         self._rows = {str(key[0]): rows for key, rows in known.group_by("system", maintain_order=True)}
+        self._asked = None if expected is None else _clustered(expected)
+        asked = [] if expected is None else expected["system"].unique(maintain_order=True).to_list()
+        self._names = sorted({*self._rows, *map(str, asked)})
+        empty = known.clear()
+        self._rows = {name: self._rows.get(name, empty) for name in self._names}
 
     @property
     def systems(self) -> Mapping[str, str]:
         """System -> another name by which it may be called."""
-        return {name: name for name in sorted(self._rows)}
+        return {name: name for name in self._names}
 
     def queries(self) -> set[Query]:
-        """Every query that at least one system answered."""
-        return {row for rows in self._rows.values() for row in rows.select("cluster", "query").iter_rows()}
+        """Every query that at least one system answered, or was to answer."""
+        frames = [*self._rows.values(), *([] if self._asked is None else [self._asked])]
+        return {row for rows in frames for row in rows.select("cluster", "query").iter_rows()}
 
-    def of(self, system: str, figure: str, queries: Mapping[Query, int]) -> NDArray[np.float64]:
+    def of(self, system: str, figure: str, queries: Mapping[Query, int]) -> Floats:
         """A system's figure for each query, of shape (queries,); NaN where it has none. `queries`: query -> index."""
         import numpy as np
 
@@ -182,31 +252,55 @@ class RunScores:
                 values[queries[cluster, query]] = value
         return values
 
+    def answered(self, system: str, figure: str, queries: Mapping[Query, int]) -> NDArray[np.bool_]:
+        """Whether a system answered each query. Its answer may lack a figure of `may_lack`."""
+        import numpy as np
+
+        figures = [figure, *(name for name in self.units if figure in self.may_lack and name not in self.may_lack)]
+        unknown = np.isnan(np.stack([self.of(system, name, queries) for name in figures]))
+        return np.logical_not(unknown.all(axis=0))
+
+    def asked(self, system: str, figure: str, queries: Mapping[Query, int]) -> NDArray[np.bool_] | None:
+        """Which queries a system was to answer; None if the benchmark does not say."""
+        import numpy as np
+
+        if self._asked is None:
+            return None
+        rows = self._asked.filter(pl.col("system") == system)
+        if "figure" in rows.columns:
+            rows = rows.filter(pl.col("figure") == figure)
+        asked = np.zeros(len(queries), dtype=bool)
+        asked[[queries[row] for row in rows.select("cluster", "query").iter_rows() if row in queries]] = True
+        return asked
+
+    def least(self, system: str, figure: str, queries: Mapping[Query, int]) -> Floats:
+        """The figure for each query if what is missing were 0."""
+        import numpy as np
+
+        return np.nan_to_num(self.of(system, figure, queries))
+
     def side(self, system: str) -> Side:
         """The system as a side of a pair."""
         return Side(self.run, system)
 
-    def corrected(
-        self, figure: str, system: str, other: RunScores, other_system: str, values: Values, resampling: Resampling
-    ) -> PairedDifference | None:
-        """The difference of two systems without their judges' bias; None if there is none to take off."""
+    def unbiased(self, figure: str, system: str) -> Unbiased | None:
+        """How the judge's bias is taken off; None if it is unknown or does not apply."""
         return None
 
 
-Values = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
 """Pairs of systems, each as (index of the run, system)."""
 
 
 def compare_runs(
-    runs: Sequence[RunScores], systems: Sequence[str] = (), seed: int = 0, over: Over = "haystacks"
+    runs: Sequence[RunScores], systems: Sequence[str] = (), seed: int = 0, over: Over = "queries"
 ) -> SystemComparison:
     """Compare systems of one or two runs on the queries that both answered. Raises UserError if there is nothing to compare.
 
     `systems`: two names or patterns (`*` matches anything). In one run, systems that match the first are compared with those
     that match the second; by default, every pair. In two runs, the first applies to the first run and the second to the
-    second; by default, systems of the same name are compared. `over`: whether the results generalize to other clusters of
-    queries, or only to further queries of these.
+    second; by default, systems of the same name are compared. `over`: whether the results generalize to further queries of
+    these clusters, or to other clusters.
     """
     _shared_figures(runs)
     comparison = compare_pairs(runs, _pairs(runs, systems), seed, over=over)
@@ -229,17 +323,17 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
 
 def every_pair(run: RunScores, seed: int = 0, figures: Sequence[str] = ()) -> SystemComparison | None:
     """Every pair of a run's systems; None for fewer than two systems, too many pairs, or none on the same queries."""
-    names = sorted(run.systems)
-    if not 2 <= len(names) <= math.isqrt(2 * MOST_PAIRS):
+    names = list(run.systems)
+    if not 1 <= len(names) * (len(names) - 1) // 2 <= MOST_PAIRS:
         return None
     comparison = compare_pairs([run], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, figures)
     return comparison if comparison.pairs else None
 
 
 def compare_pairs(
-    runs: Sequence[RunScores], chosen: Chosen, seed: int, figures: Sequence[str] = (), over: Over = "haystacks"
+    runs: Sequence[RunScores], chosen: Chosen, seed: int, figures: Sequence[str] = (), over: Over = "queries"
 ) -> SystemComparison:
-    """Compare the chosen pairs in each figure (by default, in all), with the same resamples for figures of the same queries.
+    """Compare the chosen pairs in each figure (by default, in all), together.
 
     Raises UserError without a common figure, or a common query that is scored.
     """
@@ -249,49 +343,134 @@ def compare_pairs(
     if not queries:
         raise UserError(f"{_named(runs)} have no query in common that is scored in both")
     sides = list(dict.fromkeys(itertools.chain.from_iterable(chosen)))
+    place = {side: index for index, side in enumerate(sides)}
     labels = [system if len(runs) == 1 else f"{runs[index].run} {system}" for index, system in sides]
     pairs: list[SystemPair] = []
-    standings = {}
-    resampling, resampled = None, b""
-    warned: dict[str, list[str]] = {}
+    standings, about = {}, {}
+    warnings: dict[str, None] = {}
+    clusters = [cluster for cluster, _ in queries]
     for figure in figures or _shared_figures(runs):
-        values = {side: runs[side[0]].of(side[1], figure, queries) for side in sides}
-        whole = np.stack([values[side] for side in sides], axis=1)
-        there: NDArray[np.bool_] = np.logical_not(np.isnan(whole).all(axis=1))
+        values = np.stack([runs[index].of(system, figure, queries) for index, system in sides], axis=1)
+        there = np.logical_not(np.isnan(values).all(axis=1))
         if not there.any():
             continue
-        clusters = [cluster for (cluster, _), is_scored in zip(queries, there.tolist(), strict=True) if is_scored]
-        if resampling is None or resampled != there.tobytes():
-            resampling, resampled = Resampling(clusters, seed, over=over), there.tobytes()
-        scored = {side: scores[there] for side, scores in values.items()}
-        if figure_pairs := _pairs_of_figure(figure, runs, chosen, scored, resampling):
-            pairs += figure_pairs
-            standings[figure] = resampling.standings(labels, whole[there])
-            warned[figure] = list(_warnings(resampling, len(set(clusters)), runs[0].cluster, figure_pairs))
-    units = {figure: runs[0].units[figure] for figure in standings}
-    warnings = _by_figure(warned)
+        own = [cluster for cluster, is_scored in zip(clusters, there, strict=True) if is_scored]
+        paired = Paired(own, seed, over=over)
+        columns = [(place[a], place[b]) for a, b in chosen]
+        differences = paired.differences(values[there], columns)
+        if not any(differences):
+            continue
+        unit = runs[0].units[figure]
+        corrected = _corrected(runs, figure, (sides, columns), values[there], paired)
+        for (a, b), difference, unbiased in zip(chosen, differences, corrected, strict=True):
+            if difference is not None:
+                both = runs[a[0]].side(a[1]), runs[b[0]].side(b[1])
+                unbiased = None if unbiased is None else _within(unbiased, unit)
+                pairs.append(SystemPair(figure, *both, _within(difference, unit), unbiased, unit, runs[0].cluster))
+        standings[figure] = _standings(runs, figure, (sides, labels), queries, (seed, over))
+        n, cluster = len(set(own)), runs[0].cluster
+        these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
+        about[figure] = f"further queries of {these}" if paired.over == "queries" else f"other {cluster}s than these {n}"
+        if over == "haystacks" and n == 1:
+            warnings[f"{figure}: one {cluster} says nothing of others; the figures are about further queries of it"] = None
+        elif over == "haystacks" and n < FEW:
+            warnings[f"{figure}: {n} {cluster}s are few: only large differences can be shown to hold for others"] = None
     if len({run.judge for run in runs}) > 1:
-        warnings.append("the runs are judged by different judges: a difference may be theirs")
-    return SystemComparison(tuple(run.run for run in runs), pairs, standings, warnings, units, runs[0].cluster)
+        warnings["the runs are judged by different judges: a difference may be theirs"] = None
+    units = {figure: runs[0].units[figure] for figure in standings}
+    return SystemComparison(tuple(run.run for run in runs), pairs, standings, list(warnings), units, about, runs[0].cluster)
 
 
-def _pairs_of_figure(
-    figure: str, runs: Sequence[RunScores], chosen: Chosen, values: Mapping[Any, NDArray[np.float64]], resampling: Resampling
-) -> list[SystemPair]:
-    pairs = []
-    for a, b in chosen:
-        run_a, run_b = runs[a[0]], runs[b[0]]
-        difference = resampling.difference(values[a], values[b])
-        if difference is not None:
-            corrected = run_a.corrected(figure, a[1], run_b, b[1], (values[a], values[b]), resampling)
-            sides = run_a.side(a[1]), run_b.side(b[1])
-            pairs.append(SystemPair(figure, *sides, difference, corrected, run_a.units[figure], run_a.cluster))
-    raw = with_holm([pair.paired for pair in pairs])
-    unbiased = iter(with_holm([pair.corrected for pair in pairs if pair.corrected is not None]))
-    return [
-        replace(pair, paired=difference, corrected=None if pair.corrected is None else next(unbiased))
-        for pair, difference in zip(pairs, raw, strict=True)
+def _within(paired: PairedDifference, unit: str) -> PairedDifference:
+    """Fractions are never further apart than 1, whatever an interval from few haystacks says."""
+    if unit != "%" or paired.low is None or paired.high is None:
+        return paired
+    return replace(paired, low=max(-1.0, paired.low), high=min(1.0, paired.high))
+
+
+def _corrected(
+    runs: Sequence[RunScores], figure: str, sides: tuple[Sequence[tuple[int, str]], Any], values: Floats, paired: Paired
+) -> Sequence[PairedDifference | None]:
+    """The differences without the judges' bias, whose uncertainty is added; None for pairs of which it is unknown."""
+    import numpy as np
+
+    of_side = [runs[index].unbiased(figure, system) for index, system in sides[0]]
+    known = [(a, b) for a, b in sides[1] if of_side[a] is not None and of_side[b] is not None]
+    if not known:
+        return [None] * len(sides[1])
+    scaled = np.stack(
+        [column if one is None else column * one.factor - one.shift for one, column in zip(of_side, values.T, strict=True)],
+        axis=1,
+    )
+    extra = []
+    for a, b in known:
+        one, other = of_side[a], of_side[b]
+        assert one is not None and other is not None
+        moved = one.slope * one.bias.se, other.slope * other.bias.se
+        extra.append(abs(moved[0] - moved[1]) if one.bias == other.bias else np.hypot(*moved))
+    found = dict(zip(known, paired.differences(scaled, known, np.array(extra)), strict=True))
+    return [found.get(pair) for pair in sides[1]]
+
+
+def _standings(
+    runs: Sequence[RunScores],
+    figure: str,
+    named: tuple[Sequence[tuple[int, str]], Sequence[str]],
+    queries: Mapping[Query, int],
+    drawing: tuple[int, Over],
+) -> list[Standing]:
+    """The systems, ranked first, then those without a rank."""
+    import numpy as np
+    from scipy import stats
+
+    sides, labels = named
+
+    def columns(of: str) -> list[Any]:
+        return [getattr(runs[index], of)(system, figure, queries) for index, system in sides]
+
+    values, least, answered = (np.stack(columns(of), axis=1) for of in ("of", "least", "answered"))
+    somewhere = answered.any(axis=1)
+    asked = np.stack([somewhere if one is None else one for one in columns("asked")], axis=1) | answered
+    # An answer without the figure is not missing; its mean is over the others.
+    counted = asked & ~(answered & np.isnan(values))
+    n, expected = answered.sum(axis=0), asked.sum(axis=0)
+    ranked = (2 * n >= expected) & (n > 0)
+    common = answered[:, ranked].all(axis=1) & ranked.any()
+    with np.errstate(invalid="ignore"):
+        ranked &= ~np.isnan(values[common]).all(axis=0)
+        floors = np.where(counted, least, 0.0).sum(axis=0) / np.maximum(1, counted.sum(axis=0))
+    places = np.flatnonzero(ranked)
+    more: dict[int, dict[str, Any]] = {}
+    if len(places):
+        kept = values[np.ix_(common, places)]
+        clusters = [cluster for (cluster, _), is_common in zip(queries, common, strict=True) if is_common]
+        below = stats.rankdata(-np.round(floors[places], 9), method="min").astype(int).tolist()
+        means = np.nanmean(kept, axis=0)
+        rank = stats.rankdata(-np.round(means, 9), method="min").astype(int).tolist()
+        for index, one in enumerate(places.tolist()):
+            more[one] = {"common": float(means[index]), "rank": rank[index], "rank_floor": below[index]}
+            more[one]["rank_differs"] = rank[index] != below[index]
+        if len(places) * (len(places) - 1) // 2 <= MOST_PAIRS:
+            ranks = Paired(clusters, drawing[0], over=drawing[1]).ranks(kept)
+            fields = ("from_best", "from_best_low", "from_best_high", "may_be_best")
+            for index, one in enumerate(places.tolist()):
+                more[one] |= {name: getattr(ranks, name)[index] for name in fields}
+                more[one] |= {"rank_low": ranks.low[index], "rank_high": ranks.high[index]}
+    found = [
+        Standing(
+            name=label,
+            mean=None if np.isnan(values[:, one]).all() else float(np.nanmean(values[:, one])),
+            floor=float(floors[one]),
+            missing=1 - float(n[one] / expected[one]),
+            n_queries=int(n[one]),
+            n_expected=int(expected[one]),
+            n_common=int(common.sum()),
+            **{"common": None, **more.get(one, {})},
+        )
+        for one, label in enumerate(labels)
+        if expected[one]
     ]
+    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, -one.floor, one.name))
 
 
 # --- which pairs ---------------------------------------------------------------------------------------------------------
@@ -328,150 +507,171 @@ def _matching(run: RunScores, pattern: str) -> Iterable[str]:
     return names
 
 
-# --- warnings ------------------------------------------------------------------------------------------------------------
-
-
-def _warnings(resampling: Resampling, n: int, cluster: str, pairs: Sequence[SystemPair]) -> Iterator[str]:
-    if resampling.over == "queries":
-        these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
-        yield f"intervals and p-values are about further queries of {these}, and say nothing of others"
-    elif resampling.test == "t":
-        yield (
-            f"{n} {cluster}s are few: intervals and p-values are Student's t over {cluster}s, which shows large differences "
-            f"only (summhay compare --over queries asks about these {cluster}s alone); ranks are about these {cluster}s"
-        )
-    elif n < SURE:
-        yield f"{n} {cluster}s are fewer than {SURE}: a 95 % interval may cover somewhat less than it says"
-    if lost := [pair.paired for pair in pairs if pair.paired.out_of_reach]:
-        worst = max(lost, key=lambda paired: paired.p_least)
-        over = "queries" if worst.over == "queries" else f"{cluster}s"
-        yield (
-            f"no difference can be shown among {worst.n_pairs:,} pairs: the least p of {worst.clusters} {over} is "
-            f"{worst.p_least:.2g}, which Holm makes {min(1, worst.p_least * worst.n_pairs):.2g}; compare fewer with --systems A B"
-        )
-
-
-def _by_figure(warned: Mapping[str, Sequence[str]]) -> list[str]:
-    """The warnings of all figures, each once; one that is not about all figures begins with those that it is about."""
-    lines = dict.fromkeys(itertools.chain.from_iterable(warned.values()))
-    about = {line: [figure for figure, warnings in warned.items() if line in warnings] for line in lines}
-    return [line if len(figures) == len(warned) else f"{', '.join(figures)}: {line}" for line, figures in about.items()]
-
-
 # --- sections of a report ------------------------------------------------------------------------------------------------
 
 
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
-    """The report's sections: for the first figure the ranking, the differences from the best system and every pair; for each
-    further figure the differences from its best system."""
+    """The report's sections: for the first figure the ranking, the comparison with the best and every pair; for each further
+    figure the comparison with its best."""
     for place, figure in enumerate(comparison.standings):
-        if not place:
+        first = not place
+        if first:
             yield _ranking(comparison, figure)
-        yield from _differences(comparison, figure, first=not place)
+        yield from _with_best(comparison, figure, first)
+        if first:
+            yield from _every_pair(comparison, figure)
 
 
 def _ranking(comparison: SystemComparison, figure: str) -> Section:
-    """The ranking of systems with its uncertainty."""
+    """The ranking of systems with its uncertainty, and what missing answers could change."""
+    standings = comparison.standings[figure]
+    silent = any(standing.missing for standing in standings)
     order = [
         {
             "system": standing.name,
-            figure: standing.mean,
-            "first": standing.first,
-            "rank": standing.rank,
-            "rank interval": f"{standing.rank_low:g} to {standing.rank_high:g}",
+            "rank": ranked(standing),
+            "rank interval": rank_interval(standing),
+            **({figure: standing.mean} if not silent else {}),
+            **(
+                {
+                    f"{figure}, common queries": standing.common,
+                    f"{figure}, answered queries": standing.mean,
+                    f"{figure}, missing as 0": standing.floor,
+                    "missing": standing.missing,
+                }
+                if silent
+                else {}
+            ),
             "n": standing.n_queries,
+            "n_expected": standing.n_expected,
         }
-        for standing in comparison.standings[figure]
+        for standing in standings
     ]
     unit = comparison.units[figure]
+    units = {name: unit for name in order[0] if unit and name.startswith(figure)} | ({"missing": "%"} if silent else {})
+    text = (
+        f"Systems by their mean {figure} over queries. Rank interval: all of them hold the true ranks together in 95 % of cases, "
+        f"for {comparison.about[figure]}. Equal systems share the better rank."
+    )
+    if silent:
+        text += (
+            f" They are ranked on the {standings[0].n_common} queries that all of them answered; one that answered fewer than "
+            f"half has no rank. {OTHER_RANK}: another rank with every missing answer as 0."
+        )
+    columns = [name for name in units if name != "missing"]
     return Section(
         "Which system is the best?",
-        f"Systems in the order of their mean {figure} over queries. First: the share of 10,000 resamples of the queries in which "
-        "the system is the best, an estimate of the probability that it is. Rank interval: 95 %. Equal systems share ranks.",
-        _frame(order),
-        {"first": "%"} | ({figure: unit} if unit else {}),
-        Chart.bar("system", "first"),
+        text,
+        _frame(order).with_columns(pl.col(*columns).cast(pl.Float64)) if columns else _frame(order),
+        units,
         name="ranking",
-        notes=comparison.warnings,
+        notes=[*comparison.warnings, best_line(comparison, figure)],
     )
 
 
-def _differences(comparison: SystemComparison, figure: str, first: bool) -> Iterator[Section]:
-    """The differences of the best systems, with intervals and tests: from the best one, and, for the first figure, every pair."""
-    figure_pairs = comparison.of(figure)
-    both_ways = (way for pair in figure_pairs for way in (pair, pair.reversed()))
-    pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
-    standings = comparison.standings[figure]
-    top = [standing.name for standing in standings[:FOREST]]
-    forest = [_of_forest(pairs[system, top[0]]) for system in top[1:] if (system, top[0]) in pairs]
-    if not forest:
+def ranked(standing: Standing) -> str:
+    """A rank as text; marked where missing answers decide it, `-` without one."""
+    return "-" if standing.rank is None else f"{standing.rank}{OTHER_RANK if standing.rank_differs else ''}"
+
+
+def rank_interval(standing: Standing) -> str:
+    """A rank's interval as text."""
+    return "-" if standing.rank_low is None else f"{standing.rank_low} to {standing.rank_high}"
+
+
+def best_line(comparison: SystemComparison, figure: str, most: int = 12) -> str:
+    """The systems that cannot be told from the best, in a sentence with its error rate."""
+    best, n = comparison.best(figure), sum(standing.rank is not None for standing in comparison.standings[figure])
+    names = ", ".join(best[:most]) + (f" and {len(best) - most} more" if len(best) > most else "")
+    if not best:
+        return f"{figure}: nothing is known of the best system"
+    known = f"{best[0]} is the best" if len(best) == 1 else f"{len(best)} of {n} systems cannot be told from the best: {names}"
+    return f"{figure}: {known} (Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
+
+
+def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterator[Section]:
+    """Hsu's comparison of each ranked system with the best of the others."""
+    known = [standing for standing in comparison.standings[figure] if standing.from_best is not None]
+    if len(known) < 2:
         return
     points = comparison.units[figure] == "%"
-    empty = {name for name in _MAY_BE_EMPTY if all(row[name] is None for row in forest)}
-    forest = [{name: value for name, value in row.items() if name not in empty} for row in forest]
-    rest = f" The first {FOREST} of {len(standings)} systems are shown." if len(standings) > FOREST else ""
+    rest = f" The first {FOREST} of {len(known)} systems are shown." if len(known) > FOREST else ""
+    forest = [
+        {
+            "system": standing.name,
+            "from the best other": standing.from_best,
+            "from the best other_low": standing.from_best_low,
+            "from the best other_high": standing.from_best_high,
+            "may be the best": "yes" if standing.may_be_best else "no",
+            "n": standing.n_common,
+        }
+        for standing in known[:FOREST]
+    ]
+    ends = [f"from the best other{end}" for end in ("", "_low", "_high")]
     yield Section(
-        f"Is it real? {_titled(figure)}, compared with {top[0]}",
-        f"The difference from the best system, {top[0]}: its mean over queries that both answered{', in points' * points}, with "
-        "its 95 % interval (orange: it does not hold 0). Where it holds 0, the system may be as good as the best. p (Holm): "
-        f"p corrected for all {len(figure_pairs):,} pairs. d: the mean difference over its standard deviation. Least detectable: "
-        "the smallest difference that these queries find in 80 % of cases; queries needed: how many would find the one seen so."
-        f"{rest}",
-        _frame(forest),
-        {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in forest[0]},
-        Chart.forest("difference", "system"),
+        f"Is it real? {_titled(figure)}, compared with the best",
+        f"The mean {figure} of each system minus that of the best other system{', in points' * points}, on the queries that all "
+        "answered, with Hsu's multiple comparisons with the best: all intervals hold the truth together in 95 % of cases, for "
+        f"{comparison.about[figure]}. Where one ends at 0 (orange), the system is not the best; others may be.{rest}",
+        _frame(forest).with_columns(pl.col(*ends).cast(pl.Float64)),
+        {ends[0]: "points"} if points else {},
+        Chart.forest(ends[0], "system"),
         name="forest" if first else f"forest {figure}",
-        notes=comparison.warnings if first else (),
         more=not first,
     )
-    if not first:
-        return
+
+
+def _every_pair(comparison: SystemComparison, figure: str) -> Iterator[Section]:
+    """Every pair of the first systems, with simultaneous intervals."""
+    both_ways = (way for pair in comparison.of(figure) for way in (pair, pair.reversed()))
+    pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
+    top = [standing.name for standing in comparison.standings[figure][:FOREST]]
+    points = comparison.units[figure] == "%"
     matrix = [
         {
-            "system": a,
-            "compared with": b,
-            "difference": pairs[a, b].paired.difference,
-            "p (Holm)": pairs[a, b].paired.p_holm,
-            "n": pairs[a, b].paired.n_queries,
+            "system": pair.a.system,
+            "compared with": pair.b.system,
+            "difference": pair.paired.difference,
+            "difference_low": pair.paired.low,
+            "difference_high": pair.paired.high,
+            "p (all pairs)": pair.paired.p_adjusted,
+            "d": pair.paired.effect,
+            "win/tie/loss": f"{pair.paired.wins}/{pair.paired.ties}/{pair.paired.losses}",
+            "least detectable": pair.detectable,
+            "queries needed": None if pair.paired.queries_needed is None else float(pair.paired.queries_needed),
+            "bias removed": None if pair.corrected is None else pair.corrected.difference,
+            "n": pair.paired.n_queries,
+            "verdict": pair.verdict(),
         }
         for a, b in itertools.permutations(top, 2)
-        if (a, b) in pairs
+        if (pair := pairs.get((a, b))) is not None
     ]
+    if not matrix:
+        return
+    frame = _frame(matrix)
+    frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
     yield Section(
-        "Every pair",
-        f"{_titled(figure)} of the row's system minus that of the column's{', in points' * points}. "
-        "A dot marks a difference with p below 5 % after Holm's correction.",
-        _frame(matrix),
-        {"difference": "points"} if points else {},
-        Chart.matrix("compared with", "system", "difference", sure="p (Holm)"),
+        "Is it real? Every pair",
+        f"{_titled(figure)} of the row's system minus that of the column's{', in points' * points}, on the queries that both "
+        f"answered. Intervals and p hold for all {len(comparison.of(figure)):,} pairs together (single-step max-T, family-wise "
+        f"error 5 %), for {comparison.about[figure]}; a dot marks a difference whose interval excludes 0. d: the mean "
+        "difference over its standard deviation. Least detectable: the smallest difference that these queries show in 80 % of "
+        "cases; queries needed: how many would show the one seen so.",
+        frame,
+        {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in frame.columns},
+        Chart.matrix("compared with", "system", "difference", sure="p (all pairs)"),
         name="pairs",
         more=True,
     )
 
 
-def _of_forest(pair: SystemPair) -> dict[str, Any]:
-    """The row of a system's difference from the best one."""
-    paired = pair.paired
-    return {
-        "system": pair.a.system,
-        "difference": paired.difference,
-        "difference_low": paired.low,
-        "difference_high": paired.high,
-        "p": paired.p,
-        "p (Holm)": paired.p_holm,
-        "d": paired.effect,
-        "win/tie/loss": f"{paired.wins}/{paired.ties}/{paired.losses}",
-        "least detectable": pair.detectable,
-        "queries needed": None if paired.queries_needed is None else float(paired.queries_needed),
-        "bias removed": None if pair.corrected is None else pair.corrected.difference,
-        "n": paired.n_queries,
-        "verdict": pair.verdict(),
-    }
-
-
 def _titled(figure: str) -> str:
     """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 stay as they are."""
     return figure.capitalize() if figure.islower() else figure
+
+
+def _clustered(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame if "cluster" in frame.columns else frame.with_columns(pl.lit("").alias("cluster"))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -49,9 +49,9 @@ def compare(
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
     seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
     over: Annotated[
-        Literal["haystacks", "queries"],
-        typer.Option(help="What the intervals generalize to: other haystacks (or documents), or further queries of these."),
-    ] = "haystacks",
+        Literal["queries", "haystacks"],
+        typer.Option(help="What the intervals generalize to: further queries of these haystacks (or documents), or others."),
+    ] = "queries",
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -188,6 +188,11 @@ class ByQuery:
     """Figure -> its unit; differences of fractions with the unit % are shown in points."""
     cluster: str = "collection"
     """What a cluster is, in the singular, such as document. Without a column `cluster`, what all queries are of."""
+    expected: pl.DataFrame | None = None
+    """What was to be answered: a row per system and query, with `cluster` where `scores` has it, and with `figure` where figures
+    have queries of their own. By default, every system was to answer every query that some system answered."""
+    may_lack: Collection[str] = ()
+    """Figures that an answer may lack, such as the citations of a summary that covers nothing: this is no missing answer."""
 
 
 class Workload(Generic[S]):

@@ -61,6 +61,8 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
         problem = "expected one column of floats per figure, beside " + ", ".join(keys)
     elif by_query.scores.select(keys).is_duplicated().any():
         problem = f"two rows of one {', '.join(keys)}"
+    elif by_query.expected is not None and (lost := [name for name in keys if name not in by_query.expected.columns]):
+        problem = f"expected has no column {', '.join(lost)}"
     else:
         return by_query
     raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")

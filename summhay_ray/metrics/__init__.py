@@ -29,7 +29,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, mean_interval
-from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resampling, Standing, with_holm
+from summhay_ray.metrics.paired import LEVEL, Over, Paired, PairedDifference, Ranks
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
@@ -51,7 +51,6 @@ __all__ = [
     "LEVEL",
     "QUANTILES_95",
     "ROUGE_TYPES",
-    "SURE",
     "Z_95",
     "Agreement",
     "Bootstrap",
@@ -60,13 +59,13 @@ __all__ = [
     "Interval",
     "JudgeBias",
     "Over",
+    "Paired",
     "PairedDifference",
     "PositionSensitivity",
     "RankAgreement",
     "Ranking",
-    "Resampling",
     "RetrievalScore",
-    "Standing",
+    "Ranks",
     "SystemScore",
     "TakenOff",
     "Verdicts",
@@ -103,6 +102,5 @@ __all__ = [
     "score_summary",
     "scores_at_cuts",
     "system_scores",
-    "with_holm",
     "words_per_bullet",
 ]

@@ -1,19 +1,22 @@
-"""Test whether two systems differ, by paired differences per query. Part of the metrics room.
+"""Systems compared on the same queries: differences, ranks and the best, with a family-wise error rate. Of the metrics room.
 
-Queries of one haystack are correlated. With at least ENOUGH haystacks, whole haystacks are therefore resampled (interval) and
-sign-flipped (test). With fewer, resamples and flips are too few: the interval and the test are Student's t over haystacks.
-With a single haystack, or with `over="queries"`, queries are resampled within haystacks, and the results hold only for further
-queries of these haystacks. docs/compare.md gives the measured coverage.
+A matrix of scores (queries x systems) becomes residuals of independent units, and these are drawn at random: the part of a random
+direction that a pair's residuals take up has the distribution of its t statistic if its systems are equal (Langsrud, 2005,
+Rotation tests). All pairs share the directions, so the largest statistic of a draw knows how the pairs depend on each other:
+single-step max-T (Westfall and Young, 1993), for tests and simultaneous intervals alike. The critical value never exceeds
+Bonferroni's. scipy's Dunnett and Tukey tests are for independent samples; systems that answer the same queries are none.
+
+`over="queries"`: units are queries, within their haystacks; results hold for further queries of these haystacks.
+`over="haystacks"`: units are haystacks; results hold for other haystacks. docs/compare.md gives the measured error rates.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.metrics.intervals import generator
 
@@ -21,51 +24,46 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ENOUGH = 6
-"""Least number of clusters to resample. With five, a sign-flip test cannot reach 5 % (2 of 32 flips are 6.25 %)."""
-SURE = 20
-"""Least number of clusters for which the interval's coverage is 93 to 97 %. With fewer, readers must be warned."""
+    Floats = NDArray[np.float64]
+    Places = NDArray[np.intp]
+
 SAMPLES = 10_000
 LEVEL, POWER = 0.05, 0.8
 MOST_QUERIES = 10_000_000
 """`queries_needed` is None from this number on: such a difference is too small to be found."""
 _TIE = 1e-9
+_CELLS = 4_000_000
+"""Values held at once, about."""
 
-Over = Literal["haystacks", "queries"]
-"""What the results generalize to: other haystacks, or further queries of the given ones."""
-Test = Literal["sign-flip", "t"]
+Over = Literal["queries", "haystacks"]
+"""What the results generalize to: further queries of the given haystacks, or other haystacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
     """A's figure minus B's on the queries that both answered, as fractions.
 
-    Uncertainties are None with fewer than two clusters.
+    Uncertainties are None with too few queries, and for systems that are equal on every query: no evidence is no zero width.
     """
 
     n_queries: int
     n_haystacks: int
     over: Over
-    test: Test
     a: float
     """A's mean over the queries that both answered, with equal weights; `b` likewise."""
     b: float
     difference: float
     low: float | None
-    """95 % interval of the difference: percentiles of the cluster bootstrap, widened for small numbers of clusters (Hesterberg,
-    2015, section 5.3). With fewer than six clusters, Student's t over clusters."""
+    """Simultaneous 95 % interval: all intervals of the pairs compared together hold the truth with a probability of 95 %."""
     high: float | None
     se: float | None
-    """Standard error of the difference, from the spread of the clusters."""
+    """Standard error of the difference. Over haystacks, never below the one over queries."""
     p: float | None
-    """Two-sided p-value. `sign-flip`: a permutation test, exact for up to 13 clusters, else with 10,000 random flips. `t`:
-    Student's t for fewer than six clusters, with bias-reduced variance and degrees of freedom as in Bell and McCaffrey (2002)."""
-    p_holm: float | None
-    """`p` after Holm's correction over all pairs compared together."""
-    p_least: float
-    """The smallest `p` that the test can give with this number of clusters."""
+    """Two-sided p of this pair alone: Student's t; over haystacks with variance and `freedom` of Bell and McCaffrey (2002)."""
+    p_adjusted: float
+    """`p` corrected for all pairs compared together; below 0.05 exactly where the interval excludes 0. 1 where `p` is None."""
     n_pairs: int
-    """Number of pairs that `p_holm`, `detectable` and `queries_needed` account for."""
+    """Number of pairs that were compared together."""
     effect: float | None
     """Cohen's d for paired values: mean of the differences per query, divided by their standard deviation."""
     wins: int
@@ -75,19 +73,14 @@ class PairedDifference:
     freedom: float
     """Degrees of freedom of `se`."""
     detectable: float | None
-    """Smallest true difference that these queries detect with 80 % power, at a level of 5 % divided by the number of pairs."""
+    """Smallest true difference that these queries show with 80 % power, among as many pairs."""
     queries_needed: int | None
-    """Total number of queries that would detect the observed difference with this power and level; None if it is too small."""
+    """Total number of queries that would show the observed difference with this power; None if it is too small."""
 
     @property
-    def clusters(self) -> int:
-        """The number of clusters: haystacks or queries, depending on `over`."""
-        return self.n_haystacks if self.over == "haystacks" else self.n_queries
-
-    @property
-    def out_of_reach(self) -> bool:
-        """Whether the clusters are too few to reach 5 % after Holm's correction, whatever the data."""
-        return self.p is not None and self.p_least * self.n_pairs > LEVEL
+    def differs(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.p_adjusted < LEVEL
 
     def reversed(self) -> PairedDifference:
         """B's figure minus A's."""
@@ -97,17 +90,14 @@ class PairedDifference:
 
     def verdict(self, a: str, b: str, unit: str = "%", cluster: str = "haystack") -> str:
         """The result in one sentence. `a` and `b` are the systems' names; `unit`: % for fractions, which are told in points."""
-        if self.p is None or self.p_holm is None:
-            return f"not known: too few queries or {cluster}s to tell"
-        if self.p_holm <= LEVEL:
-            higher, sign = (a, 1) if self.difference > 0 else (b, -1)
-            corrected = f" after Holm over {self.n_pairs:,} pairs" if self.n_pairs > 1 else ""
-            by = sign * self.difference
+        if self.se is None:
+            equal = f"not known: equal on {self.n_queries:,} quer{'ies' if self.n_queries > 1 else 'y'}"
+            return equal if self.ties == self.n_queries else f"not known: too few queries or {cluster}s to tell"
+        if self.differs:
+            higher, by = (a, self.difference) if self.difference > 0 else (b, -self.difference)
+            corrected = f" for {self.n_pairs:,} pairs" if self.n_pairs > 1 else ""
             apart = f"{100 * by:.1f} points" if unit == "%" else f"{by:.3g}"
-            return f"differs: {higher} is higher by {apart} (p {self.p_holm:.4f}{corrected})"
-        if self.out_of_reach:
-            over = "queries" if self.over == "queries" else f"{cluster}s"
-            return f"not shown to differ; {self.clusters} {over} are too few for {self.n_pairs:,} pairs at once"
+            return f"differs: {higher} is higher by {apart} (p {self.p_adjusted:.4f}{corrected})"
         if self.queries_needed is None:
             return "not shown to differ; no number of queries would show so small a difference"
         more = self.queries_needed - self.n_queries
@@ -119,257 +109,392 @@ class PairedDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
-    """The uncertainty of a difference; all None with a single cluster."""
+class Ranks:
+    """Ranks from all pairs at once, and Hsu's comparison of each system with the best of the others; one entry per system.
 
-    freedom: float = 0.0
-    se: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    p_least: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The rank of a system among others, with its uncertainty."""
-
-    name: str
-    mean: float
-    """Mean over the queries that it answered, with equal weights."""
-    n_queries: int
-    first: float
-    """Probability of being the best: the share of resamples in which it is; ties are split."""
-    rank: float
-    """Rank by `mean`, from 1; equal systems get the mean of their ranks."""
-    rank_low: float
-    """Lower end of the 95 % interval of its rank; equal systems get the mean of their ranks here, too."""
-    rank_high: float
-
-
-class Resampling:
-    """A set of resamples and sign flips of the queries, shared by all pairs of systems that are compared.
-
-    `haystacks`: the haystack of each query. The same seed and haystacks give the same resamples.
+    Error rates are 5 % each: all rank intervals hold the true ranks together; the systems that `may_be_best` include the best.
     """
 
-    def __init__(self, haystacks: Sequence[str], seed: int = 0, samples: int = SAMPLES, over: Over = "haystacks") -> None:
+    rank: list[int]
+    """By mean, from 1; equal systems share the better rank."""
+    low: list[int]
+    """1 + the number of systems that are shown to be above."""
+    high: list[int]
+    """The number of systems minus those that are shown to be below."""
+    from_best: list[float]
+    """Its mean minus the best of the others."""
+    from_best_low: list[float | None]
+    """Hsu's (1984) simultaneous 95 % intervals of the true difference from the best of the others; None without evidence."""
+    from_best_high: list[float | None]
+    may_be_best: list[bool]
+    """Whether it cannot be told from the best."""
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Pairs on the same queries. `se` of a pair is the length of the difference of its systems' residuals, or more."""
+
+    place: Places
+    """Their places among all pairs."""
+    a: Places
+    """Columns of `residuals`; `b` likewise."""
+    b: Places
+    units: Places
+    residuals: Floats
+    """(systems, units)."""
+    length: Floats
+    """Of the pairs' residuals; 0 for pairs without spread."""
+    normals: Callable[[Floats], Floats]
+    """Directions, (units, draws) -> the squared length of the parts in which no residual can lie."""
+    dimensions: int
+    """Of the space of residuals."""
+
+
+@dataclass
+class Tested:
+    """Pairs of systems compared together: one value per pair, NaN where unknown. The names are those of `PairedDifference`."""
+
+    n_queries: NDArray[np.int64]
+    n_haystacks: NDArray[np.int64]
+    wins: NDArray[np.int64]
+    losses: NDArray[np.int64]
+    a: Floats
+    b: Floats
+    difference: Floats
+    spread: Floats
+    """Standard deviation of the queries' differences."""
+    se: Floats
+    freedom: Floats
+    p: Floats
+    p_adjusted: Floats
+    level: float = LEVEL
+    """The level of each interval alone at which all together err in 5 %."""
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs whose difference has a standard error."""
+        return int((self.p == self.p).sum())
+
+    @property
+    def reach(self) -> Floats:
+        """Half the width of the simultaneous intervals."""
+        from scipy import stats
+
+        reach: Floats = stats.t.isf(self.level / 2, self.freedom) * self.se
+        return reach
+
+
+class Paired:
+    """Queries on which systems are compared. `haystacks`: that of each query. The same seed and haystacks give the same draws."""
+
+    def __init__(self, haystacks: Sequence[str], seed: int = 0, samples: int = SAMPLES, over: Over = "queries") -> None:
         import numpy as np
 
-        names = sorted(set(haystacks))
-        n_queries = len(haystacks)
+        names, self._haystack, counts = np.unique(list(haystacks), return_inverse=True, return_counts=True)
         self.over: Over = over if len(names) > 1 else "queries"
-        self._haystack = np.searchsorted(names, list(haystacks))
-        # `_alike`: the clusters of the test. `_cluster`: the units that are drawn; with too few haystacks these are queries.
-        alike, queries = self.over == "haystacks", np.arange(n_queries)
-        self._alike = self._haystack if alike else queries
-        self._whole = alike and len(names) >= ENOUGH
-        self._cluster = self._haystack if self._whole else queries
-        self._n = len(names) if self._whole else n_queries
-        self.test: Test = "t" if len(np.unique(self._alike)) < ENOUGH else "sign-flip"
-        rng = generator(seed, ["paired", "haystacks" if self._whole else "queries", *map(str, haystacks)])
-        self.weights = self._drawn(rng, samples)
-        self._signs = _flips(self._n, rng, samples)
+        # Alone in its haystack, a query has no spread within it: such queries are drawn as if of one haystack.
+        self._stratum = np.where(counts[self._haystack] > 1, self._haystack, -1)
+        self._samples = samples
+        self._rng = functools.partial(generator, seed, ["paired", *map(str, haystacks)])
 
-    def _drawn(self, rng: np.random.Generator, samples: int) -> NDArray[np.float64]:
-        """How often each cluster is drawn, of shape (samples, clusters). Queries are drawn within their haystacks."""
+    def tested(self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None) -> Tested:
+        """The pairs, compared together.
+
+        `values`: (queries, systems), NaN where missing. `pairs`: columns of A and B. `extra`: standard errors that do not come
+        from the queries, one per pair.
+        """
         import numpy as np
 
-        if self._whole:
-            return rng.multinomial(self._n, np.full(self._n, 1 / self._n), size=samples).astype(np.float64)
-        drawn = np.zeros((samples, self._n))
-        for haystack in np.unique(self._haystack):
-            [own] = np.nonzero(self._haystack == haystack)
-            drawn[:, own] = rng.multinomial(len(own), np.full(len(own), 1 / len(own)), size=samples)
-        return drawn
+        found, alike = self._fit(values, np.array(pairs).reshape(-1, 2), extra)
+        n_pairs = found.n_pairs
+        if n_pairs > 1:
+            least = self._least(alike, np.zeros(len(found.p), dtype=int), 1, signed=False)
+            found.p_adjusted, found.level = _adjusted(found.p, least[:, 0], n_pairs), float(_levels(least, n_pairs)[0])
+        else:
+            found.p_adjusted = found.p.copy()
+        found.p_adjusted[np.isnan(found.p)] = 1.0
+        return found
 
-    def sums(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(sum, count) of the values of each cluster, ignoring NaN. `values`: one per query."""
+    def differences(
+        self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None
+    ) -> list[PairedDifference | None]:
+        """The same, an object for each pair; None for a pair without a common query."""
         import numpy as np
 
-        there = ~np.isnan(values)
-        sums = np.bincount(self._cluster, np.where(there, values, 0.0), minlength=self._n)
-        return sums.astype(np.float64), np.bincount(self._cluster, there, minlength=self._n).astype(np.float64)
+        found = self.tested(values, pairs, extra)
+        reach = found.reach
+        columns = {
+            "n_queries": found.n_queries,
+            "n_haystacks": found.n_haystacks,
+            "a": found.a,
+            "b": found.b,
+            "difference": found.difference,
+            "low": found.difference - reach,
+            "high": found.difference + reach,
+            "se": found.se,
+            "p": found.p,
+            "p_adjusted": found.p_adjusted,
+            "effect": found.difference / np.where(found.spread > _TIE, found.spread, np.nan),
+            "wins": found.wins,
+            "ties": found.n_queries - found.wins - found.losses,
+            "losses": found.losses,
+            "freedom": np.nan_to_num(found.freedom),
+            "detectable": found.se * _detectable(found.freedom, found.level),
+            "queries_needed": _needed(found),
+        }
+        known = ([None if value != value else value for value in column.tolist()] for column in columns.values())
+        made: list[PairedDifference | None] = []
+        for row in zip(*known, strict=True):
+            told: dict[str, Any] = dict(zip(columns, row, strict=True))
+            needed = told.pop("queries_needed")
+            told["queries_needed"] = None if needed is None else int(needed)
+            made.append(PairedDifference(**told, over=self.over, n_pairs=found.n_pairs) if told["n_queries"] else None)
+        return made
 
-    def difference(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> PairedDifference | None:
-        """The difference of two systems. `a`, `b`: their values per query, NaN where missing. None if no query has both."""
-        import numpy as np
-
-        apart = a - b
-        there = ~np.isnan(apart)
-        n = int(there.sum())
-        if not n:
-            return None
-        both = apart[there]
-        mean, spread = float(both.mean()), float(both.std(ddof=1)) if n > 1 else 0.0
-        spreads = self._student if self.test == "t" else self._resampled
-        uncertainty = spreads(apart, mean)
-        return PairedDifference(
-            n_queries=n,
-            n_haystacks=len(np.unique(self._haystack[there])),
-            over=self.over,
-            test=self.test,
-            a=float(a[there].mean()),
-            b=float(b[there].mean()),
-            difference=mean,
-            low=uncertainty.low,
-            high=uncertainty.high,
-            se=uncertainty.se,
-            p=uncertainty.p,
-            p_holm=None,
-            p_least=uncertainty.p_least,
-            n_pairs=1,
-            effect=mean / spread if spread > _TIE else None,
-            wins=int((both > _TIE).sum()),
-            ties=int((abs(both) <= _TIE).sum()),
-            losses=int((both < -_TIE).sum()),
-            freedom=uncertainty.freedom,
-            detectable=None if uncertainty.se is None else uncertainty.se * _reach(uncertainty.freedom),
-            queries_needed=_needed(mean, uncertainty.se, n, uncertainty.freedom),
-        )
-
-    def _resampled(self, apart: NDArray[np.float64], mean: float) -> _Spread:
-        """The uncertainty by bootstrap and sign flips, of haystacks or of queries within haystacks."""
-        import numpy as np
-
-        sums, counts = self.sums(apart)
-        there = counts > 0
-        # When queries are resampled, deviations are from the mean of their haystack.
-        fixed = [there] if self._whole else [there & (self._haystack == one) for one in np.unique(self._haystack[there])]
-        off = [sums[own] - counts[own] * (mean if self._whole else sums[own].mean()) for own in fixed]
-        n = int(there.sum())
-        freedom = n - len(fixed)
-        if freedom <= 0:
-            return _Spread()
-        se = math.sqrt(sum(float((one**2).sum()) for one in off) * n / freedom) / float(counts.sum())
-        exact = len(self._signs) == 2**self._n
-        least = 2.0 ** (1 - n) if exact else 1 / (len(self._signs) + 1)
-        return _Spread(freedom, se, *self._interval(sums, counts, freedom), self._p(sums), least)
-
-    def _student(self, apart: NDArray[np.float64], mean: float) -> _Spread:
-        """The uncertainty by Student's t over clusters of unequal sizes (Bell and McCaffrey, 2002)."""
+    def ranks(self, values: Floats) -> Ranks:
+        """Ranks and the best of the systems. `values`: (queries, systems); only a value that is undefined may be NaN."""
         import numpy as np
         from scipy import stats
 
-        there = ~np.isnan(apart)
-        _, place, counts = np.unique(self._alike[there], return_inverse=True, return_counts=True)
-        if len(counts) < 2:
-            return _Spread()
-        n = counts.sum()
+        n = values.shape[1]
+        means = np.nanmean(values, axis=0)
+        order = np.round(means, 9)
+        rank = stats.rankdata(-order, method="min").astype(int).tolist()
+        best = np.array([np.delete(means, one).max(initial=-np.inf) for one in range(n)])
+        if n < 2:
+            return Ranks(rank, [1] * n, [n] * n, [0.0] * n, [None] * n, [None] * n, [True] * n)
+        # Every ordered pair, by its second system: the others against it.
+        b, a = (index[~np.eye(n, dtype=bool)] for index in np.indices((n, n)))
+        found, alike = self._fit(values, np.stack([a, b], axis=1), None)
+        least = self._least(alike, b, n, signed=True)
+        adjusted = _adjusted(found.p, 2 * least.min(axis=1), n * (n - 1) // 2)
+        above = np.zeros((n, n), dtype=bool)
+        above[a, b] = (np.nan_to_num(adjusted, nan=1.0) < LEVEL) & (found.difference > 0)
+        levels = _levels(least, n - 1)
+        reach = (stats.t.isf(levels[b], found.freedom) * found.se).reshape(n, n - 1)
+        # A row for each system b, with the others in order. Pairs without spread tell nothing.
+        ahead, reach = found.difference.reshape(n, n - 1), np.nan_to_num(reach, nan=np.inf)
+        worse = np.asarray((ahead > reach).any(axis=1))
+        highs = (reach - ahead).min(axis=1)
+        # bounds[i, j]: the least that i may be above j, if j is the best; only those j that may be the best count.
+        bounds = np.full((n, n), np.inf)
+        bounds[a.reshape(n, n - 1), np.arange(n)[:, None]] = np.where(np.isinf(reach), np.inf, ahead - reach)
+        lows = bounds[:, ~worse].min(axis=1)
+        certain = ~worse & (worse.sum() == n - 1)
+        known = np.isfinite(highs) & (np.isfinite(lows) | certain)
+        ends = np.where(certain, 0.0, np.minimum(0.0, lows)), np.where(worse, 0.0, np.maximum(0.0, highs))
+        low, high = ([end if is_known else None for end, is_known in zip(one.tolist(), known, strict=True)] for one in ends)
+        below = above.sum(axis=0), above.sum(axis=1)
+        return Ranks(
+            rank, (1 + below[0]).tolist(), (n - below[1]).tolist(), (means - best).tolist(), low, high, [*(~worse).tolist()]
+        )
+
+    # --- the matrix ------------------------------------------------------------------------------------------------------
+
+    def _fit(self, values: Floats, pairs: NDArray[np.intp], extra: Floats | None) -> tuple[Tested, list[_Alike]]:
+        """What each pair's queries say, and the residuals that its draws are made of."""
+        import numpy as np
+        from scipy import stats
+
+        count = len(pairs)
+        found = Tested(*np.zeros((4, count), dtype=np.int64), *np.full((8, count), np.nan))
+        alike = []
+        for rows, place in _patterns(values, pairs):
+            used, columns = np.unique(pairs[place], return_inverse=True)
+            a, b = columns.reshape(-1, 2).T
+            own = values[np.ix_(rows, used)]
+            means = own.mean(axis=0)
+            found.n_queries[place], found.n_haystacks[place] = len(rows), len(np.unique(self._haystack[rows]))
+            found.a[place], found.b[place] = means[a], means[b]
+            for part, apart in _blocks(own.T, a, b):
+                here = place[part]
+                found.difference[here] = apart.mean(axis=1)
+                if len(rows) > 1:
+                    found.spread[here] = apart.std(axis=1, ddof=1)
+                found.wins[here], found.losses[here] = (apart > _TIE).sum(axis=1), (apart < -_TIE).sum(axis=1)
+            group, within, freedom = self._residuals(rows, own, (place, a, b))
+            if group is None:
+                continue
+            se = np.maximum(group.length, within)
+            # If every query has the same difference: as if one more had none.
+            flat = se <= _TIE
+            se[flat] = np.abs(found.difference[place][flat]) / len(rows)
+            if extra is not None:
+                se = np.hypot(se, extra[place])
+            se[se <= _TIE] = np.nan
+            found.se[place], found.freedom[place] = se, freedom
+            found.p[place] = 2 * stats.t.sf(np.abs(found.difference[place]) / se, freedom)
+            alike.append(group)
+        return found, alike
+
+    def _residuals(
+        self, rows: Places, own: Floats, pairs: tuple[Places, Places, Places]
+    ) -> tuple[_Alike | None, Floats | float, float]:
+        """(residuals, standard error within haystacks, degrees of freedom) of pairs on these rows; None without freedom."""
+        import numpy as np
+
+        place, a, b = pairs
+        order = np.argsort(self._stratum[rows], kind="stable")
+        _, starts, sizes = np.unique(self._stratum[rows][order], return_index=True, return_counts=True)
+        n, freedom = len(rows), float(len(rows) - len(sizes))
+        if freedom <= 0:
+            return None, 0.0, 0.0
+        sorted_own = own[order]
+        centred = sorted_own - np.repeat(np.add.reduceat(sorted_own, starts, axis=0) / sizes[:, None], sizes, axis=0)
+        within = (centred / math.sqrt(n * freedom)).T
+        length = _lengths(within, a, b)
+
+        def of_strata(drawn: Floats) -> Floats:
+            sums: Floats = (np.add.reduceat(drawn, starts, axis=0) ** 2 / sizes[:, None]).sum(axis=0)
+            return sums
+
+        if self.over == "queries":
+            return _Alike(place, a, b, rows[order], within, length, of_strata, int(freedom)), 0.0, freedom
+        clusters, where, counts = np.unique(self._haystack[rows], return_inverse=True, return_counts=True)
+        if len(clusters) < 2:
+            return None, 0.0, 0.0
         rest = np.sqrt(1 - counts / n)
-        off = np.bincount(place, apart[there] - mean) / rest / n
-        se = math.sqrt(float((off**2).sum()))
-        if se <= _TIE:
-            # Without any spread between clusters nothing can be inferred, except that equal systems are equal.
-            return _Spread(1.0, 0.0, mean, mean, 1.0) if abs(mean) <= _TIE else _Spread()
+        sums = np.zeros((len(clusters), own.shape[1]))
+        np.add.at(sums, where, own - own.mean(axis=0))
+        between = (sums / rest[:, None] / n).T
         spread = -np.outer(counts / rest, counts / rest) / n
         np.fill_diagonal(spread, counts)
         freedom = float(np.trace(spread) ** 2 / (spread**2).sum())
-        reach = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * se
-        return _Spread(freedom, se, mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / se, freedom)))
+        normal = rest / np.linalg.norm(rest)
 
-    def _interval(self, sums: NDArray[np.float64], counts: NDArray[np.float64], freedom: int) -> tuple[float, float]:
+        def of_haystacks(drawn: Floats) -> Floats:
+            part: Floats = (normal @ drawn) ** 2
+            return part
+
+        of_clusters = _Alike(place, a, b, clusters, between, _lengths(between, a, b), of_haystacks, len(clusters) - 1)
+        return of_clusters, length, freedom
+
+    # --- the draws -------------------------------------------------------------------------------------------------------
+
+    def _least(self, alike: Sequence[_Alike], owner: Places, owners: int, signed: bool) -> Floats:
+        """The least p-value among the pairs of each owner in every draw in which no systems differ: (samples, owners).
+
+        `signed`: one-sided, that A is above B.
+        """
         import numpy as np
 
-        drawn = self.weights @ counts
-        kept = drawn > 0
-        found = (self.weights @ sums)[kept] / drawn[kept]
-        tail = _tail(int((counts > 0).sum()), freedom)
-        low, high = np.quantile(found, (tail, 1 - tail))
-        return float(low), float(high)
-
-    def _p(self, sums: NDArray[np.float64]) -> float:
-        seen = abs(float(sums.sum()))
-        reached = abs(self._signs @ sums) >= seen - _TIE
-        # For random flips, the observed assignment counts as one of them (Phipson and Smyth, 2010).
-        return float(reached.mean() if len(self._signs) == 2**self._n else (reached.sum() + 1) / (len(reached) + 1))
-
-    def standings(self, names: Sequence[str], values: NDArray[np.float64]) -> list[Standing]:
-        """The standings of the systems, best first. `values`: shape (queries, systems), NaN where missing."""
-        import numpy as np
-        from scipy import stats
-
-        parts = [self.sums(values[:, place]) for place in range(len(names))]
-        sums, counts = (np.stack([part[which] for part in parts], axis=1) for which in (0, 1))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = np.nan_to_num((self.weights @ sums) / (self.weights @ counts), nan=-np.inf)
-            means = sums.sum(axis=0) / counts.sum(axis=0)
-        best = drawn >= drawn.max(axis=1, keepdims=True) - _TIE
-        first = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-        # Rounded, since equal values may differ in their last digits.
-        ranks = stats.rankdata(-np.round(drawn, 9), axis=1)
-        places = stats.rankdata(-np.round(means, 9), nan_policy="omit")
-        low, high = np.quantile(ranks, (LEVEL / 2, 1 - LEVEL / 2), axis=0, method="inverted_cdf")
-        found = [
-            Standing(name, float(means[k]), int(counts[:, k].sum()), *map(float, (first[k], places[k], low[k], high[k])))
-            for k, name in enumerate(names)
-            if counts[:, k].sum()
-        ]
-        return sorted(found, key=lambda one: (-one.mean, one.name))
+        rng, least = self._rng(), np.ones((self._samples, owners))
+        widest = max((len(group.place) for group in alike), default=1)
+        n_units = len(self._haystack) if self.over == "queries" else int(self._haystack.max()) + 1
+        step = max(1, _CELLS // max(widest, n_units))
+        for start in range(0, self._samples, step):
+            drawn = rng.standard_normal((min(step, self._samples - start), n_units)).T
+            for group in alike:
+                kept = np.flatnonzero(group.length > _TIE)
+                kept = kept[np.argsort(owner[group.place[kept]], kind="stable")]
+                if not len(kept):
+                    continue
+                own, firsts = np.unique(owner[group.place[kept]], return_index=True)
+                part = drawn[group.units]
+                along = group.residuals @ part
+                cosine = along[group.a[kept]]
+                cosine -= along[group.b[kept]]
+                cosine /= group.length[kept][:, None]
+                if not signed:
+                    np.abs(cosine, out=cosine)
+                most = np.maximum.reduceat(cosine, firsts, axis=0)
+                share = np.clip(most * np.abs(most) / ((part**2).sum(axis=0) - group.normals(part)), -1, 1)
+                tail = _tail(np.abs(share), group.dimensions)
+                if signed:
+                    tail = np.where(share > 0, tail / 2, 1 - tail / 2)
+                block = least[start : start + part.shape[1], own]
+                least[start : start + part.shape[1], own] = np.minimum(block, tail.T)
+        return least
 
 
-def holm(ps: Sequence[float]) -> list[float]:
-    """The p-values after Holm's step-down correction (1979), in the same order."""
-    order = sorted(range(len(ps)), key=ps.__getitem__)
-    stepped = itertools.accumulate((min(1.0, (len(ps) - place) * ps[index]) for place, index in enumerate(order)), max)
-    found = dict(zip(order, stepped, strict=True))
-    return [found[index] for index in range(len(ps))]
-
-
-def _flips(n: int, rng: np.random.Generator, samples: int) -> NDArray[np.float64]:
+def _patterns(values: Floats, pairs: NDArray[np.intp]) -> Iterator[tuple[Places, Places]]:
+    """(rows, places of the pairs) for each set of rows that pairs have in common; none for pairs without a row."""
     import numpy as np
 
-    if 2**n <= samples:
-        return np.array(list(itertools.product((1.0, -1.0), repeat=n)))
-    return rng.integers(2, size=(samples, n)).astype(np.float64) * 2 - 1
+    there = ~np.isnan(values)
+    if there.all():
+        yield np.arange(len(values)), np.arange(len(pairs))
+        return
+    packed = np.packbits(there, axis=0)
+    both = packed[:, pairs[:, 0]] & packed[:, pairs[:, 1]]
+    kinds, of_pair = np.unique(both.T, axis=0, return_inverse=True)
+    for kind, bits in enumerate(kinds):
+        rows = np.flatnonzero(np.unpackbits(bits, count=len(values)))
+        if len(rows):
+            yield rows, np.flatnonzero(of_pair.ravel() == kind)
+
+
+def _blocks(columns: Floats, a: Places, b: Places) -> Iterator[tuple[slice, Floats]]:
+    """The differences of pairs of rows, some pairs at a time. `columns`: (systems, units)."""
+    step = max(1, _CELLS // max(1, columns.shape[1]))
+    for start in range(0, len(a), step):
+        part = slice(start, start + step)
+        yield part, columns[a[part]] - columns[b[part]]
+
+
+def _lengths(columns: Floats, a: Places, b: Places) -> Floats:
+    import numpy as np
+
+    return np.concatenate([np.sqrt((apart**2).sum(axis=1)) for _, apart in _blocks(columns, a, b)])
+
+
+def _adjusted(p: Floats, least: Floats, n_pairs: int) -> Floats:
+    """p-values corrected for all pairs compared together, by the least of each draw; never above Bonferroni's."""
+    import numpy as np
+
+    # The observed statistic counts as one of the draws (Phipson and Smyth, 2010).
+    adjusted = (1 + np.searchsorted(np.sort(least), p, side="right")) / (len(least) + 1)
+    return np.minimum(np.minimum(adjusted, n_pairs * p), 1.0)
+
+
+def _levels(least: Floats, n_pairs: int) -> Floats:
+    """For each column of draws: the p-value below which a pair's `_adjusted` one is below LEVEL."""
+    import numpy as np
+
+    place = max(0, math.ceil(LEVEL * (len(least) + 1)) - 2)
+    found: Floats = np.maximum(np.sort(least, axis=0)[place], LEVEL / n_pairs)
+    return found
 
 
 @functools.cache
-def _reach(freedom: float, pairs: int = 1) -> float:
-    """The detectable difference in standard errors, at POWER and at LEVEL divided by `pairs` (the first step of Holm)."""
+def _tails(dimensions: int) -> tuple[Floats, Floats]:
+    """(Grid, log of the tail) of the squared cosine between a random direction and a fixed one."""
+    import numpy as np
     from scipy import stats
 
-    return float(stats.t.ppf(1 - LEVEL / pairs / 2, freedom) + stats.t.ppf(POWER, freedom))
+    grid = np.linspace(0, 6, 4001)
+    return grid, stats.beta.logsf(-np.expm1(-(grid**2)), 0.5, (dimensions - 1) / 2)
 
 
-@functools.cache
-def _tail(clusters: int, freedom: int) -> float:
-    """The quantile of the bootstrap that is the lower end of the interval.
+def _tail(share: Floats, dimensions: int) -> Floats:
+    """The probability of a larger squared cosine, between the points of `_tails` to six digits."""
+    import numpy as np
 
-    It corrects two flaws of the percentile interval for few clusters: the bootstrap divides by n and not by the degrees of
-    freedom, and its tails are those of the normal distribution and not of Student's t.
-    """
+    if dimensions == 1:
+        return np.zeros_like(share)
+    with np.errstate(divide="ignore"):
+        found: Floats = np.exp(np.interp(np.sqrt(-np.log1p(-share)), *_tails(dimensions)))
+    return found
+
+
+def _detectable(freedom: Floats, level: float) -> Floats:
+    """The difference that is found with POWER, in standard errors."""
     from scipy import stats
 
-    return float(stats.norm.sf(stats.t.ppf(1 - LEVEL / 2, freedom) * math.sqrt(clusters / freedom)))
+    reach: Floats = stats.t.isf(level / 2, freedom) + stats.t.ppf(POWER, freedom)
+    return reach
 
 
-def _needed(mean: float, se: float | None, n: int, freedom: float, pairs: int = 1) -> int | None:
-    """Total queries needed, assuming that further queries have the same spread."""
-    if not se or abs(mean) <= _TIE:
-        return None
-    spread = se * math.sqrt(n)
+def _needed(found: Tested) -> Floats:
+    """Total queries needed, assuming that further queries have the same spread; NaN where that is too many."""
+    import numpy as np
 
-    def enough(queries: int) -> bool:
-        return _reach(max(1, round(freedom * queries / n)), pairs) * spread / math.sqrt(queries) <= abs(mean)
-
-    low, high = 1, 2
-    while not enough(high) and high < MOST_QUERIES:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high if high < MOST_QUERIES else None
-
-
-def with_holm(found: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The differences with `p_holm`, `detectable` and `queries_needed` for all pairs together; unchanged without `p`."""
-    known = [one.p for one in found if one.p is not None]
-    corrected = iter(holm(known))
-    return [_among(one, next(corrected), len(known)) if one.p is not None else one for one in found]
-
-
-def _among(one: PairedDifference, p_holm: float, pairs: int) -> PairedDifference:
-    needed = _needed(one.difference, one.se, one.n_queries, one.freedom, pairs)
-    detectable = None if one.se is None else one.se * _reach(one.freedom, pairs)
-    return replace(one, p_holm=p_holm, n_pairs=pairs, detectable=detectable, queries_needed=needed)
+    spread, apart = found.se * np.sqrt(found.n_queries), np.abs(found.difference)
+    low, high = np.ones(len(spread)), np.full(len(spread), float(MOST_QUERIES))
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        freedom = np.maximum(1, np.round(found.freedom * middle / np.maximum(1, found.n_queries)))
+        enough = _detectable(freedom, found.level) * spread / np.sqrt(middle) <= apart
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    needed: Floats = np.where((apart > _TIE) & (high < MOST_QUERIES), high, np.nan)
+    return needed

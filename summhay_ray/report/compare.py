@@ -8,16 +8,17 @@ from summhay_ray.report.tables import TextTable, percent
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
-    from summhay_ray.comparison import SystemComparison, SystemPair
+    from summhay_ray.comparison import Standing, SystemComparison, SystemPair
+from summhay_ray.comparison import OTHER_RANK, best_line, rank_interval, ranked
 from summhay_ray.engine import RunResult
-from summhay_ray.metrics import LEVEL, PairedDifference, Standing
+from summhay_ray.metrics import PairedDifference
 
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
 _TEXT_SHOWN = 90
 _VERDICTS = 10
 """Pairs of a figure that have a line each."""
 _BIAS = "Bias removed"
-_PAIR = ("A", "B", "A - B (95 %)", "p", "Holm", "d", "W/T/L", "Detectable", "Needed", _BIAS, "n")
+_PAIR = ("A", "B", "A - B (95 %)", "p", "p (all)", "d", "W/T/L", "Detectable", "Needed", _BIAS, "n")
 _BIAS_TOLD = f" {_BIAS}: A - B without the judge's bias against people;"
 _RAW_DIGITS = 3
 """Digits after the point of a figure that is no fraction."""
@@ -61,43 +62,53 @@ def comparison_legend(result: SystemComparison) -> list[str]:
     units = set(result.units.values())
     points = "points (hundredths)" if units == {"%"} else "points (hundredths) for fractions, else the figure's own scale"
     unbiased = any(pair.corrected is not None for pair in result.pairs)
-    return [
-        f"{points if '%' in units else 'on the scale of the figure'}, paired by query; p: sign-flip test, of fewer than six "
-        f"{clusters} Student's t; Holm: corrected over the table; d: mean over standard deviation; W/T/L: queries on which A is "
-        "above, equal, below",
-        "Detectable: the least true difference that so many queries find (80 %, at 5 % after Holm); Needed: queries in all to "
-        f"find the one seen so;{_BIAS_TOLD if unbiased else ''} n: queries / {clusters}",
+    lines = [
+        f"{points if '%' in units else 'on the scale of the figure'}, paired by query; p: Student's t of the pair alone; p (all) "
+        "and the interval: for all pairs of the table together (max-T, family-wise error 5 %), so a pair differs where its "
+        "interval excludes 0; d: mean over standard deviation; W/T/L: queries on which A is above, equal, below",
+        "Detectable: the least true difference that so many queries show (80 %, among so many pairs); Needed: queries in all to "
+        f"show the one seen so;{_BIAS_TOLD if unbiased else ''} n: queries / {clusters}",
     ]
+    if any(len(standings) > 2 for standings in result.standings.values()):
+        lines.append("Rank (95 %): all intervals hold the true ranks together; equal systems share the better rank")
+    if any(standing.missing for standings in result.standings.values() for standing in standings):
+        lines.append(
+            "Common: on the queries that all ranked systems answered (one that answered fewer than half has no rank); Floor: "
+            f"every missing answer as 0; {OTHER_RANK} another rank by Floor"
+        )
+    return lines
 
 
 def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
-    """For each figure, a table of pairs; with more than two systems, also their ranking with its uncertainty."""
+    """For each figure, a table of pairs; with more than two systems or missing answers, also their ranking."""
     grids = []
     heads = tuple(name for name in _PAIR if name != _BIAS or any(pair.corrected is not None for pair in result.pairs))
     for figure, standings in result.standings.items():
         rows = tuple(tuple(_pair(pair, result)[name] for name in heads) for pair in result.of(figure))
-        grids.append(TextTable(f"{_judged(figure, result)}: differences", heads, rows, heads=2))
-        if len(standings) > 2:
-            order = tuple(_standing(standing, result.units[figure]) for standing in standings)
-            grids.append(
-                TextTable(f"{_judged(figure, result)}: order", ("System", "Mean", "Rank", "(95 %)", "First (%)", "n"), order)
-            )
+        judged = f"{_judged(figure, result)}, for {result.about[figure]}"
+        grids.append(TextTable(f"{judged}: differences", heads, rows, heads=2))
+        silent = any(standing.missing for standing in standings)
+        if len(standings) > 2 or silent:
+            order = [_standing(standing, result.units[figure], silent) for standing in standings]
+            grids.append(TextTable(f"{judged}: order", tuple(order[0]), tuple(tuple(row.values()) for row in order)))
     return grids
 
 
 def verdict_lines(result: SystemComparison) -> list[str]:
     """What the comparison comes to: a line for each pair, and where there are many one for each figure."""
     lines = []
-    for figure in result.standings:
+    for figure, standings in result.standings.items():
         pairs = result.of(figure)
         if len(pairs) <= _VERDICTS:
             for pair in pairs:
                 a, b = _names(pair, result)
                 lines.append(f"{_judged(figure, result)}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}")
         else:
-            differ = sum(pair.paired.p_holm is not None and pair.paired.p_holm <= LEVEL for pair in pairs)
-            counted = f"{differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05)"
+            differ = sum(pair.paired.differs for pair in pairs)
+            counted = f"{differ:,} of {len(pairs):,} pairs differ (family-wise error 5 %)"
             lines.append(f"{_judged(figure, result)}: {counted}; the others are not shown to differ")
+        if len(standings) > 2:
+            lines.append(best_line(result, figure))
     return lines
 
 
@@ -118,7 +129,7 @@ def _pair(pair: SystemPair, result: SystemComparison) -> dict[str, str]:
         "B": b,
         "A - B (95 %)": _apart(paired, pair.unit),
         "p": _figure(paired.p, 4),
-        "Holm": _figure(paired.p_holm, 4),
+        "p (all)": _figure(paired.p_adjusted, 4),
         "d": _figure(paired.effect, 2),
         "W/T/L": f"{paired.wins}/{paired.ties}/{paired.losses}",
         "Detectable": _of_unit(pair.detectable, pair.unit),
@@ -138,10 +149,21 @@ def _apart(paired: PairedDifference, unit: str) -> str:
     return f"{factor * paired.difference:+.{digits}f}" + (f" [{', '.join(ends)}]" if len(ends) == 2 else "")
 
 
-def _standing(standing: Standing, unit: str) -> tuple[str, ...]:
-    ranks = f"{standing.rank_low:g}..{standing.rank_high:g}"
-    mean = _of_unit(standing.mean, unit)
-    return (standing.name, mean, f"{standing.rank:g}", ranks, percent(standing.first), str(standing.n_queries))
+def _standing(standing: Standing, unit: str, silent: bool) -> dict[str, str]:
+    """The cells of a system by their heads. `silent`: some system lacks answers."""
+    missing = {
+        "Common": _of_unit(standing.common, unit),
+        "Floor": _of_unit(standing.floor, unit),
+        "Missing (%)": percent(standing.missing),
+    }
+    return {
+        "System": standing.name,
+        "Mean": _of_unit(standing.mean, unit) + "*" * (standing.missing > 0),
+        **(missing if silent else {}),
+        "Rank": ranked(standing),
+        "(95 %)": rank_interval(standing),
+        "n": f"{standing.n_queries}/{standing.n_expected}" if silent else str(standing.n_queries),
+    }
 
 
 def rejudge_table(result: RunResult) -> TextTable:

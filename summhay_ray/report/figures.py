@@ -308,7 +308,9 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
     for place, row in enumerate(reversed(rows)):
         below, above = _ends(section, row, chart.x)
         middle = _scaled(section, row, chart.x)
-        clear = bool(below or above) and (middle - below > 0 or middle + above < 0)
+        low, high = row.get(f"{chart.x}_low"), row.get(f"{chart.x}_high")
+        # Hsu's intervals may end at 0, and then exclude it.
+        clear = low is not None and high is not None and (low >= 0 or high <= 0)
         look: dict[str, Any] = {"color": _COLOURS[1] if clear else _COLOURS[0], "marker": "D" if clear else "o"}
         axes.errorbar([middle], [place], xerr=[[below], [above]], markersize=4, elinewidth=1.0, **look)
     axes.axvline(0, color=axes.xaxis.label.get_color(), linewidth=0.8)

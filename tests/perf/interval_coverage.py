@@ -1,56 +1,111 @@
-"""How often the 95 % interval of a paired difference covers the truth, and the test finds a difference that is none.
+"""How often systems that are equal are said to differ, intervals hold the truth, and differences are found.
 
-    python tests/perf/interval_coverage.py --haystacks 2 3 5 10 20
+    python tests/perf/interval_coverage.py --systems 5 25 --haystacks 2 5 20 --experiments 2000
 
-Of each number of haystacks 2,000 experiments; the difference on a query varies with a standard deviation of 0.15, that of a
-haystack with 0.05 or 0 (`--between`). A haystack has nine queries, or, uneven, 3 to 15 of them. Prints the rows of the table in
-docs/compare.md: covered and found, for each of the two, even and uneven.
+Three fifths of the systems are equal; the others are up to 30 points better. Scores vary by query (standard deviation 0.2, the
+same for all systems) and by system and query: normally or exponentially (skewed), with a standard deviation of 0.15, or from 0.05
+to 0.25 (unlike). Over haystacks, they also vary by system and haystack (0.05). A haystack has nine queries, or, uneven, 3 to 15.
+Prints the rows of the table in docs/compare.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
+from scipy import stats
 
-from summhay_ray.metrics import Resampling
+from summhay_ray.metrics import LEVEL, Over, Paired
 
-WITHIN, QUERIES, EXPERIMENTS = 0.15, 9, 2000
+QUERIES, NOISE, BETWEEN, DRAWS = 9, 0.15, 0.05, 1000
+NOISES = ("normal", "skewed", "unlike")
 
 
-def measured(
-    n_haystacks: int, between: float, experiments: int = EXPERIMENTS, each: int = QUERIES, uneven: bool = False
-) -> tuple[float, float]:
-    """Shares of the experiments whose interval covers the true difference, 0, and whose test says that there is one."""
-    rng = np.random.default_rng(n_haystacks)
-    sizes = [3 + (7 * place) % 13 if uneven else each for place in range(n_haystacks)]
+@dataclass(frozen=True)
+class Design:
+    """What is simulated."""
+
+    systems: int
+    haystacks: int
+    noise: str = "normal"
+    uneven: bool = False
+    over: Over = "queries"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares: of experiments (`wrong`: some pair of equal systems differs; `all_hold`: every simultaneous interval holds the
+    truth; `best`: the best system is among those that may be), of intervals of single pairs that hold the truth, and of pairs
+    that truly differ and are found, by max-T and by Holm."""
+
+    wrong: float
+    all_hold: float
+    single: float
+    best: float
+    power: float
+    holm: float
+
+
+def measured(design: Design, experiments: int = 2000, draws: int = DRAWS) -> Rates:
+    """The rates over so many experiments."""
+    rng = np.random.default_rng([design.systems, design.haystacks, NOISES.index(design.noise), design.uneven])
+    sizes = [3 + (7 * place) % 13 if design.uneven else QUERIES for place in range(design.haystacks)]
     haystacks = [f"h{place:03}" for place, size in enumerate(sizes) for _ in range(size)]
-    resampling = Resampling(haystacks, samples=2000)
-    covered = cried = 0
-    for _ in range(experiments):
-        apart = np.repeat(rng.normal(0, between, n_haystacks), sizes) + rng.normal(0, WITHIN, len(haystacks))
-        found = resampling.difference(apart, np.zeros(len(apart)))
-        assert found is not None and found.low is not None and found.high is not None and found.p is not None
-        covered += found.low <= 0 <= found.high
-        cried += found.p <= 0.05
-    return covered / experiments, cried / experiments
+    shape = len(haystacks), design.systems
+    equal = -(-3 * design.systems // 5)
+    truth = np.append(np.zeros(equal), np.linspace(0.3, 0, design.systems - equal, endpoint=False)[::-1])
+    spread = np.linspace(0.05, 0.25, design.systems) if design.noise == "unlike" else np.full(design.systems, NOISE)
+    pairs = list(itertools.combinations(range(design.systems), 2))
+    a, b = np.array(pairs).T
+    true = truth[a] - truth[b]
+    found = []
+    for seed in range(experiments):
+        noise = rng.exponential(size=shape) - 1 if design.noise == "skewed" else rng.standard_normal(shape)
+        values = truth + rng.normal(0, 0.2, (shape[0], 1)) + noise * rng.permutation(spread)
+        if design.over == "haystacks":
+            values = values + np.repeat(rng.normal(0, BETWEEN, (design.haystacks, design.systems)), sizes, axis=0)
+        paired = Paired(haystacks, seed, draws, design.over)
+        tested = paired.tested(values, pairs)
+        off, differs = np.abs(tested.difference - true), tested.p_adjusted < LEVEL
+        best = paired.ranks(values).may_be_best[-1] if design.systems <= 5 else np.nan
+        rates = (
+            differs[true == 0].any(),
+            (off <= tested.reach).all(),
+            (off <= stats.t.isf(LEVEL / 2, tested.freedom) * tested.se).mean(),
+            best,
+            differs[true != 0].mean(),
+            (holm(tested.p) < LEVEL)[true != 0].mean(),
+        )
+        found.append(rates)
+    return Rates(*map(float, np.mean(np.array(found, dtype=float), axis=0)))
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """p-values after Holm's step-down correction (1979)."""
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return np.minimum(1, stepped[np.argsort(order)])
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--haystacks", type=int, nargs="+", default=[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 30, 50])
-    parser.add_argument("--between", type=float, nargs="+", default=[0.05, 0.0])
+    parser.add_argument("--systems", type=int, nargs="+", default=[5, 25, 78])
+    parser.add_argument("--haystacks", type=int, nargs="+", default=[2, 5, 20])
+    parser.add_argument("--noise", nargs="+", choices=NOISES, default=NOISES)
+    parser.add_argument("--over", nargs="+", choices=get_args(Over), default=get_args(Over))
+    parser.add_argument("--experiments", type=int, default=2000)
     arguments = parser.parse_args()
-    for n_haystacks in arguments.haystacks:
-        told = []
-        for uneven, between in itertools.product((False, True), arguments.between):
-            # One haystack says nothing of others, and nobody claims it: there the truth is that of this haystack.
-            alone = n_haystacks == 1 and between > 0
-            shares = () if alone else measured(n_haystacks, between, uneven=uneven)
-            told += [f"{100 * share:.1f}" for share in shares] or ["-", "-"]
-        print(f"| {n_haystacks} | {' | '.join(told)} |", flush=True)
+    settings = itertools.product(arguments.over, arguments.systems, arguments.haystacks, arguments.noise, (False, True))
+    for over, systems, haystacks, noise, uneven in settings:
+        rates = measured(Design(systems, haystacks, noise, uneven, over), arguments.experiments)
+        shares = (rates.wrong, rates.all_hold, rates.single, rates.best, rates.power, rates.holm)
+        told = ["-" if np.isnan(share) else f"{100 * share:.1f}" for share in shares]
+        sizes = "uneven" if uneven else "even"
+        print(f"| {over} | {systems} | {haystacks} | {noise}, {sizes} | {' | '.join(told)} | {arguments.experiments:,} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -239,7 +239,9 @@ class Coverage(Benchmark[CoverageSpec]):
         measured = tables[VERDICTS.name].filter(pl.col("basis") != CONSTRUCTION)
         means = measured.group_by("evaluator", "document", "question").agg(pl.col("needed").cast(pl.Float64).mean())
         frame = means.select(system="evaluator", cluster="document", query="question", coverage="needed")
-        return ByQuery(frame, {"coverage": "%"}, "document")
+        asked = tables["items"].filter(pl.col("basis") != CONSTRUCTION)
+        expected = asked.select(system="evaluator", cluster="document", query="question")
+        return ByQuery(frame, {"coverage": "%"}, "document", expected)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""

@@ -16,7 +16,7 @@ from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import release, scoring
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.metrics import Resampling
+from summhay_ray.metrics import Paired
 
 CELL = ("task", "domain", "model")
 BUCKETS = (
@@ -76,12 +76,14 @@ def score(tables: Tables, how: How) -> dict[str, pl.DataFrame]:
 
 def by_query(tables: Tables, how: How) -> ByQuery:
     """How each model scored on each record, with a figure per task. Summarizing is from 1 to 5, the others are fractions."""
-    samples = _frame_of_samples(tables, how).filter(pl.col("score").is_not_null())
-    names = sorted(samples["task"].unique())
+    samples = _frame_of_samples(tables, how)
+    names = sorted(samples.filter(pl.col("score").is_not_null())["task"].unique())
     tasks = {task: pl.when(pl.col("task") == task).then("score") for task in names}
     query = pl.concat_str("task", "domain", "record", separator="/")
     units = {task: "" if task == "Summarizing" else "%" for task in names}
-    return ByQuery(samples.select(system="model", cluster="document", query=query, **tasks), units, "document")
+    asked = samples.select(system="model", cluster="document", query=query, figure="task")
+    scores = samples.filter(pl.col("score").is_not_null()).select(system="model", cluster="document", query=query, **tasks)
+    return ByQuery(scores, units, "document", asked)
 
 
 def _frame_of_samples(tables: Tables, how: How) -> pl.DataFrame:
@@ -240,9 +242,8 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
         both = low.join(high, on="document", suffix="_high").sort("document")
         if both.is_empty():
             continue
-        found_difference = Resampling(both["document"].to_list(), seed).difference(
-            both["score"].to_numpy(), both["score_high"].to_numpy()
-        )
+        values = both.select("score", "score_high").to_numpy()
+        [found_difference] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)])
         assert found_difference is not None
         names = ("difference", "p")
         told = {

@@ -127,7 +127,9 @@ def by_query(tables: Tables) -> ByQuery:
     keys = ["system", "cluster", "query"]
     whole = pl.concat(parts, how="diagonal")
     figures = [name for name in whole.columns if name not in keys and whole[name].count()]
-    return ByQuery(whole.group_by(keys, maintain_order=True).agg(pl.col(figures).drop_nulls().first()), {}, "document")
+    scores = whole.group_by(keys, maintain_order=True).agg(pl.col(figures).drop_nulls().first())
+    # Equal ratings have no correlation.
+    return ByQuery(scores, {}, "document", may_lack=[name for name in figures if name.endswith(": Pearson")])
 
 
 _NAMES = dict.fromkeys(TASK, pl.String)

@@ -87,7 +87,8 @@ def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -
     scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))
     measured = {NAMES[name]: pl.col(name).cast(pl.Float64) for name in METRICS if scored[name].count()}
     units = {name: "" if name == NAMES["geval"] else "%" for name in measured}
-    return ByQuery(scored.select("system", query="query_id", **measured), units)
+    asked = scored.select("system", query="query_id")
+    return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked)
 
 
 def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str], seed: int) -> pl.DataFrame:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import MOST_PAIRS, RunScores, Side, SystemComparison, Values, compare_pairs, compare_runs, every_pair
+from summhay_ray.comparison import (
+    MOST_PAIRS,
+    RunScores,
+    Side,
+    SystemComparison,
+    Unbiased,
+    compare_pairs,
+    compare_runs,
+    every_pair,
+)
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Z_95, Compat, Over, PairedDifference, Resampling, column_of
+from summhay_ray.metrics import Compat, Over, column_of
 from summhay_ray.store import RunStore
+
+if TYPE_CHECKING:
+    from summhay_ray.comparison import Floats
 
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
@@ -26,7 +38,7 @@ def compare_systems(
     judges: Sequence[str] = (),
     compat: Compat = "default",
     seed: int = 0,
-    over: Over = "haystacks",
+    over: Over = "queries",
 ) -> SystemComparison:
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
@@ -47,61 +59,47 @@ class _Judged(RunScores):
     """The figures per query of a run's systems, by one judge."""
 
     def __init__(self, result: ScoreResult, judge: str) -> None:
-        self._scores = {
-            system.system: system for system in result.systems if system.judge == judge and system.coverage is not None
-        }
-        rows = result.queries.filter((pl.col("judge") == judge) & pl.col("system").is_in(list(self._scores)))
+        self._scores = {system.system: system for system in result.systems if system.judge == judge}
+        rows = result.queries.filter(pl.col("judge") == judge)
         named = {name: pl.col(column) for name, column in FIGURES.items()}
-        frame = rows.select("system", cluster="haystack_id", query="subtopic_id", **named)
-        super().__init__(result.run, ByQuery(frame, dict.fromkeys(FIGURES, "%"), "haystack"))
+        where = {"cluster": "haystack_id", "query": "subtopic_id"}
+        asked = result.expected.filter(pl.col("judge") == judge).select("system", "n_expected", **where)
+        # A summary that covers no insight has no citations.
+        by_query = ByQuery(
+            rows.select("system", **where, **named), dict.fromkeys(FIGURES, "%"), "haystack", asked, may_lack=("citation",)
+        )
+        super().__init__(result.run, by_query)
         self.judge = judge
         self._bias = result.biases.get(judge)
+        both = asked.join(rows.select("system", "n", **where), on=["system", "cluster", "query"])
+        self._scored = {row[:3]: row[3] for row in both.select("system", *where, pl.col("n") / pl.col("n_expected")).iter_rows()}
 
     @property
     def systems(self) -> Mapping[str, str]:
         """See `RunScores`. The other name is COLUMN_MODEL, as in the tables of scores."""
-        return {
-            name: f"{column_of(system.retriever, system.ordering)}_{system.model}"
-            for name, system in sorted(self._scores.items())
-            if name in super(_Judged, self).systems
-        }
+        known = {name: self._scores[name] for name in super().systems if name in self._scores}
+        return {name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in known.items()}
 
     def side(self, system: str) -> Side:
         return Side(self.run, system, self._scores[system].model, self.judge)
 
-    def corrected(
-        self, figure: str, system: str, other: RunScores, other_system: str, values: Values, resampling: Resampling
-    ) -> PairedDifference | None:
-        """The difference after subtracting the judges' bias, as `metrics.bias.corrected` does for one system.
+    def least(self, system: str, figure: str, queries: Mapping[tuple[str, str], int]) -> Floats:
+        """See `RunScores`: insights without a judgment count as 0, too."""
+        import numpy as np
 
-        The judge's mean bias is subtracted from coverage; joint is scaled in proportion. The uncertainty of the bias widens the
-        interval; with the same bias on both sides, only the part that does not cancel does. None for citation or an unknown bias.
-        """
-        if figure == "citation" or not isinstance(other, _Judged) or self._bias is None or other._bias is None:
+        scored: Floats = np.array([self._scored.get((system, *query), 1.0) for query in queries])
+        return super().least(system, figure, queries) * scored
+
+    def unbiased(self, figure: str, system: str) -> Unbiased | None:
+        """As `metrics.bias.corrected` does for one system: the judge's mean bias is subtracted from coverage; joint is scaled in
+        proportion. None for citation or an unknown bias."""
+        if figure == "citation" or self._bias is None:
             return None
-        known = self._bias, other._bias
-        if figure == "joint":
-            factors = self._share(system), other._share(other_system)
-            scaled = [value * factor for value, factor in zip(values, factors, strict=True)]
-            joints = self._scores[system], other._scores[other_system]
-            slopes = [(system.joint or 0.0) / system.coverage if system.coverage else 0.0 for system in joints]
-        else:
-            scaled = [value - bias.mean for value, bias in zip(values, known, strict=True)]
-            slopes = [1.0, 1.0]
-        paired = resampling.difference(*scaled)
-        if paired is None or paired.low is None or paired.high is None:
-            return paired
-        moved = [slope * bias.se for slope, bias in zip(slopes, known, strict=True)]
-        extra = Z_95 * (abs(moved[0] - moved[1]) if known[0] == known[1] else math.hypot(*moved))
-        middle = paired.difference
-        return replace(
-            paired, low=middle - math.hypot(middle - paired.low, extra), high=middle + math.hypot(paired.high - middle, extra)
-        )
-
-    def _share(self, system: str) -> float:
-        """The factor by which subtracting the bias scales a system's coverage; 1 if the bias is unknown."""
-        coverage = self._scores[system].coverage or 0.0
-        return max(0.0, min(1.0, coverage - self._bias.mean)) / coverage if self._bias and coverage else 1.0
+        if figure == "coverage":
+            return Unbiased(1.0, self._bias.mean, 1.0, self._bias)
+        coverage, joint = self._scores[system].coverage or 0.0, self._scores[system].joint or 0.0
+        share = max(0.0, min(1.0, coverage - self._bias.mean)) / coverage if coverage else 1.0
+        return Unbiased(share, 0.0, joint / coverage if coverage else 0.0, self._bias)
 
 
 def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:

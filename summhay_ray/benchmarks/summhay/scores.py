@@ -78,6 +78,8 @@ class ScoreResult:
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
     """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
+    expected: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
     retrieval: pl.DataFrame | None = field(default=None, repr=False)
     """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
 
@@ -206,6 +208,7 @@ def score_run(
         failures=failures,
         biases=found,
         queries=_queries(frames.sums),
+        expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
         retrieval=retrieval_of(run, sources, gold),
     )
 
