@@ -584,7 +584,7 @@ def best_line(comparison: SystemComparison, figure: str, most: int = 12) -> str:
     best, n = comparison.best(figure), sum(standing.rank is not None for standing in comparison.standings[figure])
     names = ", ".join(best[:most]) + (f" and {len(best) - most} more" if len(best) > most else "")
     if not best:
-        return f"{figure}: nothing is known of the best system"
+        return f"{figure}: no query was answered by all of these systems: none is ranked"
     known = f"{best[0]} is the best" if len(best) == 1 else f"{len(best)} of {n} systems cannot be told from the best: {names}"
     return f"{figure}: {known} (Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
 

@@ -107,10 +107,23 @@ class SystemScore:
     joint_corrected: float | None = None
     bias: TakenOff | None = None
 
+    @property
+    def missing(self) -> float:
+        """Share of the expected insights that were not scored."""
+        return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
+
+    def floor(self, figure: str) -> float | None:
+        """A figure with every missing insight as 0 (of citations: as covered, without a right citation); None if none is due."""
+        n = self.n_covered if figure.startswith("citation") else self.n_scored
+        due = n + max(0, self.n_expected - self.n_scored)
+        return (getattr(self, figure) or 0.0) * n / due if due else None
+
     def to_json(self) -> dict[str, Any]:
-        """Field -> value, as JSON. `dataclasses.asdict` takes seven times as long, and systems and haystacks may be many."""
+        """Field -> value, as JSON, with FIGURE_floor and `missing`. `dataclasses.asdict` takes seven times as long."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**fields, "ci": dict(self.ci), "bias": None if self.bias is None else asdict(self.bias)}
+        floors = {f"{name}_floor": self.floor(name) for name in _FIGURES}
+        bias = None if self.bias is None else asdict(self.bias)
+        return {**fields, "ci": dict(self.ci), "bias": bias, **floors, "missing": self.missing}
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:

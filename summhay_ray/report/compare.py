@@ -85,12 +85,12 @@ def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
     heads = tuple(name for name in _PAIR if name != _BIAS or any(pair.corrected is not None for pair in result.pairs))
     for figure, standings in result.standings.items():
         rows = tuple(tuple(_pair(pair, result)[name] for name in heads) for pair in result.of(figure))
-        judged = f"{_judged(figure, result)}, for {result.about[figure]}"
-        grids.append(TextTable(f"{judged}: differences", heads, rows, heads=2))
+        judged, about = _judged(figure, result), result.about[figure]
+        grids.append(TextTable(f"{judged}: differences, for {about}", heads, rows, heads=2))
         silent = any(standing.missing for standing in standings)
         if len(standings) > 2 or silent:
             order = [_standing(standing, result.units[figure], silent) for standing in standings]
-            grids.append(TextTable(f"{judged}: order", tuple(order[0]), tuple(tuple(row.values()) for row in order)))
+            grids.append(TextTable(f"{judged}: order, for {about}", tuple(order[0]), tuple(tuple(row.values()) for row in order)))
     return grids
 
 

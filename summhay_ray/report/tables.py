@@ -10,7 +10,7 @@ from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, col
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
-LEGEND = "* fewer insights scored than expected, see n; - nothing to score"
+LEGEND = "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,12 @@ def _figure(system: SystemScore | None, field: str) -> str:
     if system is None:
         return ""
     text = percent(getattr(system, field))
-    return text + "*" if system.n_scored < system.n_expected else text
+    if system.n_scored == system.n_expected:
+        return text
+    floor = (
+        "" if field.endswith("_corrected") else f" (floor {percent(system.floor(field))}, {percent(system.missing)} % missing)"
+    )
+    return f"{text}*{floor}"
 
 
 def percent(value: float | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import polars as pl
@@ -37,14 +36,17 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     [f1, rating] = comparison.pairs
     apart = [x - y for x, y in zip(A, B, strict=True)]
     assert f1.paired.difference == pytest.approx(sum(apart) / 8)
-    exact = stats.permutation_test((A, B), lambda x, y: (x - y).sum(), permutation_type="samples", n_resamples=math.inf)
-    assert (f1.paired.test, f1.paired.p) == ("sign-flip", pytest.approx(exact.pvalue))
-    # Two documents are too few for flips, whatever the other figure has.
-    assert (rating.paired.test, rating.paired.n_queries, rating.paired.difference) == ("t", 2, 0)
-    assert f1.verdict().endswith(f"higher by {100 * sum(apart) / 8:.1f} points (p {exact.pvalue:.4f})")
-    assert [line.split(": ")[0] for line in comparison.warnings] == ["f1", "rating"] and "8 documents" in comparison.warnings[0]
+    p = stats.ttest_rel(A, B).pvalue
+    assert (f1.paired.p, f1.paired.p_adjusted) == (pytest.approx(p), pytest.approx(p))
+    # Equal ratings are no evidence, and no interval.
+    assert (rating.paired.n_queries, rating.paired.difference, rating.paired.low) == (2, 0, None)
+    assert f1.verdict().endswith(f"higher by {100 * sum(apart) / 8:.1f} points (p {p:.4f})")
+    assert comparison.about == {
+        "f1": "further queries of these 8 documents",
+        "rating": "further queries of these 2 documents",
+    }
     tables = compared_systems_tables(comparison)
-    assert "Bias removed" not in tables[0].columns and tables[1].rows[0][2] == "+0.000 [+0.000, +0.000]"
+    assert "Bias removed" not in tables[0].columns and tables[1].rows[0][2] == "+0.000"
     assert "documents" in "".join(comparison_legend(comparison)) and len(verdict_lines(comparison)) == 2
 
 
@@ -71,7 +73,57 @@ def test_two_runs_and_what_they_do_not_share() -> None:
 def test_the_report_has_a_forest_for_each_figure() -> None:
     comparison = every_pair(scores(a=A, b=B, c=[value - 0.3 for value in A]))
     assert comparison is not None
-    assert [section.slug for section in comparison_sections(comparison)] == ["ranking", "forest", "pairs", "forest_rating"]
+    sections = {section.slug: section for section in comparison_sections(comparison)}
+    assert [*sections] == ["ranking", "forest", "pairs", "forest_rating"]
+    # The pairs' intervals hold for all pairs, the forest's are Hsu's.
+    [pairs, forest] = [sections[name].table for name in ("pairs", "forest")]
+    assert pairs is not None and forest is not None
+    assert not {name for name in pairs.columns if name in forest.columns} - {"system", "n"}
+
+
+def test_the_hardest_answers_missing_are_no_better_rank() -> None:
+    hard = sorted(range(8), key=A.__getitem__)[:3]
+    silent = [None if place in hard else value for place, value in enumerate(A)]
+    few = [value if place in (6, 7) else None for place, value in enumerate(A)]
+    comparison = compare_runs([scores(a=A, b=B, silent=silent, few=few)])
+    found = {one.name: one for one in comparison.standings["f1"]}
+    assert {name: (one.rank, one.rank_floor) for name, one in found.items()} == {
+        "a": (1, 1),
+        "b": (3, 2),
+        "silent": (1, 3),
+        "few": (None, None),
+    }
+    assert [one.rank_differs for one in comparison.standings["f1"]] == [False, True, True, False]
+    assert found["silent"].mean == found["silent"].common == found["a"].common != found["a"].mean
+    assert found["silent"].floor == pytest.approx(sum(value for value in silent if value) / 8)
+    assert (found["silent"].missing, found["few"].missing) == (pytest.approx(3 / 8), pytest.approx(6 / 8))
+    assert (found["silent"].n_common, found["few"].n_queries, found["few"].n_expected) == (5, 2, 8)
+    order = next(table for table in compared_systems_tables(comparison) if ": order" in table.title)
+    rows = {row[0]: row for row in order.rows}
+    assert rows["few"][order.columns.index("Rank")] == "-" and rows["silent"][1].endswith("*")
+    ranking = next(section for section in comparison_sections(comparison) if section.slug == "ranking").table
+    assert ranking is not None and {"f1, missing as 0", "f1, common queries", "missing"} <= {*ranking.columns}
+
+
+def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:
+    rows = {"system": ["a", "b"] * 4, "query": [f"q{n // 2}" for n in range(8)], "f1": [0.5, 0.4, 0.6, 0.5, 0.7, 0.6, 0.8, 0.9]}
+    asked = [("mute", "q0", "f1"), *((name, query, "f1") for name, query in zip(rows["system"], rows["query"], strict=True))]
+    expected = pl.DataFrame([*asked, ("other", "q0", "f2")], schema=["system", "query", "figure"], orient="row")
+    comparison = compare_runs([RunScores("r1", ByQuery(pl.DataFrame(rows), expected=expected))])
+    assert [(one.name, one.rank, one.missing) for one in comparison.standings["f1"]] == [
+        ("b", 1, 0.0) if sum(rows["f1"][1::2]) > sum(rows["f1"][::2]) else ("a", 1, 0.0),
+        ("b", 2, 0.0),
+        ("mute", None, 1.0),
+    ]
+
+
+def test_other_documents_are_asked_about_and_no_fraction_is_beyond_a_hundred_points() -> None:
+    run = scores(a=A[:2], b=B[:2])
+    [pair, _] = compare_runs([run], over="haystacks").pairs
+    three = compare_runs([scores(a=A[:2], b=B[:2], c=[0.1, 0.3])], over="haystacks")
+    assert pair.paired.over == "haystacks" and three.about["f1"] == "other documents than these 2"
+    assert all(-1 <= (one.paired.low or 0) <= (one.paired.high or 0) <= 1 for one in three.of("f1"))
+    assert "2 documents are few" in three.warnings[0]
 
 
 def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path) -> None:
@@ -86,7 +138,7 @@ def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path)
         assert pair.paired.difference == pytest.approx(rows["bm25", k][column] - rows["oracle", k][column])
     report = summhay_ray.make_report(result.run, str(tmp_path))
     section = report.section("forest")
-    assert section.table is not None and section.table.height == 5
+    assert section.table is not None and section.table.height == 6
     report.write(str(tmp_path), "json")
     results, task = json.loads((tmp_path / "results.json").read_text()), "retrieval/bm25/10"
     assert results["results"][task]["F1,none"] == rows["bm25", 10]["f1"] and results["higher_is_better"][task]["nDCG"] is True

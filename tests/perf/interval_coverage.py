@@ -104,8 +104,8 @@ def main() -> None:
         rates = measured(Design(systems, haystacks, noise, uneven, over), arguments.experiments)
         shares = (rates.wrong, rates.all_hold, rates.single, rates.best, rates.power, rates.holm)
         told = ["-" if np.isnan(share) else f"{100 * share:.1f}" for share in shares]
-        sizes = "uneven" if uneven else "even"
-        print(f"| {over} | {systems} | {haystacks} | {noise}, {sizes} | {' | '.join(told)} | {arguments.experiments:,} |", flush=True)
+        setting = (over, systems, haystacks, f"{noise}, {'uneven' if uneven else 'even'}")
+        print("|", " | ".join(map(str, (*setting, *told, f"{arguments.experiments:,}"))), "|", flush=True)
 
 
 if __name__ == "__main__":

@@ -72,8 +72,12 @@ def test_what_lacks_scores_is_marked() -> None:
     ]
     _, coverage, citation = score_tables(systems)
     assert coverage.columns[1:4] == ("random", "bm25", "oracle")
-    assert coverage.rows == (("gpt-4o", "50.0", "50.0*", "-*", "30.0", "17/30"),)
-    assert citation.rows == (("gpt-4o", "-", "25.0*", "-*", "30.0", "17/30"),)
+    nothing = "-* (floor 0.0, 100.0 % missing)"
+    assert coverage.rows == (("gpt-4o", "50.0", "50.0* (floor 35.0, 30.0 % missing)", nothing, "30.0", "17/30"),)
+    # A missing insight may be a covered one without a right citation.
+    [(_, _, silent, *_)] = citation.rows
+    n_covered = systems[0].n_covered
+    assert silent == f"25.0* (floor {25 * n_covered / (n_covered + 3):.1f}, 30.0 % missing)"
     assert coverage.starred
     assert not score_tables([system("bm25")])[0].starred
 

@@ -239,8 +239,9 @@ class Coverage(Benchmark[CoverageSpec]):
         measured = tables[VERDICTS.name].filter(pl.col("basis") != CONSTRUCTION)
         means = measured.group_by("evaluator", "document", "question").agg(pl.col("needed").cast(pl.Float64).mean())
         frame = means.select(system="evaluator", cluster="document", query="question", coverage="needed")
+        question = pl.col("item_id").str.strip_prefix(pl.concat_str("model", pl.lit("@")))
         asked = tables["items"].filter(pl.col("basis") != CONSTRUCTION)
-        expected = asked.select(system="evaluator", cluster="document", query="question")
+        expected = asked.select(system="model", cluster="document", query=question)
         return ByQuery(frame, {"coverage": "%"}, "document", expected)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:

@@ -72,7 +72,7 @@ def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
 
 def _interval(system: SystemScore, name: str) -> dict[str, float | None]:
     low, high = system.ci.get(name, (None, None))
-    return {name: getattr(system, name), f"{name}_low": low, f"{name}_high": high}
+    return {name: getattr(system, name), f"{name}_low": low, f"{name}_high": high, f"{name}_floor": system.floor(name)}
 
 
 def _column(system: SystemScore) -> str:
@@ -89,12 +89,14 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def _results(result: ScoreResult, judge: str, more: bool) -> Section:
     """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record."""
+    silent = any(system.missing for system in _of(result, judge))
     rows: list[dict[str, Any]] = [
         {
             "model": system.model,
             "retriever": _column(system),
             **{name: part for figure in FIGURES for name, part in _interval(system, figure).items()},
             "words": system.words_per_bullet,
+            **({"missing": system.missing} if silent else {}),
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
@@ -108,10 +110,11 @@ def _results(result: ScoreResult, judge: str, more: bool) -> Section:
         "oracle's documents and up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
     )
     frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
-    pivot = Pivot("model", "retriever", FIGURES, ("words",), reference=(PEOPLE,))
+    rest = ("words", "missing") if silent else ("words",)
+    pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
     name = f"results {judge}" if more else "results"
-    title, units = f"Results, judged by {judge}", dict.fromkeys(FIGURES, "%")
+    title, units = f"Results, judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
     return Section(title, text, frame, units, chart, pivot, name, more=more, higher_is_better=FIGURES)
 
 
@@ -173,7 +176,7 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
     costs = [cost for cost in ("dollars a query", "tokens a query") if any(row[cost] for row in rows)]
     for title, cost in zip(("Cost and quality", "Tokens and quality"), costs, strict=False):
         text = f"Mean {cost} for its summary, against joint. The line is the Pareto front: systems that no other beats in both."
-        frame = _frame(rows).select("system", "model", cost, "joint", "joint_low", "joint_high", "n", "n_expected")
+        frame = _frame(rows).select(pl.exclude(*({"dollars a query", "tokens a query"} - {cost})))
         yield Section(
             title, text, frame, {"joint": "%"}, Chart.scatter(cost, "joint", "model", front=True), name=title.replace(" and", "")
         )
