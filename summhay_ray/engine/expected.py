@@ -41,7 +41,7 @@ def expected_rows(
     the items to expect, if not all. None outside of `score`, and for a frame that does not say which items its rows are of.
     """
     run = _ITEMS.get()
-    if run is None or ITEM_ID not in frame.columns or (expected is not None and ITEM_ID not in expected.columns):
+    if run is None or ITEM_ID not in frame.columns or ITEM_ID in by or (expected is not None and ITEM_ID not in expected.columns):
         return None
     lacking = run.filter(LACKS)
     given = _given_by_items(frame, run, by) if expected is None else {name: name for name in by}

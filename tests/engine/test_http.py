@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from aiohttp import web
 from fake_provider import FakeProvider, Reply, completion
-from runs import kill, log_records, start, summhay, wait_for_records, write_spec
+from runs import at_most, kill, log_records, start, summhay, wait_for_records, write_spec
 
 from summhay_ray import api
 from summhay_ray.errors import UserError
@@ -141,7 +141,7 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     assert len(answers) == len({record["key"] for record in answers}), "an answered call was repeated"
     assert charged
     # What was in flight at the kill stays charged at its worst price: never less than the provider's bill.
-    assert result["usd"]["spent"] >= provider.billed_micros / 1e6
+    assert at_most(result) >= provider.billed_micros / 1e6 and result["usd"]["uncertain"] > 0
 
 
 def test_a_dead_model_does_not_stop_the_other_and_is_tried_again_when_it_lives(provider: Answering, tmp_path: Path) -> None:
