@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -27,13 +28,14 @@ class Money(NamedTuple):
 
 def money_of(index: LogIndex, run: str, alive: Mapping[int, bool] | None = None) -> Money:
     """The run's money. `alive`: session -> whether its driver is alive, if that is known already; other sessions are over."""
-    spent, unended = 0, dict[str, int]()
+    spent, unended = 0, Counter[int]()
     for writer, tallies in index.spent_of(run).items():
         settled = sum(tally.settled_micros for tally in tallies.values())
         spent += settled
         session = writer.partition("-")[0]
-        unended[session] = unended.get(session, 0) + sum(tally.usd_micros for tally in tallies.values()) - settled
-    numbers = [int(session) for session, micros in unended.items() if micros and session.isdigit()]
+        # Writers of earlier versions are of no session: 0.
+        unended[int(session) if session.isdigit() else 0] += sum(tally.usd_micros for tally in tallies.values()) - settled
+    numbers = [number for number, micros in unended.items() if micros and number]
     going = living(index.files, numbers) if alive is None else {number for number in numbers if alive.get(number)}
-    reserved = sum(unended[str(number)] for number in going)
-    return Money(spent, reserved, sum(unended.values()) - reserved)
+    reserved = sum(unended[number] for number in going)
+    return Money(spent, reserved, unended.total() - reserved)

@@ -62,8 +62,8 @@ class StatusResult:
     failures: Mapping[str, int]
     """Class of error -> number of rows."""
     usd: Mapping[str, float | None]
-    """Dollars `spent`, `reserved` and `uncertain` (see `Money`), the `budget` of the latest start, which is null if it had none or
-    it is unknown, and what is `left` of it."""
+    """Dollars `spent`, `reserved` and `uncertain` (see `Money`), the `budget` of the latest start, which is null if it had none
+    or it is unknown, and what is `left` of it."""
     usage: Sequence[Mapping[str, Any]]
     """A row for each stage and model: planned and real use, cached share of the input, dollars that the cache saved."""
     finish_reasons: Mapping[str, int]

@@ -142,7 +142,7 @@ def test_the_runs_of_a_store_are_listed(cli: Cli, two_runs: tuple[str, list[str]
         "kind": "summhay",
         "status": "done",
         "cells": {"total": N_QUERIES, "done": N_QUERIES, "failed": 0},
-        "usd": 0.0,
+        "usd": {"spent": 0.0, "reserved": 0.0, "uncertain": 0.0, "left": None, "budget": None},
     }
     for run in (done, stopped):
         told = api.status(run, store)

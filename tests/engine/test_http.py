@@ -130,7 +130,19 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     process = start(spec, store)
     assert wait_for_records(process, store, 18)
     in_flight = provider.in_flight + 4
+    run = summhay("plan", spec, "--store", store)["run"]
+    going = summhay("status", run, "--store", store)["usd"]
     kill(process)
+    # What calls in flight may cost is reserved while their driver lives, and in doubt after it; neither is called spent.
+    killed = summhay("status", run, "--store", store)["usd"]
+    assert going["reserved"] > 0 == going["uncertain"] and killed["uncertain"] > 0 == killed["reserved"]
+    assert going["spent"] <= killed["spent"] <= provider.billed_micros / 1e6 <= at_most({"usd": killed}) + 1e-9
+    assert summhay("runs", "--store", store)["runs"][0]["usd"] == killed
+    planned = summhay("plan", spec, "--store", store, "--budget", "5")
+    assert {name: planned[f"{name}_usd"] for name in ("spent", "reserved", "uncertain")} == {
+        name: killed[name] for name in ("spent", "reserved", "uncertain")
+    }
+    assert planned["left_usd"] == pytest.approx(5 - at_most({"usd": killed}))
     _an_unfinished_run_is_exported(store, tmp_path / "exported")
     charged = [record for record in log_records(store) if record["kind"] == "intent"]
     result = summhay("run", spec, "--store", store)

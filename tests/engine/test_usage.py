@@ -179,7 +179,13 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
     assert (usage[1]["real"]["calls"], usage[1]["cached_share"]) == (0, None)
     assert (usage[2]["planned"], usage[2]["saved_usd"]) == (None, 0.000001)
     # The call without an end has no living driver: it is in doubt, and not spent.
-    assert status(run).usd == {**NOTHING, "spent": (1000 + 500 + 1000) / 1e6, "uncertain": 7 / 1e6}
+    assert status(run).usd == {
+        **NOTHING,
+        "spent": 2500 / 1e6,
+        "uncertain": 7 / 1e6,
+        "left": pytest.approx(3 - 2507 / 1e6),
+        "budget": 3.0,
+    }
     json.dumps(status(run).to_json(), allow_nan=False)
 
 
@@ -226,6 +232,6 @@ def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixtur
     command(run.run_id, run.store.uri)
     out = capsys.readouterr().out
     said = " ".join(out.split())
-    assert "status budget began" in said and "dollars 0.001000 of 5 " in said
+    assert "status budget began" in said and "dollars 0.001000 spent, 4.999000 left of 5 " in said
     assert "left to do 7 cells, about 45 calls, 0.2000 dollars expected, 0.3457 dollars at most; go on with: " in said
     assert "Used / planned" in out and "│ judge │ m " in out
