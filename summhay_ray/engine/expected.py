@@ -59,8 +59,8 @@ def expected_rows(
         short = sum(max(0, (usual or n + 1) - n) for item, n in rows.items() if item in mine & failed)
         missing = short + len(mine - rows.keys()) * (usual or 1)
         counts.append((*whole, sum(rows.values()) + missing, usual is None and missing > 0))
-    schema = {**{name: frame.schema[name] for name in by}, "n_expected": pl.Int64, "guessed": pl.Boolean}
-    return pl.DataFrame(counts, schema=schema, orient="row")
+    kinds: dict[str, Any] = {**{name: frame.schema[name] for name in by}, "n_expected": pl.Int64, "guessed": pl.Boolean}
+    return pl.DataFrame(counts, schema=kinds, orient="row")
 
 
 def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:

@@ -438,6 +438,9 @@ def plan(
         stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
         planner.origins = Counter() if run is None else origins_in(run)
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
+    so_far: dict[str, Any] = {
+        f"{name}_usd": usd for name, usd in money_of(planner.index, workload.run_id).usd(budget_usd).items()
+    }
     return PlanResult(
         run=workload.run_id,
         cells=total,
@@ -445,7 +448,7 @@ def plan(
         too_long=planner.too_long,
         no_context=planner.no_context,
         stages=stages,
-        **{f"{name}_usd": dollars for name, dollars in money_of(planner.index, workload.run_id).usd(budget_usd).items()},
+        **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
         warnings=(
