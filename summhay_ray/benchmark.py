@@ -100,7 +100,7 @@ def mean_interval(
     """
     names = [by] if isinstance(by, str) else list(by)
     rows = expected_rows(frame, value, names, expected)
-    item = ITEM_ID if ITEM_ID in frame.columns else ""
+    item = ITEM_ID if ITEM_ID in frame.columns and ITEM_ID not in names else ""
     found = metrics.mean_interval(frame, value, names, expected if rows is None else None, seed, cluster, item)
     if rows is None:
         return found

@@ -87,7 +87,7 @@ def plan(
     """Show the calls and cost of a run before it makes any, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, say, tables, warn
-    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, extracts_spare, minutes, plan_table
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, extracts_spare, minutes, plan_table
 
     result = api.plan(spec, store, overrides or (), budget)
     warn(result.warnings)
@@ -110,7 +110,7 @@ def plan(
         *([] if bounded else unaskable),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         *([("extracts spare", spared)] if (spared := extracts_spare(stages)) else []),
-        ("dollars spent so far", f"{result.spent_usd:.4f}"),
+        ("dollars so far", dollars_line(result.so_far)),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
         ("minimum minutes at the rate limits", minutes(result.minutes)),
     ]

@@ -41,7 +41,7 @@ def expected_rows(
     the items to expect, if not all. None outside of `score`, and for a frame that does not say which items its rows are of.
     """
     run = _ITEMS.get()
-    if run is None or ITEM_ID not in frame.columns or (expected is not None and ITEM_ID not in expected.columns):
+    if run is None or ITEM_ID not in frame.columns or ITEM_ID in by or (expected is not None and ITEM_ID not in expected.columns):
         return None
     lacking = run.filter(LACKS)
     given = _given_by_items(frame, run, by) if expected is None else {name: name for name in by}
@@ -59,8 +59,8 @@ def expected_rows(
         short = sum(max(0, (usual or n + 1) - n) for item, n in rows.items() if item in mine & failed)
         missing = short + len(mine - rows.keys()) * (usual or 1)
         counts.append((*whole, sum(rows.values()) + missing, usual is None and missing > 0))
-    schema = {**{name: frame.schema[name] for name in by}, "n_expected": pl.Int64, "guessed": pl.Boolean}
-    return pl.DataFrame(counts, schema=schema, orient="row")
+    kinds: dict[str, Any] = {**{name: frame.schema[name] for name in by}, "n_expected": pl.Int64, "guessed": pl.Boolean}
+    return pl.DataFrame(counts, schema=kinds, orient="row")
 
 
 def with_expected(frame: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:

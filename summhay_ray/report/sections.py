@@ -165,7 +165,7 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
         _value(end, 100 if percent else 1, percent) if _finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
     )
     interval = f" [{low}, {high}]" if low and high else ""
-    return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) else ''}"
+    return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) and text != '-' else ''}"
 
 
 def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:

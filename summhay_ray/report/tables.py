@@ -180,7 +180,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
             one["run"],
             one["status"],
             _finished(one["cells"]),
-            "-" if one["usd"] is None else f"{one['usd']:.4f}",
+            *("-" if one["usd"] is None else f"{one['usd'][name]:.4f}" for name in ("spent", "reserved", "uncertain")),
             one["name"][:24],
             one["kind"],
             one["created"][:16].replace("T", " "),
@@ -188,7 +188,9 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
         )
         for one in runs
     )
-    return TextTable("", ("Run", "Status", "Done", "Dollars", "Name", "Kind", "Created (UTC)", "MiB"), rows)
+    return TextTable(
+        "", ("Run", "Status", "Done", "$ spent", "$ reserved", "$ uncertain", "Name", "Kind", "Created (UTC)", "MiB"), rows
+    )
 
 
 def _finished(cells: Mapping[str, int] | None) -> str:

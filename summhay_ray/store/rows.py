@@ -49,7 +49,10 @@ def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | 
         for name, rows in only(parts.pop(0), own).items():
             collected[name].append(rows)
     named = {name: unit if unit not in columns.schema.names else "" for name, columns in wanted.items()}
-    return {name: columns.frame(_named(collected.pop(name), won, named[name]), named[name]) for name, columns in wanted.items()}
+    return {
+        name: columns.frame(_named(collected.pop(name), won, named[name]), *filter(None, [named[name]]))
+        for name, columns in wanted.items()
+    }
 
 
 def _named(found: Sequence[pl.DataFrame], won: pl.DataFrame, unit: str) -> Sequence[pl.DataFrame]:
