@@ -542,8 +542,8 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
                 if silent
                 else {}
             ),
+            **({"asked": standing.n_expected} if silent else {}),
             "n": standing.n_queries,
-            "n_expected": standing.n_expected,
         }
         for standing in standings
     ]
@@ -558,6 +558,7 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
             f" They are ranked on the {standings[0].n_common} queries that all of them answered; one that answered fewer than "
             f"half has no rank. {OTHER_RANK}: another rank with every missing answer as 0."
         )
+    text += f" {best_line(comparison, figure)}."
     columns = [name for name in units if name != "missing"]
     return Section(
         "Which system is the best?",
@@ -565,7 +566,7 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
         _frame(order).with_columns(pl.col(*columns).cast(pl.Float64)) if columns else _frame(order),
         units,
         name="ranking",
-        notes=[*comparison.warnings, best_line(comparison, figure)],
+        notes=comparison.warnings,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from summhay_ray.engine import Section
+from summhay_ray.engine import Pivot, Section
 from summhay_ray.metrics import of_column
 from summhay_ray.report.sections import HIDDEN, SHARES, four_digits, is_figure, lacks
 
@@ -107,6 +107,11 @@ def paper_grids(section: Section) -> list[Grid]:
     return [whole] if len(whole.heads) <= MOST_COLUMNS else grids_of(section)
 
 
+def _may_win(row: Mapping[str, Any], pivot: Pivot) -> bool:
+    """Whether a row's figures may be marked as a column's best: not if answers are missing, which may be the hardest ones."""
+    return row[pivot.rows] not in pivot.reference and not lacks(row)
+
+
 def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid:
     """The pivoted table: a row for each value of `pivot.rows`; for each figure, a column for each value of `pivot.columns`."""
     assert section.table is not None and section.pivot is not None
@@ -116,11 +121,7 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
     found = {(row[pivot.rows], row[pivot.columns]): row for row in rows}
     best = {
         (figure, column): max(
-            (
-                row[figure]
-                for row in rows
-                if row[pivot.columns] == column and row[figure] is not None and row[pivot.rows] not in pivot.reference
-            ),
+            (row[figure] for row in rows if row[pivot.columns] == column and row[figure] is not None and _may_win(row, pivot)),
             default=None,
         )
         for figure in figures
@@ -133,7 +134,7 @@ def _wide(section: Section, links: Links | None, figures: Sequence[str]) -> Grid
             for column in across:
                 row = found.get((name, column))
                 cell = Cell("", cls="figure") if row is None else _cell(section, row, figure, True, links)
-                top = row is not None and row[figure] == best[figure, column] is not None and name not in pivot.reference
+                top = row is not None and row[figure] == best[figure, column] is not None and _may_win(row, pivot)
                 line.append(Cell(cell.text, cell.value, cell.small, cell.href, f"{cell.cls} best" if top else cell.cls))
         own = [row for row in rows if row[pivot.rows] == name]
         for rest in pivot.rest:

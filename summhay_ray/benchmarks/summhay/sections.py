@@ -121,7 +121,7 @@ def _results(result: ScoreResult, judge: str, more: bool) -> Section:
 def _people(result: ScoreResult, judge: str) -> Section:
     """What the paper tells of Figure 3, beside the best systems of the run."""
     scored = [system for system in _of(result, judge) if system.joint is not None]
-    best = sorted(scored, key=lambda system: (-(system.joint or 0.0), system.system))[:5]
+    best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
     rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
     rows += [
