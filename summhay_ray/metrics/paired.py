@@ -273,13 +273,13 @@ class Paired:
         levels = _levels(least, n - 1)
         reach = (stats.t.isf(levels[b], found.freedom) * found.se).reshape(n, n - 1)
         # A row for each system b, with the others in order. Pairs without spread tell nothing.
-        ahead, reach = found.difference.reshape(n, n - 1), np.nan_to_num(reach, nan=np.inf)
+        ahead, reach = np.nan_to_num(found.difference.reshape(n, n - 1)), np.nan_to_num(reach, nan=np.inf)
         worse = np.asarray((ahead > reach).any(axis=1))
         highs = (reach - ahead).min(axis=1)
         # bounds[i, j]: the least that i may be above j, if j is the best; only those j that may be the best count.
         bounds = np.full((n, n), np.inf)
         bounds[a.reshape(n, n - 1), np.arange(n)[:, None]] = np.where(np.isinf(reach), np.inf, ahead - reach)
-        lows = bounds[:, ~worse].min(axis=1)
+        lows = bounds[:, ~worse].min(axis=1, initial=np.inf)
         certain = ~worse & (worse.sum() == n - 1)
         known = np.isfinite(highs) & (np.isfinite(lows) | certain)
         ends = np.where(certain, 0.0, np.minimum(0.0, lows)), np.where(worse, 0.0, np.maximum(0.0, highs))

@@ -228,7 +228,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 "evaluator",
                 "group",
                 pl.col("basis").list.join(", "),
-                *("coverage", "coverage_low", "coverage_high", "chunks", "n", "n_expected"),
+                *("coverage", "coverage_low", "coverage_high", "coverage_floor", "chunks", "n", "n_expected"),
             ),
             "agreement": _agreement(verdicts.filter(measured)),
             "places": _places(verdicts, seed),
@@ -250,7 +250,7 @@ class Coverage(Benchmark[CoverageSpec]):
             {
                 **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
                 "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
-                **{name: row[name] for name in ("chunks", "n", "n_expected")},
+                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
             }
             for row in scores["coverage"].iter_rows(named=True)
         ]

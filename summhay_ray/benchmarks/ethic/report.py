@@ -28,6 +28,7 @@ def tasks_json(tasks: pl.DataFrame) -> list[dict[str, Any]]:
             **{name: row[name] for name in ("task", "domain", "model", "n_expected")},
             "n_scored": row["n"],
             "score": row["score"],
+            "score_floor": row["score_floor"],
             "score_release": row["score_release"],
             "ci": None if row["score_low"] is None else [row["score_low"], row["score_high"]],
             "chance": row["chance"],
@@ -43,7 +44,7 @@ def sections(scores: Tables) -> list[Section]:
 
 def _sections(scores: Tables) -> Iterator[Section]:
     share = scores["tasks"].filter(pl.col("task") != "Summarizing")
-    columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_release", "difference"]
+    columns = ["task", "domain", "model", "score", "score_low", "score_high", "score_floor", "score_release", "difference"]
     yield Section(
         "Tasks",
         text="score: by our reading of the answers, over n. score_release: by the authors' scripts, mistakes included, over "

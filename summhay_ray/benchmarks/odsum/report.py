@@ -37,11 +37,11 @@ def sections(scores: Tables, collection: Collection, token_budget: int | None = 
 def _retrieval(frame: pl.DataFrame) -> Section:
     named = {"f1": "F1", "precision": "P", "ndcg": "nDCG", "ap": "AP"}
     shown = [name for name in ("precision", "f1", "recall", "ndcg", "ap") if frame[name].count()]
-    columns = [name for figure in shown for name in (figure, f"{figure}_low", f"{figure}_high")]
+    columns = [f"{figure}{end}" for figure in shown for end in _ENDS]
     renamed = {
         name: name.replace(figure, to, 1) for figure, to in named.items() for name in columns if name.split("_")[0] == figure
     }
-    table = frame.filter(pl.col("k").is_not_null()).select("retriever", "k", "n", *columns).rename(renamed)
+    table = frame.filter(pl.col("k").is_not_null()).select("retriever", "k", "n", "n_expected", *columns).rename(renamed)
     return Section(
         "Retrieval, by documents retrieved",
         text='The layout of Table 2. Its "R@K" is the mean over queries of F1; recall stands beside it under its own name.',
@@ -58,8 +58,11 @@ def _shown(frame: pl.DataFrame, token_budget: int | None) -> Section:
     return replace(section, title="Retrieval, at the token budget", more=True)
 
 
+_ENDS = ("", "_low", "_high", "_floor")
+
+
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
-    columns = [name for metric in measured for name in (metric, f"{metric}_low", f"{metric}_high")]
+    columns = [f"{metric}{end}" for metric in measured for end in _ENDS]
     # A metric with fewer scores than the others (failed ratings, say) gets its own n column.
     fewer = {
         metric: f"n_{metric}"
@@ -82,7 +85,7 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
 
 
 def _of(column: str, metric: str) -> bool:
-    return column in (metric, f"{metric}_low", f"{metric}_high")
+    return column in [f"{metric}{end}" for end in _ENDS]
 
 
 def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
@@ -141,7 +144,9 @@ def _ratings(frame: pl.DataFrame) -> Section:
         text="Rating: each query counts once, with its best reference or the mean over references, as the spec says. Pooled: the "
         "mean over all readable answers, as in the release; empty where ratings are weighed by log probabilities. Queries with a "
         "failed rating are in neither.",
-        table=frame.select(*SYSTEM, "criterion", "n", "n_expected", "rating", "rating_low", "rating_high", "pooled"),
+        table=frame.select(
+            *SYSTEM, "criterion", "n", "n_expected", "rating", "rating_low", "rating_high", "rating_floor", "pooled"
+        ),
         more=True,
     )
 

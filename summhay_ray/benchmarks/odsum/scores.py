@@ -54,7 +54,12 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
 def details(scores: Tables) -> Mapping[str, Any]:
     """`retrieval`, `summaries` and `robustness` as fields of a run's JSON document."""
     wanted = {
-        "summaries": (*SYSTEM, "n_expected", "n_scored", *METRICS, *(f"n_{name}" for name in ("rouge", "bertscore", "geval"))),
+        "summaries": (
+            *SYSTEM,
+            *("n_expected", "n_scored", *METRICS),
+            *(f"{name}_floor" for name in METRICS),
+            *(f"n_{name}" for name in ("rouge", "bertscore", "geval")),
+        ),
         "robustness": scores["robustness"].columns,
     }
     own = {name: scores[name].select(columns).to_dicts() for name, columns in wanted.items()}
@@ -109,7 +114,12 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
         pl.col("rouge1").count().cast(pl.Int64).alias("n_rouge"),
         *(pl.col(name).count().cast(pl.Int64).alias(f"n_{name}") for name in ("bertscore", "geval")),
     )
-    return counts.join(_means(scored, SYSTEM, METRICS, seed).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
+    means = counts.join(_means(scored, SYSTEM, METRICS, seed).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
+    of = {name: "n_rouge" if name in ROUGE_TYPES else f"n_{name}" for name in METRICS}
+    measured = {name: pl.col(name).fill_null(0.0) if scored[name].count() else pl.col(name) for name in METRICS}
+    return means.with_columns(
+        (value * pl.col(of[name]) / pl.col("n_expected")).alias(f"{name}_floor") for name, value in measured.items()
+    )
 
 
 def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFrame:

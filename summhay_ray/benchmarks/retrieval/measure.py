@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import ByQuery, Section
-from summhay_ray.metrics import Ranking, column_intervals, scores_at_cuts
+from summhay_ray.metrics import Ranking, column_intervals, floor_of, scores_at_cuts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,9 +46,9 @@ def retrieval_table(
     """A row per retriever and k, and one with k null for the documents within the token budget.
 
     `expected`: retriever -> number of its queries, which also gives the order of rows. Columns: retriever, k, `n` (queries
-    measured) of `n_expected`, each measure with its 95 % interval (percentile bootstrap over queries), and the mean `tokens`
-    within the budget. A retriever without results has rows with an n of 0. An unordered retriever has no rows at a k, since the
-    first documents of its ranking mean nothing.
+    measured) of `n_expected`, each measure with its 95 % interval (percentile bootstrap over queries) and its floor (every
+    missing ranking as 0), and the mean `tokens` within the budget. A retriever without results has rows with an n of 0. An
+    unordered retriever has no rows at a k, since the first documents of its ranking mean nothing.
     """
     import polars as pl
 
@@ -70,9 +70,12 @@ def retrieval_table(
     for alike in columns.values():
         for (row, name), (mean, low, high) in column_intervals(alike, seed).items():
             rows[row].update({name: mean, f"{name}_low": low, f"{name}_high": high})
-    figures = {name: pl.Float64 for measure in MEASURES for name in (measure, f"{measure}_low", f"{measure}_high")}
+    figures = {f"{measure}{end}": pl.Float64 for measure in MEASURES for end in ("", "_low", "_high")}
     schema = {"retriever": pl.String, "k": pl.Int64, **figures, "tokens": pl.Float64, "n": pl.Int64, "n_expected": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    # Of a ranking without an order, the measures of the order are not missing.
+    due = {name: pl.col(name).is_not_null() | (pl.col("n") == 0) for name in MEASURES}
+    floors = [pl.when(is_due).then(floor_of(name)).alias(f"{name}_floor") for name, is_due in due.items()]
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(floors)
 
 
 def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str]) -> pl.DataFrame:
@@ -124,7 +127,7 @@ def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
     """Fields of a run's JSON document: the rows, and separately their intervals and tokens."""
-    intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high")]
+    intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high", "floor")]
     beside = table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts()
     return {"retrieval": retrieval_rows(table), "retrieval_intervals": beside}
 
@@ -133,7 +136,7 @@ def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
     """The report's section with the retrieval table."""
     import polars as pl
 
-    names = [name for measure in MEASURES for name in (measure, f"{measure}_low", f"{measure}_high")]
+    names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_floor")]
     titled = {name: _TITLES[name.partition("_")[0]] + name[len(name.partition("_")[0]) :] for name in names}
     at = pl.col("k").cast(pl.String).fill_null("budget").alias("k")
     shown = table.select("retriever", at, *names, pl.col("tokens").round().cast(pl.Int64), "n", "n_expected").rename(titled)
