@@ -444,18 +444,15 @@ def _standings(
     if len(places):
         kept = values[np.ix_(common, places)]
         clusters = [cluster for (cluster, _), is_common in zip(queries, common, strict=True) if is_common]
-        below = stats.rankdata(-np.round(floors[places], 9), method="min").astype(int).tolist()
-        means = np.nanmean(kept, axis=0)
-        rank = stats.rankdata(-np.round(means, 9), method="min").astype(int).tolist()
-        for index, one in enumerate(places.tolist()):
-            more[one] = {"common": float(means[index]), "rank": rank[index], "rank_floor": below[index]}
-            more[one]["rank_differs"] = rank[index] != below[index]
+        by_floor, by_mean = (
+            stats.rankdata(-np.round(figure, 9), method="min").tolist() for figure in (floors[places], np.nanmean(kept, axis=0))
+        )
+        told = [{"rank": int(rank)} for rank in by_mean]
         if len(places) * (len(places) - 1) // 2 <= MOST_PAIRS:
-            ranks = Paired(clusters, drawing[0], over=drawing[1]).ranks(kept)
-            fields = ("from_best", "from_best_low", "from_best_high", "may_be_best")
-            for index, one in enumerate(places.tolist()):
-                more[one] |= {name: getattr(ranks, name)[index] for name in fields}
-                more[one] |= {"rank_low": ranks.low[index], "rank_high": ranks.high[index]}
+            told = Paired(clusters, drawing[0], over=drawing[1]).ranks(kept)
+        for one, row, below, column in zip(places.tolist(), told, by_floor, kept.T, strict=True):
+            beside = {"common": float(np.nanmean(column)), "rank_floor": int(below), "rank_differs": row["rank"] != below}
+            more[one] = {**row, **beside}
     found = [
         Standing(
             name=label,

@@ -108,28 +108,6 @@ class PairedDifference:
         return f"not shown to differ; about {more:,} more quer{'ies' if more > 1 else 'y'}{where} would be needed"
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """Ranks from all pairs at once, and Hsu's comparison of each system with the best of the others; one entry per system.
-
-    Error rates are 5 % each: all rank intervals hold the true ranks together; the systems that `may_be_best` include the best.
-    """
-
-    rank: list[int]
-    """By mean, from 1; equal systems share the better rank."""
-    low: list[int]
-    """1 + the number of systems that are shown to be above."""
-    high: list[int]
-    """The number of systems minus those that are shown to be below."""
-    from_best: list[float]
-    """Its mean minus the best of the others."""
-    from_best_low: list[float | None]
-    """Hsu's (1984) simultaneous 95 % intervals of the true difference from the best of the others; None without evidence."""
-    from_best_high: list[float | None]
-    may_be_best: list[bool]
-    """Whether it cannot be told from the best."""
-
-
 @dataclass(frozen=True)
 class _Alike:
     """Pairs on the same queries. `se` of a pair is the length of the difference of its systems' residuals, or more."""
@@ -150,40 +128,6 @@ class _Alike:
     """Of the space of residuals."""
 
 
-@dataclass
-class Tested:
-    """Pairs of systems compared together: one value per pair, NaN where unknown. The names are those of `PairedDifference`."""
-
-    n_queries: NDArray[np.int64]
-    n_haystacks: NDArray[np.int64]
-    wins: NDArray[np.int64]
-    losses: NDArray[np.int64]
-    a: Floats
-    b: Floats
-    difference: Floats
-    spread: Floats
-    """Standard deviation of the queries' differences."""
-    se: Floats
-    freedom: Floats
-    p: Floats
-    p_adjusted: Floats
-    level: float = LEVEL
-    """The level of each interval alone at which all together err in 5 %."""
-
-    @property
-    def n_pairs(self) -> int:
-        """The number of pairs whose difference has a standard error."""
-        return int((self.p == self.p).sum())
-
-    @property
-    def reach(self) -> Floats:
-        """Half the width of the simultaneous intervals."""
-        from scipy import stats
-
-        reach: Floats = stats.t.isf(self.level / 2, self.freedom) * self.se
-        return reach
-
-
 class Paired:
     """Queries on which systems are compared. `haystacks`: that of each query. The same seed and haystacks give the same draws."""
 
@@ -197,83 +141,59 @@ class Paired:
         self._samples = samples
         self._rng = functools.partial(generator, seed, ["paired", *map(str, haystacks)])
 
-    def tested(self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None) -> Tested:
-        """The pairs, compared together.
+    def differences(
+        self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None
+    ) -> list[PairedDifference | None]:
+        """The pairs, compared together; None for a pair without a common query.
 
         `values`: (queries, systems), NaN where missing. `pairs`: columns of A and B. `extra`: standard errors that do not come
         from the queries, one per pair.
         """
         import numpy as np
+        from scipy import stats
 
         found, alike = self._fit(values, np.array(pairs).reshape(-1, 2), extra)
-        n_pairs = found.n_pairs
+        known = ~np.isnan(found["p"])
+        n_pairs, adjusted, level = int(known.sum()), found["p"], LEVEL
         if n_pairs > 1:
-            least = self._least(alike, np.zeros(len(found.p), dtype=int), 1, signed=False)
-            found.p_adjusted, found.level = _adjusted(found.p, least[:, 0], n_pairs), float(_levels(least, n_pairs)[0])
-        else:
-            found.p_adjusted = found.p.copy()
-        found.p_adjusted[np.isnan(found.p)] = 1.0
-        return found
-
-    def differences(
-        self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None
-    ) -> list[PairedDifference | None]:
-        """The same, an object for each pair; None for a pair without a common query."""
-        import numpy as np
-
-        found = self.tested(values, pairs, extra)
-        reach = found.reach
-        columns = {
-            "n_queries": found.n_queries,
-            "n_haystacks": found.n_haystacks,
-            "a": found.a,
-            "b": found.b,
-            "difference": found.difference,
-            "low": found.difference - reach,
-            "high": found.difference + reach,
-            "se": found.se,
-            "p": found.p,
-            "p_adjusted": found.p_adjusted,
-            "effect": found.difference / np.where(found.spread > _TIE, found.spread, np.nan),
-            "wins": found.wins,
-            "ties": found.n_queries - found.wins - found.losses,
-            "losses": found.losses,
-            "freedom": np.nan_to_num(found.freedom),
-            "detectable": found.se * _detectable(found.freedom, found.level),
-            "queries_needed": _needed(found),
+            least = self._least(alike, np.zeros(len(known), dtype=int), 1, signed=False)
+            adjusted, level = _adjusted(adjusted, least[:, 0], n_pairs), float(_levels(least, n_pairs)[0])
+        reach = stats.t.isf(level / 2, found["freedom"]) * found["se"]
+        found |= {
+            "low": found["difference"] - reach,
+            "high": found["difference"] + reach,
+            "p_adjusted": np.where(known, adjusted, 1.0),
+            "detectable": found["se"] * _detectable(found["freedom"], level),
         }
-        known = ([None if value != value else value for value in column.tolist()] for column in columns.values())
-        made: list[PairedDifference | None] = []
-        for row in zip(*known, strict=True):
-            told: dict[str, Any] = dict(zip(columns, row, strict=True))
-            needed = told.pop("queries_needed")
-            told["queries_needed"] = None if needed is None else int(needed)
-            made.append(PairedDifference(**told, over=self.over, n_pairs=found.n_pairs) if told["n_queries"] else None)
-        return made
+        lists = {name: [None if value != value else value for value in column.tolist()] for name, column in found.items()}
+        lists["queries_needed"] = [None if value != value else int(value) for value in _needed(found, level).tolist()]
+        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        return [PairedDifference(**row, over=self.over, n_pairs=n_pairs) if row["n_queries"] else None for row in rows]
 
-    def ranks(self, values: Floats) -> Ranks:
-        """Ranks and the best of the systems. `values`: (queries, systems); only a value that is undefined may be NaN."""
+    def ranks(self, values: Floats) -> list[dict[str, Any]]:
+        """Ranks from all pairs at once, and Hsu's comparison of each system with the best of the others.
+
+        `values`: (queries, systems); only a value that is undefined may be NaN. A dictionary for each system: `rank`, `rank_low`,
+        `rank_high`, `from_best`, `from_best_low`, `from_best_high` and `may_be_best`, as `comparison.Standing` has them.
+        """
         import numpy as np
         from scipy import stats
 
-        n = values.shape[1]
-        means = np.nanmean(values, axis=0)
-        order = np.round(means, 9)
-        rank = stats.rankdata(-order, method="min").astype(int).tolist()
-        best = np.array([np.delete(means, one).max(initial=-np.inf) for one in range(n)])
+        n, means = values.shape[1], np.nanmean(values, axis=0)
+        ranks = stats.rankdata(-np.round(means, 9), method="min").astype(int)
         if n < 2:
-            return Ranks(rank, [1] * n, [n] * n, [0.0] * n, [None] * n, [None] * n, [True] * n)
+            return [{"rank": 1, "rank_low": 1, "rank_high": 1, "may_be_best": True}] * n
         # Every ordered pair, by its second system: the others against it.
         b, a = (index[~np.eye(n, dtype=bool)] for index in np.indices((n, n)))
         found, alike = self._fit(values, np.stack([a, b], axis=1), None)
         least = self._least(alike, b, n, signed=True)
-        adjusted = _adjusted(found.p, 2 * least.min(axis=1), n * (n - 1) // 2)
+        adjusted = _adjusted(found["p"], 2 * least.min(axis=1), n * (n - 1) // 2)
         above = np.zeros((n, n), dtype=bool)
-        above[a, b] = (np.nan_to_num(adjusted, nan=1.0) < LEVEL) & (found.difference > 0)
+        above[a, b] = (np.nan_to_num(adjusted, nan=1.0) < LEVEL) & (found["difference"] > 0)
         levels = _levels(least, n - 1)
-        reach = (stats.t.isf(levels[b], found.freedom) * found.se).reshape(n, n - 1)
+        reach = (stats.t.isf(levels[b], found["freedom"]) * found["se"]).reshape(n, n - 1)
         # A row for each system b, with the others in order. Pairs without spread tell nothing.
-        ahead, reach = np.nan_to_num(found.difference.reshape(n, n - 1)), np.nan_to_num(reach, nan=np.inf)
+        ahead, reach = np.nan_to_num(found["difference"].reshape(n, n - 1)), np.nan_to_num(reach, nan=np.inf)
         worse = np.asarray((ahead > reach).any(axis=1))
         highs = (reach - ahead).min(axis=1)
         # bounds[i, j]: the least that i may be above j, if j is the best; only those j that may be the best count.
@@ -282,48 +202,55 @@ class Paired:
         lows = bounds[:, ~worse].min(axis=1, initial=np.inf)
         certain = ~worse & (worse.sum() == n - 1)
         known = np.isfinite(highs) & (np.isfinite(lows) | certain)
-        ends = np.where(certain, 0.0, np.minimum(0.0, lows)), np.where(worse, 0.0, np.maximum(0.0, highs))
-        low, high = ([end if is_known else None for end, is_known in zip(one.tolist(), known, strict=True)] for one in ends)
-        below = above.sum(axis=0), above.sum(axis=1)
-        return Ranks(
-            rank, (1 + below[0]).tolist(), (n - below[1]).tolist(), (means - best).tolist(), low, high, [*(~worse).tolist()]
-        )
+        columns = {
+            "rank": ranks,
+            "rank_low": 1 + above.sum(axis=0),
+            "rank_high": n - above.sum(axis=1),
+            "from_best": means - np.where(np.eye(n, dtype=bool), -np.inf, means).max(axis=1),
+            "from_best_low": np.where(known, np.where(certain, 0.0, np.minimum(0.0, lows)), np.nan),
+            "from_best_high": np.where(known, np.where(worse, 0.0, np.maximum(0.0, highs)), np.nan),
+            "may_be_best": ~worse,
+        }
+        lists = ([None if value != value else value for value in column.tolist()] for column in columns.values())
+        return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
     # --- the matrix ------------------------------------------------------------------------------------------------------
 
-    def _fit(self, values: Floats, pairs: NDArray[np.intp], extra: Floats | None) -> tuple[Tested, list[_Alike]]:
-        """What each pair's queries say, and the residuals that its draws are made of."""
+    def _fit(self, values: Floats, pairs: NDArray[np.intp], extra: Floats | None) -> tuple[dict[str, Any], list[_Alike]]:
+        """Of each pair, fields of `PairedDifference`, NaN where unknown, and the residuals that its draws are made of."""
         import numpy as np
         from scipy import stats
 
-        count = len(pairs)
-        found = Tested(*np.zeros((4, count), dtype=np.int64), *np.full((8, count), np.nan))
+        counts, figures = ("n_queries", "n_haystacks", "wins", "ties", "losses"), ("a", "b", "difference", "effect", "se", "p")
+        found: dict[str, Any] = {name: np.zeros(len(pairs), dtype=np.int64) for name in counts}
+        found |= {name: np.full(len(pairs), np.nan) for name in figures} | {"freedom": np.zeros(len(pairs))}
         alike = []
         for rows, place in _patterns(values, pairs):
             used, columns = np.unique(pairs[place], return_inverse=True)
             a, b = columns.reshape(-1, 2).T
             own = values[np.ix_(rows, used)]
             means = own.mean(axis=0)
-            found.n_queries[place], found.n_haystacks[place] = len(rows), len(np.unique(self._haystack[rows]))
-            found.a[place], found.b[place] = means[a], means[b]
+            found["n_queries"][place], found["n_haystacks"][place] = len(rows), len(np.unique(self._haystack[rows]))
+            found["a"][place], found["b"][place] = means[a], means[b]
             for part, apart in _blocks(own.T, a, b):
-                here = place[part]
-                found.difference[here] = apart.mean(axis=1)
-                if len(rows) > 1:
-                    found.spread[here] = apart.std(axis=1, ddof=1)
-                found.wins[here], found.losses[here] = (apart > _TIE).sum(axis=1), (apart < -_TIE).sum(axis=1)
+                here, difference = place[part], apart.mean(axis=1)
+                found["difference"][here] = difference
+                spread = apart.std(axis=1, ddof=1) if len(rows) > 1 else np.zeros(len(apart))
+                found["effect"][here] = difference / np.where(spread > _TIE, spread, np.nan)
+                found["wins"][here], found["losses"][here] = (apart > _TIE).sum(axis=1), (apart < -_TIE).sum(axis=1)
+                found["ties"][here] = len(rows) - found["wins"][here] - found["losses"][here]
             group, within, freedom = self._residuals(rows, own, (place, a, b))
             if group is None:
                 continue
             se = np.maximum(group.length, within)
             # If every query has the same difference: as if one more had none.
             flat = se <= _TIE
-            se[flat] = np.abs(found.difference[place][flat]) / len(rows)
+            se[flat] = np.abs(found["difference"][place][flat]) / len(rows)
             if extra is not None:
                 se = np.hypot(se, extra[place])
             se[se <= _TIE] = np.nan
-            found.se[place], found.freedom[place] = se, freedom
-            found.p[place] = 2 * stats.t.sf(np.abs(found.difference[place]) / se, freedom)
+            found["se"][place], found["freedom"][place] = se, freedom
+            found["p"][place] = 2 * stats.t.sf(np.abs(found["difference"][place]) / se, freedom)
             alike.append(group)
         return found, alike
 
@@ -485,16 +412,17 @@ def _detectable(freedom: Floats, level: float) -> Floats:
     return reach
 
 
-def _needed(found: Tested) -> Floats:
+def _needed(found: dict[str, Any], level: float) -> Floats:
     """Total queries needed, assuming that further queries have the same spread; NaN where that is too many."""
     import numpy as np
 
-    spread, apart = found.se * np.sqrt(found.n_queries), np.abs(found.difference)
-    low, high = np.ones(len(spread)), np.full(len(spread), float(MOST_QUERIES))
+    n, apart = np.maximum(1, found["n_queries"]), np.abs(found["difference"])
+    spread = found["se"] * np.sqrt(n)
+    low, high = np.ones(len(n)), np.full(len(n), float(MOST_QUERIES))
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
-        freedom = np.maximum(1, np.round(found.freedom * middle / np.maximum(1, found.n_queries)))
-        enough = _detectable(freedom, found.level) * spread / np.sqrt(middle) <= apart
+        freedom = np.maximum(1, np.round(found["freedom"] * middle / n))
+        enough = _detectable(freedom, level) * spread / np.sqrt(middle) <= apart
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     needed: Floats = np.where((apart > _TIE) & (high < MOST_QUERIES), high, np.nan)
     return needed
