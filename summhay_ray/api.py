@@ -661,7 +661,7 @@ def _check_judged(run: RunStore, judge: str) -> None:
         raise UserError(f"judge {judge}: {run.run_id} holds judgments of the summaries of {of}; give that run")
     if judge and not _has_judges(run):
         raise UserError(
-            f"judge {judge}: {run.run_id} is a run of {run.record['kind']}, whose figures are no judge's; leave it out"
+            f"judge {judge}: {run.run_id} is a run of {run.record['kind']}, which holds no judged summaries; leave it out"
         )
 
 

@@ -215,7 +215,7 @@ class Workload(Generic[S]):
     compat: Compat = "default"
     """How `score` reads stored answers; set by `summhay score --compat`."""
     judge: str = ""
-    """Whose judgments the report shows, of several judges of a run; set by `summhay report --judge`. Empty: the run's own."""
+    """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -461,7 +461,7 @@ class Workload(Generic[S]):
         return self.results(run, compat).sections
 
     def judge_of(self, run: RunStore) -> str:
-        """The judge whose judgments the run's figures are; empty for a benchmark whose runs have no judge of their summaries."""
+        """Whose figures the run shows, as `judge`; empty for a benchmark that names nobody."""
         return ""
 
     def samples(self, run: RunStore) -> Samples:

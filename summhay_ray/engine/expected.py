@@ -98,7 +98,8 @@ def _given_by_items(frame: pl.DataFrame, run: pl.DataFrame, names: Sequence[str]
         others = [] if both.is_empty() else [other for other in run.columns if other not in (name, LACKS)]
         for other in (*same, *others):
             column = both[f"{other}_of_item" if other in names else other]
-            if both[name].eq_missing(column.cast(both.schema[name], strict=False)).all():
+            alike = column.dtype == both.schema[name] or (column.dtype.is_numeric() and both.schema[name].is_numeric())
+            if alike and both[name].eq_missing(column.cast(both.schema[name], strict=False)).all():
                 given[name] = other
                 break
     return given

@@ -27,12 +27,12 @@ _MEND = "mend it and run again: no answer is paid for twice"
 
 def scored(workload: Workload[Any], run: RunStore) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
-    tables = _tables(workload, run)
+    # Of a user's own benchmark, the engine says which item each row is of. Those of this package know what they lack.
+    is_own = bool(workload.own_name())
+    tables = _tables(workload, run, ITEM_ID if is_own else "")
     items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
     for name in (table.name for table in workload.tables if table.name in tables):
         _check_keys(workload, run, name, tables[name].height)
-    # The benchmarks of this package know which items they lack, and what depends on what.
-    is_own = bool(workload.own_name())
     with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
         scores = workload.score(tables)
     for name, rows in tables.rows.items():
@@ -81,10 +81,10 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 class RunTables(dict[str, pl.DataFrame]):
     """What `score` gets: the run's items, and its tables without those of `Workload.in_pieces`."""
 
-    def __init__(self, workload: Workload[Any], run: RunStore) -> None:
+    def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
+        """`item`: the name of a further column of each table, with the item that a row is of."""
         whole = [table.name for table in workload.all_tables() if table.name not in workload.in_pieces]
-        # Of a user's own benchmark, the engine says which item each row is of.
-        super().__init__({ITEMS: items_frame(workload), **run.tables(whole, ITEM_ID if workload.own_name() else "")})
+        super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
         self._run = run
         self.rows: dict[str, int] = {}
         """Table that was read in pieces -> its rows."""
@@ -113,8 +113,8 @@ def _answered(run: RunStore) -> pl.Series:
     return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
 
 
-def _tables(workload: Workload[Any], run: RunStore) -> RunTables:
-    return RunTables(workload, run.at())
+def _tables(workload: Workload[Any], run: RunStore, item: str = "") -> RunTables:
+    return RunTables(workload, run.at(), item)
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

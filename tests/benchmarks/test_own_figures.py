@@ -80,6 +80,7 @@ class Aspects(Benchmark[AspectsSpec]):
             "by_system": mean_interval(answers, "right", by="system"),
             "by_aspect": mean_interval(answers, "right", by=("system", "aspect")),
             "clustered": mean_interval(answers, "right", by="system", cluster="question"),
+            "of_items": mean_interval(answers, "right", by="system", expected=tables["items"].rename({"model": "system"})),
             "own": answers.group_by("system").agg(pl.col("right").mean(), n=pl.len()).sort("system"),
             "items": tables["items"],
         }
@@ -138,6 +139,8 @@ def test_rows_of_an_item_are_clustered_and_what_failed_is_missed(aspects: Any) -
     # Whoever answered nothing is there, too, if the items say who it is.
     mute = found["offline/mute"]
     assert (mute["right"], mute["n"], mute["n_expected"]) == (None, 0, 18) and mute["right_floor"] == 0.0
+    # Items that are named count as often as an answered one has rows.
+    assert result.scores["of_items"].equals(result.scores["by_system"])
     # In groups with a row an item, nothing is clustered, and one row is missing.
     aspect = rows_by(result.scores["by_aspect"], "system", "aspect")["offline/odd", 1]
     assert (aspect["n"], aspect["n_expected"], aspect["right_floor"]) == (5, 6, pytest.approx(4 / 6))
