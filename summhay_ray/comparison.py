@@ -553,7 +553,7 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
     if silent:
         text += (
             f" They are ranked on the {standings[0].n_common} queries that all of them answered; one that answered fewer than "
-            f"half has no rank. {OTHER_RANK}: another rank with every missing answer as 0."
+            f"half has no rank. {OTHER_RANK}: in brackets another rank, with every missing answer as 0."
         )
     text += f" {best_line(comparison, figure)}."
     columns = [name for name in units if name != "missing"]
@@ -568,8 +568,10 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
 
 
 def ranked(standing: Standing) -> str:
-    """A rank as text; marked where missing answers decide it, `-` without one."""
-    return "-" if standing.rank is None else f"{standing.rank}{OTHER_RANK if standing.rank_differs else ''}"
+    """A rank as text, with the rank by `floor` where that is another one; `-` without one."""
+    if standing.rank is None:
+        return "-"
+    return f"{standing.rank}{OTHER_RANK} ({standing.rank_floor})" if standing.rank_differs else f"{standing.rank}"
 
 
 def rank_interval(standing: Standing) -> str:

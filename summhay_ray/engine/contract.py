@@ -192,7 +192,7 @@ class ByQuery:
     """What was to be answered: a row per system and query, with `cluster` where `scores` has it, and with `figure` where figures
     have queries of their own. By default, every system was to answer every query that some system answered."""
     may_lack: Collection[str] = ()
-    """Figures that an answer may lack, such as the citations of a summary that covers nothing: this is no missing answer."""
+    """Figures that an answer may lack, such as the correlation of constant values: this is no missing answer."""
 
 
 class Workload(Generic[S]):

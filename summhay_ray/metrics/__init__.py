@@ -65,7 +65,6 @@ __all__ = [
     "RankAgreement",
     "Ranking",
     "RetrievalScore",
-    "Ranks",
     "SystemScore",
     "TakenOff",
     "Verdicts",

@@ -74,7 +74,7 @@ def comparison_legend(result: SystemComparison) -> list[str]:
     if any(standing.missing for standings in result.standings.values() for standing in standings):
         lines.append(
             "Common: on the queries that all ranked systems answered (one that answered fewer than half has no rank); Floor: "
-            f"every missing answer as 0; {OTHER_RANK} another rank by Floor"
+            f"every missing answer as 0; {OTHER_RANK} in brackets another rank, by Floor"
         )
     return lines
 
