@@ -220,7 +220,7 @@ class Spec(Strict):
 def _models_in(value: Any) -> Iterator[ModelSpec]:
     if isinstance(value, ModelSpec):
         yield value
-    elif isinstance(value, BaseModel):
+    if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _models_in(getattr(value, name))
     elif isinstance(value, Mapping | list | tuple):

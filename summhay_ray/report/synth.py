@@ -32,8 +32,8 @@ AUDITED_LEGEND = (
     "share, recall does not; in the paper's Table 5 they are 55 of 155."
 )
 VERIFIED_LEGEND = (
-    "Otherwise: certainly not as the file states, since a number, a name or a date is nowhere in the text, or two texts are the same. "
-    "Unsure: the words speak against the file, but a paraphrase may say it; a person or a model must look."
+    "Otherwise: certainly not as the file states, since a number, a name or a date is nowhere in the text, or two texts are the "
+    "same. Unsure: the words speak against the file, but a paraphrase may say it; a person or a model must look."
 )
 MOST_ROWS = 40
 """A longer table is cut, and its title says so."""

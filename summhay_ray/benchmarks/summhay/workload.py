@@ -207,7 +207,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         settings = self.settings()
         judges = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners()]))
         return {
-            summarizer.label: Queue((summarizer.model, *judges), computes=settings[summarizer.model].local)
+            summarizer.label: Queue((*summarizer.models, *judges), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
 
