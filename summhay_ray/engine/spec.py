@@ -33,6 +33,13 @@ class Strict(BaseModel):
     """The base of every part of a spec: frozen, without unknown fields, silent conversions or infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    LATER: ClassVar[frozenset[str]] = frozenset()
+    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+
+    def identifying(self) -> list[str]:
+        """The names of the fields that count for the identity."""
+        fields = type(self).model_fields
+        return [name for name in fields if name not in self.LATER or getattr(self, name) != fields[name].default]
 
 
 Dollars = Annotated[float, Field(ge=0)]
@@ -99,8 +106,7 @@ NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
 class ModelSpec(Reach):
     """A model, its sampling parameters, and how it is reached."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({REVISION, "answers"})
-    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+    LATER = frozenset({REVISION, "answers"})
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
     """The fields of a price that the model needs, for messages."""
 
@@ -129,9 +135,7 @@ class ModelSpec(Reach):
 
     def semantic(self) -> dict[str, Any]:
         """The fields that belong to the identity, as JSON: all but those of `Reach`."""
-        known = type(self).model_fields
-        at_default = {name for name in self.LATER if getattr(self, name) == known[name].default}
-        return self.model_dump(mode="json", exclude={*Reach.model_fields, *at_default})
+        return self.model_dump(mode="json", include=set(self.identifying()) - set(Reach.model_fields))
 
 
 class LimitsSpec(Strict):
@@ -214,7 +218,7 @@ class Spec(Strict):
 
     def semantic(self) -> dict[str, Any]:
         """The fields that determine the run's id, as JSON."""
-        return {name: _semantic(getattr(self, name)) for name in type(self).model_fields if name not in self.NOT_SEMANTIC}
+        return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
 
 
 def _models_in(value: Any) -> Iterator[ModelSpec]:
@@ -231,8 +235,8 @@ def _models_in(value: Any) -> Iterator[ModelSpec]:
 def _semantic(value: Any) -> Any:
     if isinstance(value, ModelSpec):
         return value.semantic()
-    if isinstance(value, BaseModel):
-        return {name: _semantic(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Strict):
+        return {name: _semantic(getattr(value, name)) for name in value.identifying()}
     if isinstance(value, Mapping):
         return {str(name): _semantic(inner) for name, inner in value.items()}
     return [_semantic(inner) for inner in value] if isinstance(value, list | tuple) else value

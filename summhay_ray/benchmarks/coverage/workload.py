@@ -159,7 +159,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 yield Item(f"{model.label}@{question.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """One verdict per chunk. A chunk without a verdict is a failure; it is left out of the question's mean, and the question out of `n`."""
+        """One verdict per chunk. A chunk without one is a failure, left out of the question's mean; the question is out of `n`."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
         judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
@@ -265,8 +265,9 @@ class Coverage(Benchmark[CoverageSpec]):
         )
         text = (
             "coverage: the mean share of a context's chunks that a question needs. n: questions with a verdict on every chunk; "
-            "those that lack some count in the mean by what they have. The paper's figures are GPT-4o's, on other data. basis: what the verdicts rest on. By construction: the right answer covers the whole "
-            "context, so that an offline evaluator measures nothing; such figures are left out of all."
+            "those that lack some count in the mean by what they have. The paper's figures are GPT-4o's, on other data. basis: "
+            "what the verdicts rest on. By construction: the right answer covers the whole context, so that an offline "
+            "evaluator measures nothing; such figures are left out of all."
         )
         sections = [
             Section("Information coverage", text, coverage, units={"coverage": "%"}),
