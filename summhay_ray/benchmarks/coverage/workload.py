@@ -159,7 +159,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 yield Item(f"{model.label}@{question.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """One verdict per chunk. A chunk without one is a failure, left out of the question's mean; the question is out of `n`."""
+        """One verdict per chunk. A chunk without one is a failure: it is left out of the mean, its question of `n`."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
         judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
