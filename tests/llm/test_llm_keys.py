@@ -14,9 +14,9 @@ import pytest
 from gateway_room import Room
 from recording_server import Recording, recording
 
-from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, key_of
-from summhay_ray.llm.direct import ProviderError
-from summhay_ray.llm.provider_table import ANYWHERE, PROVIDERS, WITH_DOMAINS
+from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
+from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.provider_table import PROVIDERS, WITH_DOMAINS
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.transport import Transports
 from summhay_ray.llm.via_litellm import load_litellm
@@ -122,8 +122,8 @@ def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
         settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 5.0, transport=transport)  # type: ignore[arg-type]
 
         async def send() -> None:
-            key, request = key_of(named, settings.model, base), Request(settings.model, "a prompt", {"max_tokens": 5})
-            await asyncio.wait_for(transports.of(settings, request).send(request, settings, key), 10)
+            request = Request(settings.model, "a prompt", {"max_tokens": 5})
+            await asyncio.wait_for(transports.of(settings, request).send(request, settings), 10)
 
         try:
             loop.run_until_complete(send())
@@ -154,7 +154,7 @@ def test_a_foreign_endpoint_gets_the_key_that_is_named_and_nothing_else(
         return
     text = told(far)
     assert "a prompt" in text.replace("+", " ")
-    own = {f"canary-{name}-0123456789" for name in (f"{provider.upper()}_API_KEY",) if provider in ANYWHERE and not named}
+    own = {f"canary-{name}-0123456789" for name in (f"{provider.upper()}_API_KEY",) if PROVIDERS[provider].anywhere and not named}
     assert set(re.findall(r"canary-\w+-[0-9]+", text)) <= own
     assert not named or NAMED_KEY in text or transport == "litellm" and provider in ("oobabooga", "petals")
 
@@ -236,4 +236,4 @@ def test_a_model_whose_provider_nobody_knows_is_not_guessed(transports: Transpor
     settings = ModelSettings("mistral-large", FREE)
     with pytest.raises(NoKey, match="mistral-large: its provider is unknown; write PROVIDER/mistral-large"):
         request = Request("mistral-large", "a prompt", {})
-        loop.run_until_complete(transports.of(settings, request).send(request, settings, None))
+        loop.run_until_complete(transports.of(settings, request).send(request, settings))
