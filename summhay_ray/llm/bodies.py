@@ -36,7 +36,7 @@ BYTES_A_TEXT = 1 << 18
 _SHOWN = 2000
 _PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results"}
 _NAMES: Mapping[Task, str] = {"chat": "chat completion", "embed": "list of embeddings", "rerank": "reranking"}
-_LIMITED = re.compile(r"quota|rate_?limit", re.IGNORECASE)
+_LIMITED = re.compile(r"quota|rate[ _-]?limit|too many requests", re.IGNORECASE)
 
 _WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
 """Encoding -> zlib's window bits to try; some servers send deflate without its header."""
@@ -148,7 +148,7 @@ def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
 def error_in(body: Any, task: Task) -> ProviderError | None:
     """The error that a body with status 200 holds in place of an answer: some gateways pass on the error of what is behind them.
 
-    Its status is the code in the body, 429 if it names a quota or a rate limit, and else 500.
+    Its status is the code in the body, 429 if it speaks of a quota or a rate limit, and else 500.
     """
     if not isinstance(body, Mapping) or body.get(_PAYLOAD[task]):
         return None
@@ -156,10 +156,10 @@ def error_in(body: Any, task: Task) -> ProviderError | None:
     error = body.get("error") or (body.get("message") if task != "chat" else None)
     if not error or not isinstance(error, Mapping | str):
         return None
-    named = [held.get(name) for held in (error, body) if isinstance(held, Mapping) for name in ("code", "status", "type")]
+    named = [held.get("code") for held in (error, body) if isinstance(held, Mapping)]
     codes = [code for code in named if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600]
-    limited = any(isinstance(name, str) and _LIMITED.search(name) for name in named)
-    return ProviderError(codes[0] if codes else 429 if limited else 500, json.dumps(body, default=str))
+    said = json.dumps(body, default=str)
+    return ProviderError(codes[0] if codes else 429 if _LIMITED.search(said) else 500, said)
 
 
 def _message(body: str) -> str:
