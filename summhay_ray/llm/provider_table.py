@@ -91,8 +91,8 @@ huggingface               own    chat,rerank*       HUGGINGFACE_API_KEY,HF_TOKEN
                                                     api-inference.huggingface.co +do_sample +truncate +typical_p
 hyperbolic                openai chat               HYPERBOLIC_API_KEY            api.hyperbolic.xyz
 inception                 openai chat               INCEPTION_API_KEY             api.inceptionlabs.ai
-infinity                  own    embed,rerank*      -
-jina_ai                   own    embed,rerank*      JINA_AI_API_KEY,JINA_API_KEY  api.jina.ai
+infinity                  openai embed,rerank*      -
+jina_ai                   openai embed,rerank*      JINA_AI_API_KEY,JINA_API_KEY  api.jina.ai
 lambda_ai                 openai chat               LAMBDA_API_KEY                api.lambda.ai
 langgraph                 own    chat               -
 lemonade                  own    chat               -
@@ -171,7 +171,7 @@ vertex_ai_beta            own    chat               *                           
                                                     +safety_settings +labels
 vllm                      openai chat               -                             *
 volcengine                openai chat,embed         VOLCENGINE_API_KEY,ARK_API_KEY ark.cn-beijing.volces.com
-voyage                    own    embed,rerank*      VOYAGE_API_KEY,VOYAGE_AI_API_KEY api.voyageai.com
+voyage                    openai embed,rerank*      VOYAGE_API_KEY,VOYAGE_AI_API_KEY api.voyageai.com
 wandb                     openai chat               WANDB_API_KEY                 api.inference.wandb.ai
 watsonx                   own    chat,embed,rerank* *                             ml.cloud.ibm.com iam.cloud.ibm.com
                                                     +project_id +space_id

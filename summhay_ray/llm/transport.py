@@ -10,7 +10,7 @@ from typing import Protocol
 
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.models import ModelSettings
-from summhay_ray.llm.provider_table import PROVIDERS
+from summhay_ray.llm.provider_table import PROVIDERS, place_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
@@ -36,11 +36,12 @@ class Transports:
         self._made: dict[str, Transport] = {}
 
     def of(self, settings: ModelSettings, request: Request) -> Transport:
-        """The transport for a request to a model. Reranking in Cohere's form always goes directly."""
-        known = PROVIDERS.get(provider_of(settings.model))
+        """The transport for a request to a model. litellm asks for a reranking only where it is not in Cohere's form."""
         if request.task != "rerank":
             return self._ready(settings.transport)
-        return self._ready("litellm" if known is not None and known.own_rerank else "direct")
+        provider = provider_of(settings.model)
+        own = place_of(provider, settings.api_base) == "own" or settings.transport == "litellm"
+        return self._ready("litellm" if own and provider in PROVIDERS and PROVIDERS[provider].own_rerank else "direct")
 
     def make(self, models: Iterable[ModelSettings]) -> None:
         """Make the transports of these models now, so that the first calls need not wait for imports."""

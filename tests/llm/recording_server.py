@@ -35,6 +35,8 @@ class Recording:
 def recording(host: str) -> Iterator[Recording]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Or head and body of an answer would come 40 ms apart.
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()

@@ -190,9 +190,8 @@ def test_the_same_holds_for_embeddings_and_rerankings(
 def test_no_service_that_is_asked_directly_gets_the_key_of_another(ask: Ask, near: Recording, far: Recording) -> None:
     for provider, known in PROVIDERS.items():
         own = [os.environ[name] for name in own_variables(provider) if name in os.environ][:1]
-        reranked: tuple[Task, ...] = () if known.own_rerank else ("rerank",)
         cases: list[tuple[Recording, Task, str | None]] = [(far, "embed", None), (near, "embed", None)]
-        cases += [(far, task, named) for task in reranked for named in (None, NAMED)]
+        cases += [(far, "rerank", None), (far, "rerank", NAMED)]
         for server, task, named in cases:
             server.seen.clear()
             ask(provider, server.base, "direct", named, task)
@@ -290,6 +289,17 @@ def test_no_parameter_leads_a_login_elsewhere(
     finally:
         loop.run_until_complete(room.gateway.close())
     assert isinstance(outcome, Failed) and outcome.error == "unusable_sampling" and far.connections == 0
+
+
+def test_a_service_that_is_asked_past_httpx_is_not_offered(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
+    """litellm asks SageMaker for embeddings through boto3."""
+    room = Room(tmp_path / "store", [ModelSettings("sagemaker/m", FREE, timeout_s=5.0)], loop)
+    try:
+        asked = Request("sagemaker/m", (), task="embed", inputs=("a text",))
+        outcome, _ = loop.run_until_complete(room.gateway.complete(asked))
+    finally:
+        loop.run_until_complete(room.gateway.close())
+    assert isinstance(outcome, Failed) and outcome.error == "no_such_service"
 
 
 def test_no_field_that_litellm_is_given_names_an_address_or_a_secret() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey
 from summhay_ray.llm.gate import key_for
-from summhay_ray.llm.provider_table import PROVIDERS, WITH_DOMAINS, place_of
+from summhay_ray.llm.provider_table import PROVIDERS, SAMPLING, WITH_DOMAINS, place_of
 from summhay_ray.llm.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
@@ -127,6 +129,16 @@ def test_the_table_is_litellms(monkeypatch: pytest.MonkeyPatch) -> None:
             assert place_of(provider, base) == "own", (provider, base)
     assert seen > 50
     assert list(PROVIDERS) == sorted(PROVIDERS) and not any(known.anywhere for known in WITH_DOMAINS.values())
+
+
+def test_the_page_about_specs_tells_what_litellm_is_given() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
+    rows = [set(re.findall(r"`([\w-]+)`", line)) for line in page.partition("### Extra")[2].partition("\n#")[0].splitlines()]
+    assert SAMPLING in rows
+    for provider, known in PROVIDERS.items():
+        own = known.extra - SAMPLING - (set() if known.login else {"extra_body"})
+        (told,) = [row for row in rows if provider in row] or [{provider}]
+        assert own <= told and (told - own) <= set(PROVIDERS), provider
 
 
 HOSTS = st.sampled_from(["api.openai.com", "eu.api.openai.com", "127.0.0.1", "localhost", "[::1]", "evil.example", "openai.com"])
