@@ -157,7 +157,7 @@ def error_in(body: Any, task: Task) -> ProviderError | None:
     if not error or not isinstance(error, Mapping | str):
         return None
     named = [held.get("code") for held in (error, body) if isinstance(held, Mapping)]
-    codes = [code for code in named if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600]
+    codes = [int(code) for code in map(str, named) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
     said = json.dumps(body, default=str)
     return ProviderError(codes[0] if codes else 429 if _LIMITED.search(said) else 500, said)
 

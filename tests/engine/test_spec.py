@@ -93,6 +93,7 @@ def test_a_price_of_zero_is_written_as_zero() -> None:
             {"judges": [{"model": "x", "extra": {"extra_body": {"top_logprobs": 5}}}]},
             "spec: x: extra.top_logprobs: leave it out;",
         ),
+        ({"judges": [{"model": "x", "api_base": "http://127.0.0.1:99999/v1"}]}, "spec: x: api_base: expected a URL without"),
         ({"endpoint_url": "127.0.0.1:9000"}, "spec: endpoint_url: expected http:// or https:// and a host, such as"),
         ({"endpoint_url": "ftp://127.0.0.1"}, "spec: endpoint_url: expected http:// or https:// and a host"),
         ({"endpoint_url": "https://"}, "spec: endpoint_url: expected http:// or https:// and a host"),

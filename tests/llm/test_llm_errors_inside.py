@@ -36,6 +36,7 @@ ERRORS: list[tuple[dict[str, Any], Decision]] = [
     ({"error": "insufficient_quota"}, Decision("model", "quota_exhausted")),
     ({"error": {"message": "slow down", "code": 429}}, Decision("rate_limit", "rate_limit")),
     ({"error": {"message": "slow down", "type": "rate_limit_error"}}, Decision("rate_limit", "rate_limit")),
+    ({"error": {"message": "slow down", "code": "429"}}, Decision("rate_limit", "rate_limit")),
     ({"error": {"message": "no credits", "code": 402}}, Decision("model", "payment_required")),
     ({"error": {"message": "no answer from behind", "code": "upstream"}}, Decision("transient", "server_error")),
     ({"error": "no answer from behind"}, Decision("transient", "server_error")),

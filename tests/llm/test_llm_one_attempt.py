@@ -9,7 +9,7 @@ import httpx
 import pytest
 from recording_server import Recording, recording
 
-from summhay_ray.llm import FREE, ModelSettings, Request
+from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
 from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.outgoing import Outgoing, watching
 from summhay_ray.llm.retry import Decision, decide
@@ -87,6 +87,15 @@ def posted(server: Recording, paths: list[str]) -> list[int | str]:
             except (ProviderError, UnreadableAnswer) as error:
                 found.append(str(error).partition(" ")[0])
     return found
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+def test_whichever_client_an_sdk_brings_is_watched(server: Recording, transports: Transports, library: str) -> None:
+    client = pytest.importorskip(library)
+    call = Outgoing(ModelSettings("openai/m", FREE), 1 << 20)
+    with client.Client() as asking, pytest.raises(NoKey, match="the host is not openai's own"), watching(call):
+        asking.post(f"{server.base}/chat/completions", json={})
+    assert server.seen == []
 
 
 def test_a_login_before_the_request_is_no_second_attempt(server: Recording, transports: Transports) -> None:
