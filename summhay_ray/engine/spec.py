@@ -21,7 +21,19 @@ from pydantic.json_schema import SkipJsonSchema
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.llm import PRICED_BY, REVISION, Limits, ModelSettings, Unpriced, is_local
+from summhay_ray.llm import (
+    PRICED_BY,
+    REVISION,
+    Limits,
+    ModelSettings,
+    Task,
+    Unpriced,
+    is_local,
+    known_extra,
+    lacking,
+    provider_of,
+    transport_of,
+)
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
@@ -109,6 +121,8 @@ class ModelSpec(Reach):
     LATER = frozenset({REVISION, "answers"})
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
     """The fields of a price that the model needs, for messages."""
+    TASK: ClassVar[Task] = "chat"
+    """What the model is asked for."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
     name: str = Field(default="", description="the model's name in tables; by default that of the model")
@@ -315,6 +329,13 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
             raise SpecError(f"{where}: {model.label}: {wrong}")
         if model.price is None and (wrong := tier_flaw(model.extra)):
             raise SpecError(f"{where}: {model.label}: {wrong}")
+        if wrong := lacking(model.model, model.TASK, model.api_base):
+            raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
+        fields = known_extra(model.model, transport_of(model.model, model.api_base, model.transport))
+        if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
+            nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
+            why = f"{provider_of(model.model) or 'this model'} is asked through litellm, which is not given this field"
+            raise SpecError(f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}")
     if wrong := endpoint_flaw(spec.endpoint_url):
         raise SpecError(f"{where}: {wrong}")
     try:

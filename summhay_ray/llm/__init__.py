@@ -14,13 +14,13 @@ from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, Wor
 from summhay_ray.llm.models import FREE, PRICED_BY, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
 from summhay_ray.llm.numbers import scores_of, vectors_of
 from summhay_ray.llm.provider_table import needed_variables
-from summhay_ray.llm.providers import provider_of
+from summhay_ray.llm.providers import is_service, known_extra, lacking, provider_of, transport_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
+from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.sampling import RESERVED, REVISION
-from summhay_ray.llm.secrets import NoKey, answer_secrets, key_of
+from summhay_ray.llm.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Request",
     "Role",
     "Settlement",
+    "Task",
     "Unpriced",
     "Usage",
     "WorkerMessage",
@@ -63,7 +64,10 @@ __all__ = [
     "find_price",
     "find_window",
     "is_local",
-    "key_of",
+    "is_service",
+    "key_in",
+    "known_extra",
+    "lacking",
     "margins_of",
     "marked",
     "needed_variables",
@@ -71,6 +75,7 @@ __all__ = [
     "read_answer",
     "scores_of",
     "system",
+    "transport_of",
     "user",
     "vectors_of",
 ]

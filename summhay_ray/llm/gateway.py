@@ -25,6 +25,7 @@ from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
+from summhay_ray.llm.providers import known_extra, lacking
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.recent import RecentAnswers
 from summhay_ray.llm.reply import Reply
@@ -150,7 +151,9 @@ class Gateway:
 
     async def _asked(self, request: Request, stage: str) -> Ended:
         settings = self._models[request.model]
-        problem = unusable(request.sampling)
+        if problem := lacking(request.model, request.task, settings.api_base):
+            return Failed("no_such_service", problem), None
+        problem = unusable(request.sampling, known_extra(request.model, settings.transport))
         if problem:
             return Failed("unusable_sampling", problem), None
         longest = 0 if request.inputs else longest_answer(request.sampling)
