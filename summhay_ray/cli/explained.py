@@ -54,6 +54,10 @@ def _item(found: Mapping[str, Any]) -> None:
         answer(call)
         if call["raw_answer"] is None:
             facts([("answer", f"none that can be used; key {call['key']}")])
+        for attempt in call["failed_attempts"]:
+            facts(
+                [("failed attempt", f"{attempt['flaw']}; {attempt['usd_micros'] / MICROS:.6f} dollars: {attempt['text'][:80]}")]
+            )
 
 
 def _judgment(row: Mapping[str, Any]) -> None:

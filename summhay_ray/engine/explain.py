@@ -5,20 +5,21 @@ The benchmark's own `answer` builds the prompts again from the stored content; a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import Ask, Complete, ConcurrencyLimiter
+from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Prepared, Workload
 from summhay_ray.engine.prepared import prepared, prepares, work_items
 from summhay_ray.engine.worker import Answered, answered
-from summhay_ray.llm import RawAnswer, Request, read_answer
+from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import LogIndex, RunStore, StoreError
+from summhay_ray.store import Dimensions, LogIndex, RunStore, StoreError
 
 SHORTEST = 4
 """Minimum length of a prefix of an id or a key."""
@@ -31,6 +32,12 @@ class Replay:
         self._workload = workload
         self._index = LogIndex(run.store.files)
         self._index.refresh()
+        self._dimensions = Dimensions(run.store.files)
+        self._attempts: dict[str, list[str]] = defaultdict(list)
+        """Key -> the keys of its further attempts."""
+        for key in self._index.answers:
+            if "/" in key:
+                self._attempts[key.partition("/")[0]].append(key)
         self.requests: dict[str, tuple[str, Request]] = {}
         """Key -> stage and request."""
         self.answers: dict[str, RawAnswer] = {}
@@ -38,13 +45,19 @@ class Replay:
     async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
         """The log's answer. See `engine.ask.Complete`."""
         self.requests[request.key] = stage, request
-        record = self._index.read(request.key)
-        if record is None:
+        stored = stored_answer(self._index, request, self._dimensions)
+        if stored is None:
             return Failed("not_asked", "explaining makes no call", request.key), None
-        outcome, raw = read_answer(record)
+        outcome, raw = stored
         if isinstance(outcome, Answer):
             self.answers[request.key] = outcome.value
         return outcome, raw
+
+    def failed_attempts(self, request: Request) -> list[dict[str, Any]]:
+        """The answers to a request for vectors or scores that cannot be used, with the first characters of each."""
+        read = [self._index.read(key) for key in (request.key, *self._attempts[request.key])] if request.inputs else []
+        found = [(record.get("flaw") or flaw_of(request, record["text"]), read_answer(record)[1]) for record in read if record]
+        return [{"flaw": flaw, **asdict(raw), "text": raw.text[:MOST_KEPT]} for flaw, raw in found if flaw]
 
     def item(self, item: Item) -> None:
         """Run the item, and record its requests in `requests`."""
@@ -88,7 +101,8 @@ def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any
 def _call(replay: Replay, key: str) -> dict[str, Any]:
     stage, request = replay.requests[key]
     raw = replay.answers.get(key)
-    return {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
+    told = {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
+    return {**told, "failed_attempts": replay.failed_attempts(request)}
 
 
 def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:

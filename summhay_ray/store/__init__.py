@@ -5,6 +5,7 @@ from summhay_ray.store.chain import Chain
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
+from summhay_ray.store.dimensions import Dimensions
 from summhay_ray.store.drivers import (
     BEAT_S,
     WATCH_S,
@@ -39,6 +40,7 @@ from summhay_ray.store.tables import Table, Tables, columns_of, digest
 from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
 
 __all__ = [
+    "Dimensions",
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
