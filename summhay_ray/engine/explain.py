@@ -53,11 +53,18 @@ class Replay:
             self.answers[request.key] = outcome.value
         return outcome, raw
 
-    def failed_attempts(self, request: Request) -> list[dict[str, Any]]:
-        """The answers to a request for vectors or scores that cannot be used, with the first characters of each."""
-        read = [self._index.read(key) for key in (request.key, *self._attempts[request.key])] if request.inputs else []
-        found = [(record.get("flaw") or flaw_of(request, record["text"]), read_answer(record)[1]) for record in read if record]
-        return [{"flaw": flaw, **asdict(raw), "text": raw.text[:MOST_KEPT]} for flaw, raw in found if flaw]
+    @property
+    def failed_attempts(self) -> dict[str, list[dict[str, Any]]]:
+        """Key -> the answers to a request for vectors or scores that cannot be used, each with its flaw and its beginning."""
+        found = {key: list(self._failed(request)) for key, (_, request) in self.requests.items() if request.inputs}
+        return {key: attempts for key, attempts in found.items() if attempts}
+
+    def _failed(self, request: Request) -> Iterator[dict[str, Any]]:
+        for key in (request.key, *self._attempts[request.key]):
+            record = self._index.read(key)
+            if record is not None and (flaw := record.get("flaw") or flaw_of(request, record["text"])):
+                raw = read_answer(record)[1]
+                yield {"flaw": flaw, **asdict(raw), "text": raw.text[:MOST_KEPT]}
 
     def item(self, item: Item) -> None:
         """Run the item, and record its requests in `requests`."""
@@ -89,20 +96,20 @@ def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any
     item = find_item(workload, run, key)
     replay = Replay(workload, run)
     replay.item(item)
+    attempts = replay.failed_attempts
     return {
         "run": run.run_id,
         "kind": workload.kind,
         "item": {"id": item.id, "queue": item.queue, "data": dict(item.data)},
         "rows": dict(rows_of(workload, run, item.id)),
-        "calls": [_call(replay, key) for key in replay.requests],
+        "calls": [{**_call(replay, key), "failed_attempts": attempts.get(key, [])} for key in replay.requests],
     }
 
 
 def _call(replay: Replay, key: str) -> dict[str, Any]:
     stage, request = replay.requests[key]
     raw = replay.answers.get(key)
-    told = {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
-    return {**told, "failed_attempts": replay.failed_attempts(request)}
+    return {"stage": stage, "key": key, "prompt": request.prompt, "raw_answer": None if raw is None else asdict(raw)}
 
 
 def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -307,7 +307,8 @@ class Gateway:
         expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
         if found == expected:
             return reply
-        return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected}")
+        mend = "where another model answers now, give it a `revision:` in the spec"
+        return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
     async def _read(self, call: Call, reply: Reply) -> dict[str, Any]:
         asked = Asked(call.claim.input_tokens, call.claim.output_tokens, call.claim.worst_micros)

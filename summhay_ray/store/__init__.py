@@ -40,7 +40,6 @@ from summhay_ray.store.tables import Table, Tables, columns_of, digest
 from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
 
 __all__ = [
-    "Dimensions",
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
@@ -53,6 +52,7 @@ __all__ = [
     "Committer",
     "Damaged",
     "DamagedRecord",
+    "Dimensions",
     "DriverSession",
     "Evicted",
     "Excess",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,6 +132,24 @@ def test_a_mended_service_and_the_same_run_again(
         for attempt in call["failed_attempts"]
     ]
     assert len(told) == n_failed and all(flaw in attempt["flaw"] and attempt["usd_micros"] > 0 for attempt in told)
+
+
+def test_a_failed_attempt_stays_to_be_explained(service: Served, tmp_path: Path) -> None:
+    store, spec = str(tmp_path), {**fields(service, "embed"), "summarizers": ["offline/lead"]}
+    service.damage = of_documents(lambda data: data[3].update(embedding=packed([NAN] * 16)))
+    first = api.run(spec, store, executor="inline")
+    cell = api.failures(first.run, store)[0]["cell_id"]
+    service.damage = None
+    for said in ("failure", "query"):
+        shown = subprocess.run(
+            [Path(sys.executable).with_name("summhay"), "explain", first.run, cell, "--store", store],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said in shown.stdout and "failed attempt  openai/embedder, key" in shown.stdout
+        assert "0.008131 dollars: the vector at index 3 holds a number that is not finite" in shown.stdout
+        assert api.run(spec, store, executor="inline").status == "done"
 
 
 @pytest.mark.parametrize(
