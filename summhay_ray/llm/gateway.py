@@ -145,12 +145,12 @@ class Gateway:
         on its way is paid for, and so it is kept.
         """
         recent = self._recent.get(request.key)
-        if recent is None or request.inputs and not self._is_usable(request, *recent):
+        if recent is None or request.inputs and not self._is_usable(request, recent[0]):
             return self._asked(request, stage)
         self._client.reused()
         return Ready(recent)
 
-    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> bool:
+    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
         return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
 
     async def _asked(self, request: Request, stage: str) -> Ended:
@@ -200,7 +200,7 @@ class Gateway:
         for key in call.request.keys:
             call.claim = call.claim._replace(key=key)
             ended = await self._claimed(call, Turn(lambda: None))
-            if await asyncio.to_thread(self._is_usable, call.request, *ended):
+            if await asyncio.to_thread(self._is_usable, call.request, ended[0]):
                 break
         return ended
 
@@ -280,8 +280,8 @@ class Gateway:
             # No answer that cannot be used may be found under the key, so that a later run asks again.
             key = f"{claim.key}/{known['call']}" if reply.flaw else claim.key
             place = {"origin": call.settings.origin} if call.settings.origin else {}
-            known_now = {**known, **place, "key": key, "attempts": attempts}
-            logged["record"] = {"kind": "answer", **known_now, **await self._read(call, reply)}
+            read = await self._read(call, reply)
+            logged["record"] = {"kind": "answer", **known, **place, "key": key, "attempts": attempts, **read}
             logged["location"] = await self._log_record(logged["record"])
 
         try:
@@ -304,7 +304,11 @@ class Gateway:
         if request.task != "embed" or reply.flaw:
             return reply
         found = dimensions_of(reply.text)
-        expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
+        try:
+            expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
+        except (OSError, StoreError):
+            # What is paid for is kept even so. It is compared with the others when it is read.
+            return reply
         if found == expected:
             return reply
         mend = "where another model answers now, give it a `revision:` in the spec"
@@ -320,7 +324,7 @@ class Gateway:
     async def _failed(
         self, call: Call, attempt: Attempt, known: Mapping[str, Any], announced: bool
     ) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
-        claim, decision = call.claim, attempt.decision
+        claim, key, decision = call.claim, call.request.key, attempt.decision
         assert decision is not None
         charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
         # Otherwise a drain has already written the end and closed the log, or the call is free and has no intent to close.
@@ -331,16 +335,12 @@ class Gateway:
         unheard = (UNREACHED, mend) if decision.error == UNREACHED else None
         self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
         if decision.error == "content_filter":
-            return Refusal("content_filter", attempt.message, call.request.key, attempt.number, charged), None, False
+            return Refusal("content_filter", attempt.message, key, attempt.number, charged), None, False
         if decision.kind == "malformed":
             # The user may raise the limit, and a later run tries again.
-            return (
-                Malformed(decision.error, attempt.message, call.request.key, attempt.number, charged, retryable=True),
-                None,
-                False,
-            )
+            return Malformed(decision.error, attempt.message, key, attempt.number, charged, retryable=True), None, False
         mendable = decision.kind != "row" or decision.error in MENDABLE
-        failed = Failed(decision.error, attempt.message, call.request.key, attempt.number, charged, mendable)
+        failed = Failed(decision.error, attempt.message, key, attempt.number, charged, mendable)
         return failed, None, decision.kind in ("ambiguous", "lost")
 
     def _secrets(self, api_key_env: str | None) -> list[str]:

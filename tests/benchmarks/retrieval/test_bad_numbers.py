@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from number_service import Damage, Served, number_service
 
@@ -76,19 +77,19 @@ def of_length(*lengths: int) -> Damage:
     return damage
 
 
-def run(spec: dict[str, Any], store: Path) -> tuple[Any, dict[str, Any]]:
+def run(spec: dict[str, Any], store: Path) -> tuple[Any, pl.DataFrame]:
     """The result, and the rankings by query and retriever."""
     result = api.retrieve(spec, store=str(store), executor="inline")
-    ranked = api.table(result.run, "ranked", str(store)).sort("query_id", "retriever", "rank")
-    return result, ranked.drop("corpus_id").to_dict(as_series=False)
+    return result, api.table(result.run, "ranked", str(store)).sort("query_id", "retriever", "rank").drop("corpus_id")
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
     """The rankings by an undamaged service, by the way it is asked."""
     with pytest.MonkeyPatch.context() as patch, number_service() as served:
         patch.setenv("SIMULATED_API_KEY", "sk-simulated")
-        yield {head: run(fields(served, head), tmp_path_factory.mktemp(head))[1] for head in ("embed", "rerank")}
+        _, ranked = run(fields(served, "embed", "rerank"), tmp_path_factory.mktemp("whole"))
+    return {head: ranked.filter(retriever=name) for head, name in (("embed", "embedder"), ("rerank", "bm25+reranker"))}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_a_mended_service_and_the_same_run_again(
     service.damage = None
     again, ranked = run(spec, store)
     assert (again.status, again.calls["made"], len(service.calls)) == ("done", 1, n_sent + 1)
-    assert again.usd["spent"] == service.micros / 1e6 and ranked == expected[head]
+    assert again.usd["spent"] == service.micros / 1e6 and ranked.equals(expected[head])
     n_sent = len(service.calls)
     assert run(spec, store)[0].calls["made"] == 0 and len(service.calls) == n_sent
     told = [
@@ -140,16 +141,12 @@ def test_a_failed_attempt_stays_to_be_explained(service: Served, tmp_path: Path)
     first = api.run(spec, store, executor="inline")
     cell = api.failures(first.run, store)[0]["cell_id"]
     service.damage = None
-    for said in ("failure", "query"):
-        shown = subprocess.run(
-            [Path(sys.executable).with_name("summhay"), "explain", first.run, cell, "--store", store],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert said in shown.stdout and "failed attempt  openai/embedder, key" in shown.stdout
-        assert "0.008131 dollars: the vector at index 3 holds a number that is not finite" in shown.stdout
-        assert api.run(spec, store, executor="inline").status == "done"
+    (attempt,) = api.explain(first.run, cell, store)["failed_attempts"]
+    assert attempt["usd_micros"] == 8131 and "not finite as a 4-byte float" in attempt["flaw"]
+    assert api.run(spec, store, executor="inline").status == "done"
+    line = [Path(sys.executable).with_name("summhay"), "explain", first.run, cell, "--store", store]
+    shown = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert f"failed attempt  openai/embedder, key {attempt['key']}, 0.008131 dollars: the vector at index 3 holds" in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -173,7 +170,7 @@ def test_vectors_of_another_length_than_the_models_others(
     service.damage = None
     again, ranked = run(spec, store)
     assert (again.status, again.calls["made"], again.usd["spent"]) == ("done", asked_again, service.micros / 1e6)
-    assert ranked == expected["embed"]
+    assert ranked.equals(expected["embed"])
     n_sent = len(service.calls)
     assert run(spec, store)[0].calls["made"] == 0 and len(service.calls) == n_sent
 
@@ -212,7 +209,7 @@ def test_what_an_earlier_version_kept_is_asked_for_again(
         assert [stage.calls for stage in api.plan({**spec, "kind": "retrieval"}, str(tmp_path / "store")).stages] == [1]
     found, ranked = run(spec, tmp_path / "store")
     # Of two lengths, it is not known which is right.
-    assert changed and found.status == "done" and ranked == expected["embed"]
+    assert changed and found.status == "done" and ranked.equals(expected["embed"])
     assert found.calls["made"] == 1 if documents else 1 <= found.calls["made"] <= 5
     assert run(spec, tmp_path / "store")[0].calls["made"] == 0
 
@@ -237,6 +234,14 @@ def test_vectors_of_zeros_are_kept_and_told(service: Served, tmp_path: Path) -> 
     assert found.status == "done" and any(line.startswith(told) for line in found.warnings)
     assert any(line.startswith(told) for line in api.status(found.run, str(store)).warnings)
     assert run(spec, store)[0].calls["made"] == 0
+
+
+def test_what_is_paid_is_kept_where_the_length_cannot_be(service: Served, expected: Any, tmp_path: Path) -> None:
+    (tmp_path / "vectors").mkdir()
+    (tmp_path / "vectors" / "dimensions").write_text("in the way")
+    found, ranked = run(fields(service, "embed"), tmp_path)
+    assert (found.status, found.calls["made"]) == ("done", 5) and ranked.equals(expected["embed"])
+    assert run(fields(service, "embed", k=[3]), tmp_path)[0].calls["made"] == 0
 
 
 @pytest.mark.parametrize(
