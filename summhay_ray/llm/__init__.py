@@ -3,7 +3,7 @@
 Importing this room does not import litellm; the first call through it does.
 """
 
-from summhay_ray.llm.answers import read_answer
+from summhay_ray.llm.answers import read_answer, stored_answer
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
@@ -12,7 +12,7 @@ from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.models import FREE, PRICED_BY, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
-from summhay_ray.llm.numbers import scores_of, vectors_of
+from summhay_ray.llm.numbers import flaw_of, scores_of, vectors_of
 from summhay_ray.llm.provider_table import needed_variables
 from summhay_ray.llm.providers import is_service, known_extra, lacking, provider_of, transport_of
 from summhay_ray.llm.raw_answer import RawAnswer
@@ -63,6 +63,7 @@ __all__ = [
     "claims_of",
     "find_price",
     "find_window",
+    "flaw_of",
     "is_local",
     "is_service",
     "key_in",
@@ -74,6 +75,7 @@ __all__ = [
     "provider_of",
     "read_answer",
     "scores_of",
+    "stored_answer",
     "system",
     "transport_of",
     "user",
