@@ -273,19 +273,21 @@ def full_id(run_id: str, store: str | None = None) -> str:
 
 
 def score(
-    run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None
+    run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None, judge: str = ""
 ) -> haystacks.ScoreResult | Results:
-    """Score a run from the store, without any call; judgments of `rejudge` are included.
+    """Score a run from the store, without any call: its own judge's judgments first, then those of `rejudge`.
 
-    A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`.
+    A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`. `judge`:
+    score this judge's judgments alone.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
     stored = _run(run_id, store)
     if engine.scores_itself(stored):
+        _check_judged(stored, judge)
         return engine.workload_of(stored).results(stored, compat)
     biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
-    return haystacks.score_run(stored, compat, biases=biases, rejudged=True)
+    return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge)
 
 
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
@@ -603,14 +605,16 @@ def compare_systems(
     judges: Sequence[str] = (),
     store: str | None = None,
     *,
+    judge: str = "",
     seed: int = 0,
     over: Literal["haystacks", "queries"] = "haystacks",
 ) -> comparison.SystemComparison | extracts.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
-    same name, or one name for each run. `judges`: whose judgments to use; default, the judge that all have. `over`: whether the
-    intervals generalize to other haystacks (for other benchmarks: documents), or to further `queries` of these.
+    same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
+    that both have. `judges`: one for each run. `over`: whether the intervals generalize to other haystacks (for other benchmarks:
+    documents), or to further `queries` of these.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.
@@ -623,8 +627,12 @@ def compare_systems(
         raise UserError(f"systems: expected two names or patterns, such as A B; got {len(systems)}")
     opened = [_stored(name, store) for name in (run_id, other) if name is not None]
     stored = [run for _, run in opened]
+    if judge and judges:
+        raise UserError("judge: give it alone, or judges, one for each run")
     if all(map(_has_judges, stored)):
-        return haystacks.compare_systems(stored, systems, judges, seed=seed, over=over)
+        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over)
+    for run in stored:
+        _check_judged(run, judge)
     rates = [getattr(workload, "rates", None) for workload, _ in opened]
     if judges and len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
         return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
@@ -647,12 +655,28 @@ def _has_judges(run: RunStore) -> bool:
     return "summaries" in run.declared or "of" in run.record
 
 
-def make_report(runs: str | Sequence[str], store: str | None = None, compat: Compat = "default") -> reports.Report:
+def _check_judged(run: RunStore, judge: str) -> None:
+    """Raises UserError if a judge is named for a run without summaries that several may have judged."""
+    if judge and (of := run.record.get("of")) is not None:
+        raise UserError(f"judge {judge}: {run.run_id} holds judgments of the summaries of {of}; give that run")
+    if judge and not _has_judges(run):
+        raise UserError(
+            f"judge {judge}: {run.run_id} is a run of {run.record['kind']}, which holds no judged summaries; leave it out"
+        )
+
+
+def make_report(
+    runs: str | Sequence[str], store: str | None = None, compat: Compat = "default", judge: str = ""
+) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    A notebook displays the report. Raises StoreError, UserError.
+    `judge`: whose judgments it shows, by default those of each run's own judge. A notebook displays the report. Raises
+    StoreError, UserError.
     """
     from summhay_ray import report as reports
 
     opened = Store(store_uri(store))
-    return reports.report([opened.run(run_id) for run_id in ([runs] if isinstance(runs, str) else runs)], compat)
+    stored = [opened.run(run_id) for run_id in ([runs] if isinstance(runs, str) else runs)]
+    for run in stored:
+        _check_judged(run, judge)
+    return reports.report(stored, compat, judge)

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
+import polars as pl
+
+from summhay_ray import metrics
 from summhay_ray.engine import (
+    ITEM_ID,
     RAW_ANSWERS,
     Ask,
     BadBenchmark,
@@ -46,14 +50,15 @@ from summhay_ray.engine import (
     Text,
     Unreadable,
     Workload,
+    expected_rows,
     model_entry,
     planning,
+    read_json,
     semantic_hash,
     table_pieces,
 )
 from summhay_ray.llm import LocalModel, Message, Request, assistant, system, user
 from summhay_ray.local_models import LocalModels
-from summhay_ray.metrics import mean_interval
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import Table
 
@@ -69,6 +74,39 @@ class Benchmark(Workload[S]):
     def local_models(self) -> Mapping[str, LocalModel]:
         """The models of this package that need no key, and those of `own_models`."""
         return LocalModels(model() for model in self.own_models)
+
+
+def mean_interval(
+    frame: pl.DataFrame,
+    value: str,
+    by: str | Sequence[str],
+    expected: pl.DataFrame | None = None,
+    seed: int = 0,
+    cluster: str = "",
+) -> pl.DataFrame:
+    """The mean of a column for each group, the 95 % interval of that mean, and what it lacks.
+
+    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, `n` (rows that have a value),
+    `n_expected`, and VALUE_floor, the mean with every missing row as 0 (null if nobody knows how many rows are missing).
+
+    The interval is Wilson's (1927) for booleans, the percentile bootstrap's (2,000 resamples) for numbers, and null for fewer
+    than two values. Rows of one item depend on one another and are resampled together; `cluster` names a column whose equal
+    values are resampled together instead, such as the document that several items are about.
+
+    Expected are the rows that are there, and those of the run's items that failed or are not answered yet: as many for each as
+    every answered item has in the group (if these differ, one, and no floor is known). A group all of whose items failed is
+    listed, too, if the data of the items name it. `expected` names other items (rows of the items' frame), or rows of your
+    own, each of which stands for one row of `frame`.
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    rows = expected_rows(frame, value, names, expected)
+    item = ITEM_ID if ITEM_ID in frame.columns and ITEM_ID not in names else ""
+    found = metrics.mean_interval(frame, value, names, expected if rows is None else None, seed, cluster, item)
+    if rows is None:
+        return found
+    both = found.join(rows, on=names, how="full", coalesce=True, nulls_equal=True).with_columns(pl.col("n").fill_null(0))
+    floor = pl.when(~pl.col("guessed")).then(metrics.floor_of(value)).alias(f"{value}_floor")
+    return both.with_columns(floor).drop("guessed").sort(names)
 
 
 __all__ = [
@@ -120,6 +158,7 @@ __all__ = [
     "mean_interval",
     "model_entry",
     "planning",
+    "read_json",
     "semantic_hash",
     "system",
     "table_pieces",

@@ -68,8 +68,10 @@ class SystemPair:
         return None if least is None or (self.unit == "%" and least > 1) else least
 
     def verdict(self) -> str:
-        """The result in one sentence."""
-        return self.paired.verdict(self.a.system, self.b.system, self.unit, self.cluster)
+        """The result in one sentence, which names its judge."""
+        judges = " and ".join(dict.fromkeys(side.judge for side in (self.a, self.b) if side.judge))
+        found = self.paired.verdict(self.a.system, self.b.system, self.unit, self.cluster)
+        return f"{found}; judged by {judges}" if judges else found
 
     def reversed(self) -> SystemPair:
         """The same pair, as the difference of the second system from the first."""
@@ -104,6 +106,11 @@ class SystemComparison:
     cluster: str = "haystack"
     """What a cluster of queries is."""
 
+    @property
+    def judge(self) -> str:
+        """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
+        return " and ".join(dict.fromkeys(side.judge for pair in self.pairs for side in (pair.a, pair.b) if side.judge))
+
     def of(self, figure: str) -> list[SystemPair]:
         """The pairs of one figure."""
         return [pair for pair in self.pairs if pair.figure == figure]
@@ -134,6 +141,7 @@ class SystemComparison:
         """The JSON document that `summhay compare` prints for systems."""
         return {
             "runs": list(self.runs),
+            "judge": self.judge or None,
             "cluster": self.cluster,
             "pairs": [pair.to_json() for pair in self.pairs],
             "standings": {figure: [asdict(standing) for standing in order] for figure, order in self.standings.items()},

@@ -6,13 +6,16 @@ A room's package is searched for classes that define a `name`, so that adding a 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
 import functools
 import hashlib
 import importlib
 import inspect
+import io
 import pkgutil
+import tokenize
 import traceback
 from asyncio import CancelledError
 from collections.abc import Iterable, Iterator
@@ -111,9 +114,9 @@ def _is_own(file: Path) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def code_identity(name: str) -> str:
-    """sha256 (hex) of the module that defines `module:Class`; empty for a built-in name.
+    """sha256 (hex) of the code of the module that defines `module:Class`; empty for a built-in name.
 
-    The user's own code is part of a run's identity.
+    The user's own code is part of a run's identity, without its comments, docstrings and blank lines.
     """
     if ":" not in name:
         return ""
@@ -121,7 +124,44 @@ def code_identity(name: str) -> str:
         source = inspect.getsource(inspect.getmodule(load(name.partition("/")[0])) or load(name))
     except (OSError, TypeError):
         return ""
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_code_alone(source).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _code_alone(source: str) -> str:
+    """Python source without comments, blank lines and, unless it reads `__doc__`, texts that stand alone, such as docstrings.
+
+    It is cut from the source itself, since what `ast` prints differs between versions of Python.
+    """
+    try:
+        text = _without_comments(source)
+        alone = [
+            node
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        ]
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        return source
+    if "__doc__" in text or "getdoc" in text:
+        return text
+    # Columns of `ast` are of bytes.
+    lines = text.encode().split(b"\n")
+    for node in sorted(alone, key=lambda node: (-node.lineno, -node.col_offset)):
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        rest = lines[first][: node.col_offset] + lines[last][node.end_col_offset :]
+        lines[first : last + 1] = [rest] if rest.strip() else []
+    return b"\n".join(lines).decode()
+
+
+def _without_comments(source: str) -> str:
+    """Python source without comments and blank lines; those within a text stay."""
+    lines, wanted = io.StringIO(source).readlines(), set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+        elif token.type not in (tokenize.NL, tokenize.ENDMARKER, tokenize.DEDENT):
+            wanted.update(range(token.start[0], token.end[0] + 1))
+    return "".join(line for number, line in enumerate(lines, 1) if number in wanted)
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:

@@ -22,6 +22,7 @@ from summhay_ray.cli.options import (
     BudgetOption,
     CompatOption,
     JsonOption,
+    JudgedOption,
     RunArgument,
     SetOption,
     SpecArgument,
@@ -86,7 +87,7 @@ def plan(
     """Show the calls and cost of a run before it makes any, and what is already paid."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts, say, tables, warn
-    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, extracts_spare, minutes, plan_table
+    from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, extracts_spare, minutes, plan_table
 
     result = api.plan(spec, store, overrides or (), budget)
     warn(result.warnings)
@@ -109,7 +110,7 @@ def plan(
         *([] if bounded else unaskable),
         ("dollars", f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"),
         *([("extracts spare", spared)] if (spared := extracts_spare(stages)) else []),
-        ("dollars spent so far", f"{result.spent_usd:.4f}"),
+        ("dollars so far", dollars_line(result.so_far)),
         ("budget", "none" if result.budget_usd is None else f"{result.budget_usd:g}"),
         ("minimum minutes at the rate limits", minutes(result.minutes)),
     ]
@@ -188,7 +189,7 @@ def export(
         typer.Option("--format", help="The file format of the tables; parquet if left out."),
     ] = None,
     store: StoreOption = None,
-    judge: Annotated[str, typer.Option(help="Whose judgments; else the spec's first judge.")] = "",
+    judge: JudgedOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Write a run as released SummHay JSON files, or its tables."""
@@ -218,15 +219,16 @@ def score(
     store: StoreOption = None,
     compat: CompatOption = "default",
     bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
+    judge: JudgedOption = "",
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a run's stored judgments again, without any call."""
+    """Score a run's stored judgments again, without any call: its own judge's first, then those of `rejudge`."""
     from summhay_ray import api
     from summhay_ray.cli.show import document, note, sections, warn
     from summhay_ray.engine import Results
 
-    result = api.score(run, store, compat, bias)
+    result = api.score(run, store, compat, bias, judge)
     if isinstance(result, Results):
         warn(result.warnings)
         document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import JsonOption, RunArgument, StoreOption
+from summhay_ray.cli.options import JsonOption, JudgedOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
@@ -45,6 +45,7 @@ def compare(
             callback=_two_names,
         ),
     ] = None,
+    judge: JudgedOption = "",
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
     seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
     over: Annotated[
@@ -57,16 +58,18 @@ def compare(
     """Compare systems of one or two runs (is a difference real?), or two judges on one run.
 
     RUN_A RUN_B, or --systems A B, for runs of any kind: paired differences per query, with intervals, tests, and how much more
-    data would settle them. One RUN alone: two of its judges on the insights that both scored, where they differ most, and how
-    the ranking of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), --judges A B: two
-    raters of one run, or one of each of two runs.
+    data would settle them. Scores are by the run's own judge unless --judge NAME says otherwise; with one RUN and --judge alone,
+    every pair of its systems is compared. One RUN alone: two of its judges on the insights that both scored, where they differ
+    most, and how the ranking of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL),
+    --judges A B: two raters of one run, or one of each of two runs.
     """
     from summhay_ray import api
 
-    if other is None and systems is None:
+    if other is None and systems is None and not judge:
         _show(api.compare(run, judges or (), store, rows), as_json)
     else:
-        _show(api.compare_systems(run, other, systems or (), judges or (), store, seed=seed, over=over), as_json)
+        compared = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over)
+        _show(compared, as_json)
 
 
 def _show(result: CompareResult | RaterComparison | SystemComparison, as_json: bool) -> None:

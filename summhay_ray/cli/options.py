@@ -23,6 +23,14 @@ ExecutorOption = Annotated[
     Literal["auto", "inline", "ray"] | None,
     typer.Option(help="inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
 ]
+JudgedOption = Annotated[
+    str,
+    typer.Option(
+        "--judge",
+        help="Whose judgments, of several: the run's own judge if left out (an imported run's is called released).",
+        metavar="NAME",
+    ),
+]
 CompatOption = Annotated[
     Literal["default", "release"],
     typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does."),

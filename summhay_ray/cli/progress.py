@@ -192,7 +192,8 @@ def _spent(progress: Progress) -> str:
 
 def _reserve(progress: Progress) -> list[str]:
     left = [] if progress.left_usd is None else [f"${progress.left_usd:.4f} left"]
-    return [f"${progress.reserved_usd:.4f} reserved", *left] if left or progress.reserved_usd else []
+    doubt = [f"${progress.uncertain_usd:.4f} uncertain"] if progress.uncertain_usd else []
+    return [f"${progress.reserved_usd:.4f} reserved", *doubt, *left] if left or doubt or progress.reserved_usd else []
 
 
 def _traffic(progress: Progress) -> list[str]:

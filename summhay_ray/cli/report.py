@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import CompatOption, JsonOption, StoreOption
+from summhay_ray.cli.options import CompatOption, JsonOption, JudgedOption, StoreOption
 
 
 def report(
@@ -20,6 +20,7 @@ def report(
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
     port: Annotated[int, typer.Option(help="The port for --serve; 0: any free port.", min=0, max=65535)] = 8765,
     store: StoreOption = None,
+    judge: JudgedOption = "",
     compat: CompatOption = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -35,11 +36,11 @@ def report(
     if serve:
         if kind != "html" or kinds or as_json:
             raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --json")
-        serve_report(lambda: api.make_report(runs, store, compat), out, port, say)
+        serve_report(lambda: api.make_report(runs, store, compat, judge), out, port, say)
         return
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
-    written = api.make_report(runs, store, compat).write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
+    written = api.make_report(runs, store, compat, judge).write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
     places = [f"{out.rstrip('/')}/{name}" for name in written]
     if as_json:
         document({"runs": runs, "files": places})

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import BENCH_LEGEND, LEGEND, TextTable, bench_tables, fitted, folded, shown
+from summhay_ray.report import BENCH_LEGEND, LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchResult
@@ -98,13 +98,12 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
     `head`: name and id of the run; `unit`: what its cells are called; `go_on`: the command that resumes it.
     """
     cells, calls, left = result.cells, result.calls, result.left
-    budget = "" if result.usd["budget"] is None else f" of {result.usd['budget']}"
     pairs: list[tuple[str, object]] = [
         head,
         ("status", result.status),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
         ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
-        ("dollars", f"{result.usd['spent']:.6f}{budget}"),
+        ("dollars", dollars_line(result.usd)),
         ("seconds", result.seconds),
         *([("computed", computed(result.computing))] if result.computing else []),
         ("store", store),

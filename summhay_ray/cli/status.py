@@ -68,7 +68,7 @@ def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
 
 
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """List the runs of a store: name, status, dollars, size."""
+    """List the runs of a store: name, status, dollars spent, reserved and uncertain, size."""
     from dataclasses import asdict
 
     from summhay_ray import api
@@ -87,15 +87,16 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
     """(name, value) for each line of the status. `everything`: also the hashes of the tables."""
     from summhay_ray.llm import Claims
+    from summhay_ray.report import dollars_line
 
-    cells, budget, unit = result.cells, result.usd["budget"], result.unit
+    cells, unit = result.cells, result.unit
     pairs = [
         ("run", f"{result.run} ({result.kind}: {result.name})"),
         ("status", f"{result.status} {result.driver}".rstrip()),
         ("began", f"{result.began[:16].replace('T', ' ')} UTC"),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
         ("failures", _counts(result.failures) or "none"),
-        ("dollars", f"{result.usd['spent']:.6f}" + ("" if budget is None else f" of {budget:g}") + _untold(result.untold_usd)),
+        ("dollars", dollars_line(result.usd)),
     ]
     pairs += [
         (f"{'stopped' if claims['stopped'] else 'claimed'} {claims['model']}", str(Claims(**claims))) for claims in result.claims
@@ -127,10 +128,6 @@ def _left(result: StatusResult, unit: str) -> str:
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
     how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid for twice")
     return ", ".join(parts) + how
-
-
-def _untold(dollars: float) -> str:
-    return f", and at most {dollars:.6f} that workers have not reported yet" if dollars else ""
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

@@ -4,7 +4,7 @@ It is the only room that knows Ray, and it knows no benchmark. To write a benchm
 Importing this package starts nothing and does not load Ray.
 """
 
-from summhay_ray.engine.ask import Ask, NoReply, Unreadable
+from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
 from summhay_ray.engine.contract import (
     FAILURES,
     RAW_ANSWERS,
@@ -25,6 +25,7 @@ from summhay_ray.engine.contract import (
 )
 from summhay_ray.engine.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.execution import Stopped
+from summhay_ray.engine.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.explain import Replay, first_request
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.item_samples import answers_of
@@ -65,6 +66,7 @@ __all__ = [
     "FAILURES",
     "FILL_IN",
     "ITEM",
+    "ITEM_ID",
     "RAW_ANSWERS",
     "Ask",
     "BadBenchmark",
@@ -123,6 +125,7 @@ __all__ = [
     "entries",
     "examine",
     "examine_runs",
+    "expected_rows",
     "find",
     "first_request",
     "key_check",
@@ -135,6 +138,7 @@ __all__ = [
     "plan",
     "planning",
     "read_fields",
+    "read_json",
     "run_workload",
     "scores_by_query",
     "scores_itself",

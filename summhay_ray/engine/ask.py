@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,6 +52,36 @@ class Unreadable(NoReply):
         text = " ".join(reply.text.split())
         message = f"expected {expected}; found {text[:MOST_SHOWN]!r}{' ...' if len(text) > MOST_SHOWN else ''}"
         super().__init__("", Malformed("unreadable", message, reply.key, reply.attempts, reply.usd_micros))
+
+
+def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
+    """The one JSON object of an answer, whatever words or fence stand around it; with `kind=list`, the one JSON list.
+
+    `fields`: names that the object must have. Raises Unreadable for an answer without such JSON, with several, with one that is
+    cut off, and where a name is given twice or a number is not finite. The types of the fields are yours to check.
+    """
+    begin, end = "[]" if kind is list else "{}"
+    text = reply.text[max(0, reply.text.find(begin)) : reply.text.rfind(end) + 1]
+    expected = f"one JSON {'list' if kind is list else 'object'}{' with ' + ', '.join(fields) if fields else ''}"
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_finite, parse_float=_finite, strict=False)
+    except (ValueError, RecursionError):
+        raise Unreadable(reply, expected) from None
+    if any(name not in value for name in fields):
+        raise Unreadable(reply, expected)
+    return value
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name is given twice")
+    return dict(pairs)
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError("a number is not finite")
+    return value
 
 
 class ConcurrencyLimiter:
@@ -176,8 +208,12 @@ class Ask:
         """A context in which the item builds and sends a prompt; see `ConcurrencyLimiter.turn`."""
         return self._limiter.turn(stage, model, name)
 
-    def gives_up(self, none: NoReply) -> None:
-        """Record the failure that ends the item, in the stage of the unusable answer."""
+    def record(self, none: NoReply) -> None:
+        """Record a failure, in the stage of the unusable answer.
+
+        The engine does this for a NoReply that ends `answer`. One that `answer` catches is recorded by calling this: the item is
+        then among the failures, and the rows of its other answers are kept.
+        """
         self.fail(none.stage or self._stage_of.get(none.outcome.key, ""), none.outcome)
 
     def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:

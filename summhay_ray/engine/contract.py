@@ -210,6 +210,8 @@ class Workload(Generic[S]):
     """True for a benchmark whose runs are imported: they are read, and never run."""
     compat: Compat = "default"
     """How `score` reads stored answers; set by `summhay score --compat`."""
+    judge: str = ""
+    """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -456,6 +458,10 @@ class Workload(Generic[S]):
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """The sections that `summhay report` shows; by default those of the results."""
         return self.results(run, compat).sections
+
+    def judge_of(self, run: RunStore) -> str:
+        """Whose figures the run shows, as `judge`; empty for a benchmark that names nobody."""
+        return ""
 
     def samples(self, run: RunStore) -> Samples:
         """The samples that the report's viewer shows, read lazily; by default each item with its rows."""

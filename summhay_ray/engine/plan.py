@@ -20,6 +20,7 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.html import html_of
+from summhay_ray.engine.money import money_of
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
@@ -139,7 +140,10 @@ class PlanResult:
     """Items whose source cannot be prepared; they become failures without a call."""
     stages: list[StagePlan] = field(repr=False)
     spent_usd: float = 0.0
-    """Dollars that the run has spent so far."""
+    """Dollars that the run has spent so far; with the next three, as in `StatusResult.usd`."""
+    reserved_usd: float = 0.0
+    uncertain_usd: float = 0.0
+    left_usd: float | None = None
     budget_usd: float | None = None
     kind: str = ""
     unit: str = "items"
@@ -156,6 +160,11 @@ class PlanResult:
             "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
             "max": sum(stage.max_micros for stage in self.stages) / MICROS,
         }
+
+    @property
+    def so_far(self) -> dict[str, float | None]:
+        """Dollars of the run so far, as `StatusResult.usd`."""
+        return {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
 
     @property
     def left(self) -> dict[str, Any]:
@@ -186,8 +195,9 @@ class PlanResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay plan`."""
-        names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd", "minutes", "spent_usd", "budget_usd")
-        plain = {name: getattr(self, name) for name in names}
+        names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd", "minutes")
+        money = ("spent_usd", "reserved_usd", "uncertain_usd", "left_usd", "budget_usd")
+        plain = {name: getattr(self, name) for name in (*names, *money)}
         return {**plain, "warnings": list(self.warnings), "stages": [stage.to_json() for stage in self.stages]}
 
 
@@ -428,6 +438,9 @@ def plan(
         stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
         planner.origins = Counter() if run is None else origins_in(run)
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
+    so_far: dict[str, Any] = {
+        f"{name}_usd": usd for name, usd in money_of(planner.index, workload.run_id).usd(budget_usd).items()
+    }
     return PlanResult(
         run=workload.run_id,
         cells=total,
@@ -435,8 +448,7 @@ def plan(
         too_long=planner.too_long,
         no_context=planner.no_context,
         stages=stages,
-        spent_usd=planner.index.spent(workload.run_id) / MICROS,
-        budget_usd=budget_usd,
+        **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
         warnings=(

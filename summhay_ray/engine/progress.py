@@ -64,9 +64,11 @@ class Progress:
     seconds: float
     seconds_left: float | None
     reserved_usd: float = 0.0
-    """The worst case of the calls in flight."""
+    """The most that the calls in flight may cost."""
+    uncertain_usd: float = 0.0
+    """The most that calls may have cost whose end a kill has left unknown."""
     left_usd: float | None = None
-    """The part of the budget that is neither spent nor reserved."""
+    """The part of the budget that is neither spent, nor reserved, nor uncertain."""
     calls: int = 0
     calls_a_second: float = 0.0
     limited: int = 0
@@ -170,7 +172,8 @@ class Timeline:
         seconds = now - self._started
         # A worker that was killed and restarted counts some items twice.
         items = min(extent.items, extent.items_before + done)
-        spent, reserved = (snapshot.get(name, 0) / MICROS for name in ("spent_micros", "reserved_micros"))
+        money = ("spent_micros", "reserved_micros", "uncertain_micros")
+        spent, reserved, uncertain = (snapshot.get(name, 0) / MICROS for name in money)
         budget, planned = extent.budget_usd, self._planned()
         expected = None if planned is None else sum(stage.calls + stage.reused for stage in planned)
         return Progress(
@@ -185,7 +188,8 @@ class Timeline:
             seconds=seconds,
             seconds_left=self._left(snapshot, now, items, planned),
             reserved_usd=reserved,
-            left_usd=None if budget is None else max(0.0, budget - spent - reserved),
+            uncertain_usd=uncertain,
+            left_usd=None if budget is None else max(0.0, budget - spent - reserved - uncertain),
             calls=snapshot.get("made", 0),
             calls_a_second=self._rate(lambda seen: seen.get("made", 0)),
             limited=snapshot.get("limited", 0),

@@ -26,6 +26,7 @@ from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.engine.memory import give_back_memory
 from summhay_ray.engine.missing import short_log
+from summhay_ray.engine.money import money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
@@ -118,7 +119,7 @@ class RunResult:
             ("status", self.status),
             (self.unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
             ("calls", f"{self.calls['made']} made, {self.calls['reused']} reused"),
-            ("dollars", f"{usd:.6f}"),
+            ("dollars spent", f"{usd:.6f}"),
         ]
         table = getattr(self.results.scores, "table", None)
         frames = [table] if table is not None else [section.table for section in self.sections if section.table is not None]
@@ -338,7 +339,7 @@ class Start:
             status="budget" if snapshot.get("left") else finished,
             cells=items,
             calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
-            usd={"spent": index.spent(run.run_id) / MICROS, "budget": self.options.budget_usd},
+            usd=money_of(index, run.run_id, alive={}).usd(self.options.budget_usd),
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
@@ -378,7 +379,7 @@ class Start:
 
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
-        self._teller(self.state, lambda: None)({"spent_micros": _spent_micros(self.before), "doing": doing})
+        self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
 
     def _tell_warnings(self, made: PlanResult) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
@@ -391,7 +392,9 @@ class Start:
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
         progress = f"run {run.run_id}, {items['done']} of {items['total']} {self.workload.counted.items}"
-        message = f"{progress}, {_spent_micros(run) / MICROS:.6f} dollars; run the same command again to resume"
+        message = (
+            f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
+        )
         return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:
@@ -555,9 +558,11 @@ def _unknown(n_items: int) -> dict[str, Any]:
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _spent_micros(run: RunStore) -> int:
-    """The run's spending as its commits record it, in micro-dollars."""
-    return sum(tally.usd_micros for purposes in run.manifest().spent.values() for tally in purposes.values())
+def _money_before(run: RunStore) -> dict[str, int]:
+    """The run's money as its commits record it, as fields of a snapshot."""
+    tallies = [tally for purposes in run.manifest().spent.values() for tally in purposes.values()]
+    spent = sum(tally.settled_micros for tally in tallies)
+    return {"spent_micros": spent, "uncertain_micros": sum(tally.usd_micros for tally in tallies) - spent}
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -5,16 +5,19 @@ Part of the engine room; no calls.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from summhay_ray.engine.contract import ByQuery, Results, Tables, Workload
+from summhay_ray.engine.expected import ITEM_ID, LACKS, scoring, with_expected
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.sections import Section
-from summhay_ray.engine.state import checked_items
+from summhay_ray.engine.state import ITEM, checked_items
 from summhay_ray.store import RunStore
 
 ITEMS = "items"
@@ -24,19 +27,26 @@ _MEND = "mend it and run again: no answer is paid for twice"
 
 def scored(workload: Workload[Any], run: RunStore) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
-    tables = _tables(workload, run)
+    # Of a user's own benchmark, the engine says which item each row is of. Those of this package know what they lack.
+    is_own = bool(workload.own_name())
+    tables = _tables(workload, run, ITEM_ID if is_own else "")
+    items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
     for name in (table.name for table in workload.tables if table.name in tables):
         _check_keys(workload, run, name, tables[name].height)
-    with reading(f"{workload.kind}: score", _MEND):
+    with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
         scores = workload.score(tables)
     for name, rows in tables.rows.items():
         _check_keys(workload, run, name, rows)
     _check_scores(workload, scores)
+    if is_own:
+        scores = {name: with_expected(frame, items) for name, frame in scores.items()}
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.report(scores))
     for section in sections:
         if not isinstance(section, Section):
             raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
+    if is_own:
+        sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
     with reading(f"{workload.kind}: details", _MEND):
         details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
     warnings = [] if tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
@@ -69,9 +79,10 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
 class RunTables(dict[str, pl.DataFrame]):
     """What `score` gets: the run's items, and its tables without those of `Workload.in_pieces`."""
 
-    def __init__(self, workload: Workload[Any], run: RunStore) -> None:
+    def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
+        """`item`: the name of a further column of each table, with the item that a row is of."""
         whole = [table.name for table in workload.all_tables() if table.name not in workload.in_pieces]
-        super().__init__({ITEMS: items_frame(workload), **run.tables(whole)})
+        super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
         self._run = run
         self.rows: dict[str, int] = {}
         """Table that was read in pieces -> its rows."""
@@ -94,8 +105,14 @@ def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[
     return tables.pieces(name, columns) if isinstance(tables, RunTables) and name not in tables else iter([tables[name]])
 
 
-def _tables(workload: Workload[Any], run: RunStore) -> RunTables:
-    return RunTables(workload, run.at())
+def _answered(run: RunStore) -> pl.Series:
+    """The ids of the items that are answered without a failure."""
+    failures = run.table("failures")
+    return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
+
+
+def _tables(workload: Workload[Any], run: RunStore, item: str = "") -> RunTables:
+    return RunTables(workload, run.at(), item)
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

@@ -38,8 +38,10 @@ class RunSnapshot(RunStore):
         self._log = self._log or super().log()
         return self._log
 
-    def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
-        """See `RunStore.tables`."""
+    def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
+        """See `RunStore.tables`. Tables without a `unit` are kept."""
+        if unit:
+            return super().tables(names, unit)
         self._tables.update(super().tables([name for name in names if name not in self._tables]))
         return {name: self._tables[name] for name in names}
 

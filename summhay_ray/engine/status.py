@@ -16,6 +16,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.execution import LOOK_EVERY_S
 from summhay_ray.engine.html import html_of
 from summhay_ray.engine.missing import lost_inputs, lost_log, short_log
+from summhay_ray.engine.money import money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import checked, workload_of
@@ -24,7 +25,6 @@ from summhay_ray.engine.usage import damaged_records, latest_budget, latest_reac
 from summhay_ray.engine.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Claims, claims_of
-from summhay_ray.outcome import MICROS
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import (
     FORMAT,
@@ -63,7 +63,8 @@ class StatusResult:
     failures: Mapping[str, int]
     """Class of error -> number of rows."""
     usd: Mapping[str, float | None]
-    """Dollars `spent` so far, and the `budget` of the latest start, which is null if it had none or it is unknown."""
+    """Dollars `spent`, `reserved` and `uncertain` (see `Money`), the `budget` of the latest start, which is null if it had none
+    or it is unknown, and what is `left` of it."""
     usage: Sequence[Mapping[str, Any]]
     """A row for each stage and model: planned and real use, cached share of the input, dollars that the cache saved."""
     finish_reasons: Mapping[str, int]
@@ -72,8 +73,6 @@ class StatusResult:
     """Records of the store's log that cannot be read. Their questions are asked again."""
     tables: Mapping[str, Mapping[str, Any]]
     """Table -> number of rows, and a hash of its sorted rows."""
-    untold_usd: float = 0.0
-    """Most that workers, running or killed, may have spent since they last reported, which they do every two seconds."""
     stop: Mapping[str, Any] | None = None
     """Why the latest start ended early, and what it left to do; None if it did not."""
     left: Mapping[str, Any] | None = None
@@ -100,7 +99,7 @@ class StatusResult:
         """For a notebook."""
         done = f"{self.cells['done']} done, {self.cells['failed']} with failures, of {self.cells['total']}"
         head = [("run", f"{self.run} ({self.kind}: {self.name})"), ("status", self.status), ("began", self.began)]
-        return html_of([*head, (self.unit, done), ("dollars", f"{self.usd['spent']:.6f}")])
+        return html_of([*head, (self.unit, done), ("dollars spent", f"{self.usd['spent']:.6f}")])
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay status`."""
@@ -120,7 +119,8 @@ class RunEntry:
     """As `StatusResult.status`; or damaged, if it cannot be read (`summhay status RUN` says why)."""
     cells: Mapping[str, int] | None
     """Numbers of items, as `StatusResult.cells`; None for a damaged run, as are the dollars."""
-    usd: float | None
+    usd: Mapping[str, float | None] | None
+    """As `StatusResult.usd`."""
     bytes: int
     """Size of its tables and commits. Answers are not included: they belong to the store."""
 
@@ -161,7 +161,7 @@ def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: s
     record = run.record
     index.know(run.run_id, run.manifest().spent)
     now = _standing(run, _benchmark(run, record), index, alive)
-    usd = _reported(run, index) / MICROS
+    usd = money_of(index, run.run_id, alive or None).usd(None if now.status == "imported" else latest_budget(run))
     return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
 
 
@@ -190,11 +190,6 @@ def _standing(
     driver, how = _driver(run, alive)
     state = _state(cells, stop, driver, how)
     return _Standing("partial" if state == "done" and claims else state, cells, claims, stop, driver)
-
-
-def _reported(run: RunStore, index: LogIndex) -> int:
-    """What the run has spent as far as its workers have reported it, in micro-dollars."""
-    return index.spent(run.run_id) - index.untold(run.run_id)
 
 
 def status(run: RunStore) -> StatusResult:
@@ -242,8 +237,7 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         status=now.status,
         cells=now.cells,
         failures=dict(sorted(failures.items())),
-        usd={"spent": _reported(run, index) / MICROS, "budget": None if now.status == "imported" else latest_budget(run)},
-        untold_usd=index.untold(run.run_id) / MICROS,
+        usd=money_of(index, run.run_id).usd(None if now.status == "imported" else latest_budget(run)),
         usage=usage,
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,

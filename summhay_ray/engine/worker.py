@@ -187,7 +187,7 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
         check_rows(workload, rows)
         return rows
     except NoReply as none:
-        ask.gives_up(none)
+        ask.record(none)
     # The other items would most likely fail alike: the run stops when this item's failure is committed.
     except BadBenchmark as error:
         ask.fail("", Failed("benchmark_error", str(error), retryable=True))

@@ -87,6 +87,11 @@ class BudgetAccount:
         return self._reserved[scope]
 
     @property
+    def lost(self) -> int:
+        """The part of `spent` that `lose` has charged."""
+        return self._lost.total()
+
+    @property
     def writers(self) -> Collection[str]:
         """The writers whose spending is counted as they settle."""
         return self._here.keys()

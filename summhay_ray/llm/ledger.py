@@ -154,6 +154,12 @@ class Ledger:
         open_now += [unended for unended in self._unended if self.account.knows(unended[0])]
         return account(self.index.spent_of(self.run), self.account.writers, open_now)
 
+    def _uncertain(self) -> int:
+        """The part of `account.spent()` that calls may have cost whose end is unknown."""
+        others = (tallies for writer, tallies in self.index.spent_of(self.run).items() if not self.account.knows(writer))
+        open_micros = sum(tally.usd_micros - tally.settled_micros for tallies in others for tally in tallies.values())
+        return min(self.account.spent(), open_micros + self.account.lost)
+
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters (cells, judgments, failures, ...)."""
         self.counts.update(numbers)
@@ -161,13 +167,15 @@ class Ledger:
     def snapshot(self, now: float) -> dict[str, Any]:
         """The current counters, money and models. Only the driver calls this, so that each call is its sign of life."""
         self._driver_heard = now
+        uncertain = self._uncertain()
         models = {name: model.numbers(now) for name, model in self._models.items() if model.slots is not None}
         return {
             **self.counts,
             "limited": sum(model.meter.limited for model in self._models.values()),
             "retries": sum(model.meter.retries for model in self._models.values()),
-            "spent_micros": self.account.spent(),
+            "spent_micros": self.account.spent() - uncertain,
             "reserved_micros": self.account.reserved(),
+            "uncertain_micros": uncertain,
             "in_flight": len(self._flights),
             "over_budget": self.over_budget,
             "stopping": self._stopping,

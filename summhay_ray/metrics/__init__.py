@@ -28,7 +28,7 @@ from summhay_ray.metrics.correlation import (
     mean_within,
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
-from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, mean_interval
+from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
 from summhay_ray.metrics.paired import LEVEL, SURE, Over, PairedDifference, Resampling, Standing, with_holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
@@ -84,6 +84,7 @@ __all__ = [
     "corrected",
     "correlations",
     "extract_citations",
+    "floor_of",
     "has_bertscore",
     "haystack_scores",
     "insight_sums",

@@ -73,25 +73,32 @@ def mean_interval(
     expected: pl.DataFrame | None = None,
     seed: int = 0,
     cluster: str = "",
+    item: str = "",
 ) -> pl.DataFrame:
     """The mean of a column for each group, and the 95 % interval of that mean.
 
     Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, and `n`, the rows that have a value.
-    `expected` (rows with the columns of `by`) adds `n_expected`, and groups without any value. For booleans the interval is
-    Wilson's (1927); for numbers the percentile bootstrap's (2,000 resamples). Groups with equal values have equal intervals.
-    Both ends are null for fewer than two values. Rows are assumed independent: average several answers to one question first,
-    or name a column `cluster`, whose rows with the same value are resampled together.
+    `expected` (rows with the columns of `by`) adds `n_expected`, VALUE_floor (the mean with every missing row as 0), and groups
+    without any value. For booleans the interval is Wilson's (1927); for numbers the percentile bootstrap's (2,000 resamples).
+    Groups with equal values have equal intervals. Both ends are null for fewer than two values.
+
+    Rows are assumed independent, but those with the same value in the column `cluster` are resampled together. So are, without a
+    `cluster`, those with the same value in the column `item`, in groups where several have. Where all of these have the same
+    share of true values, the interval is Wilson's of as many values.
     """
     import polars as pl
 
     names = [by] if isinstance(by, str) else list(by)
-    interval = _wilson if frame.schema[value] == pl.Boolean else _bootstrapped
+    is_share = frame.schema[value] == pl.Boolean
+    interval = _wilson if is_share else _bootstrapped
     rows = []
     for group, found in frame.group_by(names):
-        given = found[value].drop_nulls().cast(pl.Float64).sort().to_numpy()
+        known = found.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.Float64))
+        given = known[value].sort().to_numpy()
         mean = float(given.mean()) if len(given) else None
         draws = generator(seed)
-        ends = _of_clusters(found, value, cluster, draws) if cluster else interval(given, draws)
+        together = cluster or (item if item and known[item].n_unique() < known.height else "")
+        ends = _of_clusters(known, value, together, draws, is_share) if together else interval(given, draws)
         rows.append((*group, mean, *(ends or (None, None)), len(given)))
     keys = {name: frame.schema[name] for name in names}
     figures = dict.fromkeys((value, f"{value}_low", f"{value}_high"), pl.Float64)
@@ -101,7 +108,16 @@ def mean_interval(
         counts = typed.group_by(names).agg(pl.len().cast(pl.Int64).alias("n_expected"))
         result = result.join(counts, on=names, how="full", coalesce=True, nulls_equal=True)
         result = result.with_columns(pl.col("n", "n_expected").fill_null(0))
+        result = result.with_columns(floor_of(value).alias(f"{value}_floor"))
     return result.sort(names)
+
+
+def floor_of(value: str) -> pl.Expr:
+    """The mean `value` with every missing row as 0, from the columns `n` and `n_expected`; null where nothing is expected."""
+    import polars as pl
+
+    expected = pl.max_horizontal("n", "n_expected")
+    return pl.when(expected > 0).then(pl.col(value).fill_null(0.0) * pl.col("n") / expected)
 
 
 def column_intervals(
@@ -146,13 +162,19 @@ def _bootstrapped(values: NDArray[np.float64], rng: np.random.Generator) -> tupl
     return float(low), float(high)
 
 
-def _of_clusters(frame: pl.DataFrame, value: str, cluster: str, rng: np.random.Generator) -> tuple[float, float] | None:
+def _of_clusters(
+    known: pl.DataFrame, value: str, cluster: str, rng: np.random.Generator, is_share: bool
+) -> tuple[float, float] | None:
     """The percentile interval of the mean over resampled clusters."""
+    import numpy as np
     import polars as pl
 
-    kept = frame.filter(pl.col(value).is_not_null()).with_columns(pl.col(value).cast(pl.Float64))
-    sums = kept.group_by(cluster).agg(pl.col(value).sum(), pl.len().alias("_n").cast(pl.Float64)).sort(cluster)
+    sums = known.group_by(cluster).agg(pl.col(value).sum(), pl.len().alias("_n").cast(pl.Float64)).sort(cluster)
     if sums.height < 2:
         return None
+    shares = (sums[value] / sums["_n"]).to_numpy()
+    # Resamples of equal clusters are equal, too: an interval without a width would be no evidence.
+    if is_share and np.ptp(shares) == 0:
+        return _wilson(shares, rng)
     total = resampled_sums(sums.select(value, "_n").to_numpy(), SAMPLES, rng)
     return ratio_intervals(total[:, :1], total[:, 1:])[0]

@@ -44,13 +44,18 @@ def position_sensitivity(systems: Iterable[SystemScore]) -> list[PositionSensiti
     """One row per model and judge: the larger of |top - baseline| and |bottom - baseline| in joint (section 5.4).
 
     Models that were never shown a sorted haystack (retriever `full`, ordering top or bottom) have no row. The sensitivity is
-    None where one of the three scores is missing, since a maximum over fewer conditions is not comparable. Sorted by model.
+    None where one of the three scores is missing, since a maximum over fewer conditions is not comparable. Sorted by model; a
+    model's judges are in the order of `systems`.
     """
     found: dict[tuple[str, str], dict[str, SystemScore]] = {}
     for system in systems:
         if system.retriever == "full":
             found.setdefault((system.model, system.judge), {})[system.ordering] = system
-    return [_row(model, judge, mine) for (model, judge), mine in sorted(found.items()) if mine.keys() & set(EXTREMES)]
+    return [
+        _row(model, judge, mine)
+        for (model, judge), mine in sorted(found.items(), key=lambda one: one[0][0])
+        if mine.keys() & set(EXTREMES)
+    ]
 
 
 def _row(model: str, judge: str, found: Mapping[str, SystemScore]) -> PositionSensitivity:

@@ -13,7 +13,7 @@ from summhay_ray.report.compare import compare_tables, compared_systems_tables, 
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted, folded
-from summhay_ray.report.money import extracts_spare, minutes, plan_table, usage_table
+from summhay_ray.report.money import dollars_line, extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
 from summhay_ray.report.sections import markdown, shown
 from summhay_ray.report.synth import (
@@ -54,6 +54,7 @@ __all__ = [
     "compared_systems_tables",
     "comparison_legend",
     "documents_table",
+    "dollars_line",
     "extracts_spare",
     "failed_table",
     "failure_blocks",

@@ -184,6 +184,8 @@ def _cell(section: Section, row: Mapping[str, Any], name: str, figure: bool, lin
     ends = [row.get(f"{name}_low"), row.get(f"{name}_high")]
     known = [end for end in ends if isinstance(end, int | float) and math.isfinite(end)]
     small = f"[{', '.join(figure_text(section, name, end) for end in known)}]" if len(known) == 2 else ""
+    if lacks(row) and (floor := row.get(f"{name}_floor")) is not None:
+        small = f"{small} floor {figure_text(section, name, floor)}".strip()
     return Cell(text, repr(value), small, _samples(row, links), "figure")
 
 

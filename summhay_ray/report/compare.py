@@ -76,10 +76,12 @@ def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
     heads = tuple(name for name in _PAIR if name != _BIAS or any(pair.corrected is not None for pair in result.pairs))
     for figure, standings in result.standings.items():
         rows = tuple(tuple(_pair(pair, result)[name] for name in heads) for pair in result.of(figure))
-        grids.append(TextTable(f"{figure}: differences", heads, rows, heads=2))
+        grids.append(TextTable(f"{_judged(figure, result)}: differences", heads, rows, heads=2))
         if len(standings) > 2:
             order = tuple(_standing(standing, result.units[figure]) for standing in standings)
-            grids.append(TextTable(f"{figure}: order", ("System", "Mean", "Rank", "(95 %)", "First (%)", "n"), order))
+            grids.append(
+                TextTable(f"{_judged(figure, result)}: order", ("System", "Mean", "Rank", "(95 %)", "First (%)", "n"), order)
+            )
     return grids
 
 
@@ -91,12 +93,16 @@ def verdict_lines(result: SystemComparison) -> list[str]:
         if len(pairs) <= _VERDICTS:
             for pair in pairs:
                 a, b = _names(pair, result)
-                lines.append(f"{figure}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}")
+                lines.append(f"{_judged(figure, result)}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}")
         else:
             differ = sum(pair.paired.p_holm is not None and pair.paired.p_holm <= LEVEL for pair in pairs)
             counted = f"{differ:,} of {len(pairs):,} pairs differ (Holm at most 0.05)"
-            lines.append(f"{figure}: {counted}; the others are not shown to differ")
+            lines.append(f"{_judged(figure, result)}: {counted}; the others are not shown to differ")
     return lines
+
+
+def _judged(figure: str, result: SystemComparison) -> str:
+    return f"{figure}, judged by {result.judge}" if result.judge else figure
 
 
 def _names(pair: SystemPair, result: SystemComparison) -> tuple[str, str]:

@@ -211,6 +211,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
         "kind": record["kind"],
         "name": record.get("name", ""),
         "status": reported.status,
+        **({"judge": judge} if (judge := reported.workload.judge_of(reported.run)) else {}),
         "results": results,
         "n-samples": counts,
         "higher_is_better": better,
@@ -246,6 +247,8 @@ def _metric(row: Mapping[str, Any], figure: str) -> Iterator[tuple[str, Any]]:
     if low is not None and high is not None:
         yield f"{figure}_stderr,none", (high - low) / (2 * Z_95)
         yield f"{figure}_ci95,none", [low, high]
+    if (floor := _finite(row.get(f"{figure}_floor"))) is not None:
+        yield f"{figure}_floor,none", floor
 
 
 def _section(section: Section) -> dict[str, Any]:

@@ -138,12 +138,16 @@ def state_of(runs: Sequence[RunStore]) -> str:
     return hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:16]
 
 
-def report(runs: Sequence[RunStore], compat: Compat = "default") -> Report:
-    """A report on the runs as they are now; later commits do not change it. Raises UserError, StoreError."""
+def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = "") -> Report:
+    """A report on the runs as they are now; later commits do not change it. `judge`: see `Workload.judge`.
+
+    Raises UserError, StoreError.
+    """
     reported = []
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
+        workload.judge = judge
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
 

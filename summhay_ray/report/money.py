@@ -76,3 +76,12 @@ def minutes(value: float | None) -> str:
 
 def _of(real: str, planned: Any, shown: Any, word: str = "of") -> str:
     return real if planned is None else f"{real} {word} {shown(planned)}"
+
+
+def dollars_line(usd: Mapping[str, float | None], digits: int = 6) -> str:
+    """A run's dollars as text: spent, reserved and uncertain where there is any, and left of the budget."""
+    said = [f"{usd['spent'] or 0:.{digits}f} spent"]
+    said += [f"{usd[name]:.{digits}f} {name}" for name in ("reserved", "uncertain") if usd[name]]
+    if usd["budget"] is not None:
+        said.append(f"{usd['left'] or 0:.{digits}f} left of {usd['budget']:g}")
+    return ", ".join(said)

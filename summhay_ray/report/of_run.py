@@ -16,6 +16,7 @@ from summhay_ray.comparison import RunScores, comparison_sections, every_pair
 from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.report.cells import plain
+from summhay_ray.report.money import dollars_line
 from summhay_ray.store import RunStore
 
 _KEYS = ("stage", "judge", "kind", "error")
@@ -47,7 +48,7 @@ def _overview(run: RunStore, now: StatusResult) -> Section:
         ("status", ", ".join(filter(None, (_STATUS.get(now.status, now.status), now.driver)))),
         (now.unit, f"{cells:,} of {total:,} finished, {now.cells['failed']:,} with failures"),
         ("haystacks", ", ".join(haystack["name"] for haystack in record.get("haystacks", ()))),
-        ("dollars", "nothing was asked" if now.status == "imported" else f"{now.usd['spent'] or 0:.4f}"),
+        ("dollars", "nothing was asked" if now.status == "imported" else dollars_line(now.usd, digits=4)),
         ("rows stored", ", ".join(f"{table['rows']:,} {name}" for name, table in now.tables.items() if table["rows"])),
     ]
     notes = [*now.warnings, *now.problems]
@@ -107,12 +108,10 @@ def _money(run: RunStore, now: StatusResult) -> Section:
     if not rows:
         return Section("Money and time", "Nothing was asked, and nothing paid.", name="money")
     dollars = ("planned dollars", "dollars", "saved by cache")
-    budget = ", without a budget" if now.usd["budget"] is None else f" of a budget of {now.usd['budget']:g} dollars"
     commits = [file.written for file in run.store.files.entries(f"runs/{run.run_id}/commits")]
     took = max(0.0, max(commits, default=0.0) - datetime.fromisoformat(now.began).timestamp())
-    spent = f"{now.usd['spent'] or 0:.6f} dollars were spent{budget}."
     text = (
-        f"{spent} The run took {_time(took)} from its creation to its last commit, pauses included. "
+        f"Dollars: {dollars_line(now.usd)}. The run took {_time(took)} from its creation to its last commit, pauses included. "
         "Planned minutes: the least that the rate limits allow. Reused: answers that the store had before the "
         "run, which cost nothing again. Saved by cache: by the prompt cache of the provider. n: calls."
     )

@@ -14,8 +14,10 @@ from rich.cells import cell_len
 from summhay_ray.engine import Section
 from summhay_ray.report.tables import TextTable
 
-HIDDEN = ("_low", "_high", "n_expected")
-"""Endings of columns shown in the cell of another: the interval beside its figure, the expected number beside `n`."""
+ENDS = ("_low", "_high", "_floor")
+HIDDEN = (*ENDS, "n_expected")
+"""Endings of columns shown in the cell of another: interval and floor beside their figure, the expected number beside `n`."""
+FLOORS = "floor: with every missing answer as 0"
 FEWER = "* fewer answers scored than expected, see n (scored/expected)"
 INTERVALS = "95 % intervals: [low, high]"
 MARKDOWN_WIDTH = 80
@@ -74,6 +76,8 @@ def notes(section: Section) -> list[str]:
         found.append(INTERVALS)
     if any(lacks(row) for row in section.table.iter_rows(named=True)):
         found.append(FEWER)
+        if any(name.endswith("_floor") for name in section.table.columns):
+            found.append(FLOORS)
     return found
 
 
@@ -157,10 +161,11 @@ def _cell(section: Section, row: Mapping[str, Any], name: str) -> str:
         return "" if row[name] is None else _value(row[name], 1, False)
     text = _figure(section, row, name)
     percent = section.units.get(name) in SHARES
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
-    if not _finite(low) or not _finite(high):
-        return text
-    return f"{text} [{_value(low, 100 if percent else 1, percent)}, {_value(high, 100 if percent else 1, percent)}]"
+    low, high, floor = (
+        _value(end, 100 if percent else 1, percent) if _finite(end) else "" for end in (row.get(f"{name}{one}") for one in ENDS)
+    )
+    interval = f" [{low}, {high}]" if low and high else ""
+    return f"{text}{interval}{f', floor {floor}' if floor and lacks(row) and text != '-' else ''}"
 
 
 def _figure(section: Section, row: Mapping[str, Any], name: str) -> str:

@@ -30,13 +30,14 @@ class TextTable:
 
 
 def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[TextTable]:
-    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge.
+    """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, in the order
+    in which the judges appear among the systems.
 
     If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage. Without `more`,
     only joint is shown. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
     scored/expected insights of the row.
     """
-    judges = sorted({system.judge for system in systems})
+    judges = dict.fromkeys(system.judge for system in systems)
     found = [_of_judge([one for one in systems if one.judge == judge], judge) for judge in judges]
     return [table for tables in found for table in (tables if more else tables[:1])]
 
@@ -174,7 +175,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
             one["run"],
             one["status"],
             _finished(one["cells"]),
-            "-" if one["usd"] is None else f"{one['usd']:.4f}",
+            *("-" if one["usd"] is None else f"{one['usd'][name]:.4f}" for name in ("spent", "reserved", "uncertain")),
             one["name"][:24],
             one["kind"],
             one["created"][:16].replace("T", " "),
@@ -182,7 +183,9 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
         )
         for one in runs
     )
-    return TextTable("", ("Run", "Status", "Done", "Dollars", "Name", "Kind", "Created (UTC)", "MiB"), rows)
+    return TextTable(
+        "", ("Run", "Status", "Done", "$ spent", "$ reserved", "$ uncertain", "Name", "Kind", "Created (UTC)", "MiB"), rows
+    )
 
 
 def _finished(cells: Mapping[str, int] | None) -> str:

@@ -172,18 +172,9 @@ class LogIndex:
                 del self.answers[key]
 
     def spent(self, run: str) -> int:
-        """The run's spending in micro-dollars: actual prices, worst prices of calls without a recorded end, and allowances."""
+        """What counts against the run's budget, in micro-dollars: actual prices, worst prices of calls without a recorded end,
+        and allowances of writers."""
         return sum(tally.usd_micros for tally in self.tallies(run).values())
-
-    def untold(self, run: str) -> int:
-        """The part of `spent` that writers may have spent since their last segment. Zero for a local store."""
-        spent = self.spent_of(run)
-        return sum(
-            min(micros, spent[writer][stage, model].open_micros)
-            for writer, charges in self._books.allowed.items()
-            for charged_run, stage, model, micros in charges
-            if charged_run == run
-        )
 
     def spent_by(self, run: str) -> dict[str, dict[Purpose, int]]:
         """The run's spending in micro-dollars by writer and purpose."""

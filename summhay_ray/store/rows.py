@@ -29,25 +29,35 @@ def finished_of(files: Files, blocks: Sequence[Block], stage: str) -> dict[str, 
 
 
 def frames_of(
-    files: Files, blocks: Sequence[Block], wanted: Tables, units: Sequence[str] | None = None
+    files: Files, blocks: Sequence[Block], wanted: Tables, units: Sequence[str] | None = None, unit: str = ""
 ) -> dict[str, pl.DataFrame]:
     """The tables, each row once, sorted by primary key. `units`: only the rows of units with these names.
 
     If several units have a row with the same key, the first unit wins, in the order of stage and name. So a table is the same
-    however its rows were batched and merged.
+    however its rows were batched and merged. `unit`: the name of a further column, with the unit that each row is of, of the
+    tables that have no column of this name.
     """
-    return _frames(files, blocks, wanted, None if units is None else _of_units(units))
+    return _frames(files, blocks, wanted, None if units is None else _of_units(units), unit)
 
 
-def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | None) -> dict[str, pl.DataFrame]:
+def _frames(files: Files, blocks: Sequence[Block], wanted: Tables, keep: Keep | None, unit: str = "") -> dict[str, pl.DataFrame]:
     parts = [read_block(files, block, wanted, keep) for block in _with_any(blocks, wanted)]
-    _, ranks = winners([part.units for part in parts])
+    won, ranks = winners([part.units for part in parts])
     collected: dict[str, list[pl.DataFrame]] = {name: [] for name in wanted}
     # Each part is let go once its rows are collected.
     for own in ranks:
         for name, rows in only(parts.pop(0), own).items():
             collected[name].append(rows)
-    return {name: columns.frame(collected.pop(name)) for name, columns in wanted.items()}
+    named = {name: unit if unit not in columns.schema.names else "" for name, columns in wanted.items()}
+    return {
+        name: columns.frame(_named(collected.pop(name), won, named[name]), *filter(None, [named[name]]))
+        for name, columns in wanted.items()
+    }
+
+
+def _named(found: Sequence[pl.DataFrame], won: pl.DataFrame, unit: str) -> Sequence[pl.DataFrame]:
+    """The frames with the name of each row's unit as the column `unit`, if that is not empty."""
+    return [rows.with_columns(won["unit"].gather(rows[UNIT]).alias(unit)) for rows in found] if unit else found
 
 
 def _with_any(blocks: Sequence[Block], wanted: Tables) -> list[Block]:

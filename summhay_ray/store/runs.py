@@ -284,9 +284,9 @@ class RunStore:
         wanted = self._chosen([table], columns)
         return frames_of(self.store.files, self.manifest().blocks, wanted, units)[table]
 
-    def tables(self, names: Sequence[str]) -> dict[str, pl.DataFrame]:
-        """Several tables as of the same manifest; each block is read once for all of them."""
-        return frames_of(self.store.files, self.manifest().blocks, self._chosen(names))
+    def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
+        """Several tables as of the same manifest; each block is read once for all of them. `unit`: see `frames_of`."""
+        return frames_of(self.store.files, self.manifest().blocks, self._chosen(names), unit=unit)
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.

@@ -133,16 +133,18 @@ class Columns:
             raise ValueError(f"table {self.table}: {name} is part of the key, and may not be NaN")
         return found
 
-    def frame(self, found: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Frames of one schema as one, each row once, sorted by primary key.
+    def frame(self, found: Sequence[pl.DataFrame], more: str = "") -> pl.DataFrame:
+        """Frames of one schema as one, each row once, sorted by primary key. `more`: a further column of text to keep.
 
         Of rows with the same key, the first wins, in the order of any columns beyond these, then in the order given.
         """
         # `Schema.empty_table` would import pandas, which takes longer than reading a small run.
         frame = pl.concat(found) if found else pl.DataFrame(pa.Table.from_batches([], self.schema))
+        if more and not found:
+            frame = frame.with_columns(pl.lit("", pl.String).alias(more))
         key, names = list(self.key), self.schema.names
-        more = [name for name in frame.columns if name not in names]
-        ordered = frame.sort([*key, *more], maintain_order=True).select(names)
+        beyond = [name for name in frame.columns if name not in names]
+        ordered = frame.sort([*key, *beyond], maintain_order=True).select(*names, *([more] if more else []))
         # Equal keys are neighbours now; to look for them by hash would take twice the memory.
         return ordered.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in key))
 
@@ -216,10 +218,9 @@ class Table:
         return self.columns.frame([self.columns.as_frame(list(rows))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
-        """The frame's rows as instances of the record class."""
-        return [
-            self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in frame.to_dicts()
-        ]
+        """The frame's rows as instances of the record class; columns that it has not are left out."""
+        rows = frame.select(self.columns.schema.names).to_dicts()
+        return [self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in rows]
 
 
 def columns_of(tables: Iterable[Table]) -> Tables:

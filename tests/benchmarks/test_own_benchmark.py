@@ -236,7 +236,13 @@ def test_a_file_that_its_spec_names_is_a_part_of_the_run(tmp_path: Path, monkeyp
     sys.modules.pop("quiz", None)
 
 
-HALF = {"right_low": pytest.approx(0.0945, abs=1e-4), "right_high": pytest.approx(0.9055, abs=1e-4), "n": 2}
+HALF = {
+    "right_low": pytest.approx(0.0945, abs=1e-4),
+    "right_high": pytest.approx(0.9055, abs=1e-4),
+    "n": 2,
+    "n_expected": 2,
+    "right_floor": 0.5,
+}
 QUIZ = """
 import json
 from dataclasses import dataclass
@@ -372,7 +378,7 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     ),
     "figures without n": (
         {SCORED: f"{SCORED}\n    def report(self, s): return [Section('S', table=s['scores'].drop('n'))]"},
-        "section 'S': right, right_low, right_high: figures without a column `n`",
+        "section 'S': right, right_low, right_high, right_floor: figures without a column `n`",
     ),
 }
 

@@ -164,7 +164,7 @@ def test_export_overwrites_nothing(cli: Cli, imported: tuple[str, Path], tmp_pat
     below = tmp_path / "small.json" / "below"
     assert cli("export", run, *where, below).refusal == f"{below} cannot be written (Not a directory); give another folder"
     line = cli("export", run, *where, tmp_path / "new", "--judge", "nobody").refusal
-    assert line == "judge 'nobody' did not judge this run; known: released"
+    assert line == f"{run} has no judgments by 'nobody'; it has those by released; summhay rejudge makes more"
     assert not (tmp_path / "new").exists()
 
 
@@ -173,7 +173,7 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
     status = cli("status", run, "--store", store, "--json").document
     assert (status["run"], status["kind"], status["status"], status["name"]) == (run, "import", "imported", "small")
     assert status["cells"] == {"total": 2, "done": 2, "failed": 0}
-    assert status["usd"] == {"spent": 0.0, "budget": None}
+    assert status["usd"] == {"spent": 0.0, "reserved": 0.0, "uncertain": 0.0, "left": None, "budget": None}
     assert {name: table["rows"] for name, table in status["tables"].items() if name in ("summaries", "judgments", "scores")} == {
         "summaries": 2,
         "judgments": 5,

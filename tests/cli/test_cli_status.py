@@ -142,11 +142,11 @@ def test_the_runs_of_a_store_are_listed(cli: Cli, two_runs: tuple[str, list[str]
         "kind": "summhay",
         "status": "done",
         "cells": {"total": N_QUERIES, "done": N_QUERIES, "failed": 0},
-        "usd": 0.0,
+        "usd": {"spent": 0.0, "reserved": 0.0, "uncertain": 0.0, "left": None, "budget": None},
     }
     for run in (done, stopped):
         told = api.status(run, store)
-        assert (found[run]["status"], found[run]["cells"], found[run]["usd"]) == (told.status, told.cells, told.usd["spent"])
+        assert (found[run]["status"], found[run]["cells"], found[run]["usd"]) == (told.status, told.cells, told.usd)
         size = sum(path.stat().st_size for path in (Path(store) / "runs" / run).rglob("*") if path.is_file())
         assert found[run]["bytes"] == size
     said = cli("runs", "--store", store)

@@ -31,6 +31,12 @@ def write_spec(folder: Path, fields: Mapping[str, Any]) -> Path:
     return path
 
 
+def at_most(document: dict[str, Any]) -> float:
+    """The most dollars that a run has cost, in a document of `run` or `status`: with what calls in doubt may have."""
+    usd = document["usd"]
+    return float(usd["spent"] + usd["reserved"] + usd["uncertain"])
+
+
 def summhay(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     """The JSON document of a command that must end with `code`: of this process, where it needs no Ray."""
     words = [*map(str, arguments), "--json"]

@@ -57,7 +57,7 @@ def test_one_row_a_model_and_judge() -> None:
         for ordering, joint in (("top", 0.5 + step), ("bottom", 0.5), ("random", 0.5))
     ]
     found = [(row.model, row.judge, row.sensitivity) for row in position_sensitivity(systems)]
-    assert found == [("a", "j", pytest.approx(0.3)), ("a", "k", pytest.approx(0.2)), ("b", "j", pytest.approx(0.1))]
+    assert found == [("a", "k", pytest.approx(0.2)), ("a", "j", pytest.approx(0.3)), ("b", "j", pytest.approx(0.1))]
 
 
 def test_a_row_says_how_much_stands_behind_it() -> None:

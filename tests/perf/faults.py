@@ -27,7 +27,7 @@ from typing import IO, Any
 for folder in ("llm", "simulator", "engine", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fault_proxy import Fault, FaultProxy
-from runs import descendants, log_records, start, summhay, write_spec
+from runs import at_most, descendants, log_records, start, summhay, write_spec
 from s3_servers import environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
 
@@ -257,7 +257,7 @@ def report_of(stage: Stage, url: str | None, clean: dict[str, Any]) -> dict[str,
         "again_calls": again["calls"]["made"] + stage.served() - before,
         "last_call_after_driver_kill_s": round(max(tolls.late_s, default=0.0), 2),
         "billed_micros": stage.provider.stats()["micros"],
-        "spent_micros": round(again["usd"]["spent"] * 1e6),
+        "spent_micros": round(at_most(again) * 1e6),
     }
 
 

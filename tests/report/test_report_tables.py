@@ -80,8 +80,8 @@ def test_what_lacks_scores_is_marked() -> None:
 
 def test_each_judge_has_its_own_tables() -> None:
     found = score_tables([system("bm25", judge="b"), system("bm25", judge="a", joint=0.75)])
-    assert [table.title for table in found[::3]] == ["Joint (%), raw, judged by a", "Joint (%), raw, judged by b"]
-    assert [table.rows[0][1] for table in found[::3]] == ["75.0", "12.5"]
+    assert [table.title for table in found[::3]] == ["Joint (%), raw, judged by b", "Joint (%), raw, judged by a"]
+    assert [table.rows[0][1] for table in found[::3]] == ["12.5", "75.0"]
     assert len(found) == 6
 
 

@@ -181,7 +181,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 if needed is None:
                     raise Unreadable(reply, "# Final Score and 0 or 1 below it")
             except NoReply as none:
-                ask.gives_up(none)
+                ask.record(none)
                 continue
             judged.append((number, needed, reply.key))
         return judged

@@ -123,7 +123,7 @@ class Ethic(Benchmark[EthicSpec]):
             reply = await ask("answer", prompt.messages)
         except NoReply as none:
             # A failed item gets a row too: scores by length need the length of its prompt.
-            ask.gives_up(none)
+            ask.record(none)
             return {ANSWERS.name: [row("failed", "")]}
         rows: dict[str, list[Any]] = {ANSWERS.name: [row("answered", reply.key)], RATINGS.name: []}
         if record.task == "Summarizing":

@@ -11,10 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmarks.summhay.judges import all_judgments, all_scores, check_judged, costs_of, judges_of
+from summhay_ray.benchmarks.summhay.judges import (
+    all_judgments,
+    all_scores,
+    check_judged,
+    costs_of,
+    judge_of_record,
+    judges_of,
+)
 from summhay_ray.benchmarks.summhay.scores import SYSTEM
 from summhay_ray.errors import UserError
-from summhay_ray.judge import parse_name
 from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, ranks
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE
@@ -141,11 +147,8 @@ def _chosen(run: RunStore, wanted: Sequence[str]) -> tuple[str, str]:
         return known[0], known[1]
     if len(set(wanted)) != 2:
         raise UserError(f"compare takes two judges: --judges A B; {run.run_id} has {listed}")
-    chosen = [name if name in known else parse_name(name).text for name in wanted]
-    for name, written in zip(chosen, wanted, strict=True):
-        if name not in known:
-            raise UserError(f"{run.run_id} has no judgments by {written!r}; it has those by {listed}; summhay rejudge makes more")
-    return chosen[0], chosen[1]
+    first, second = (judge_of_record(run, name) for name in wanted)
+    return first, second
 
 
 def _of(scores: pl.DataFrame, judgments: pl.DataFrame, judge: str) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery
+from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.comparison import MOST_PAIRS, RunScores, Side, SystemComparison, Values, compare_pairs, compare_runs, every_pair
 from summhay_ray.errors import UserError
@@ -29,12 +30,17 @@ def compare_systems(
 ) -> SystemComparison:
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
-    `judges`: one judge, or one for each run; by default, a judge that all runs share.
+    `judges`: one judge, or one for each run; by default the runs' judge of record.
     """
-    results = [score_run(run.at(), compat, rejudged=True) for run in runs]
-    chosen = _judges(results, judges)
-    tables = [_Judged(result, judge) for result, judge in zip(results, chosen, strict=True)]
-    return compare_runs(tables, systems, seed, over)
+    for run in runs:
+        check_judged(run)
+    chosen, warnings = judges_compared(runs, judges)
+    results = [score_run(run.at(), compat, judge=judge) for run, judge in zip(runs, chosen, strict=True)]
+    for result in results:
+        if not any(system.n_scored for system in result.systems):
+            raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
+    compared = compare_runs([_Judged(result, result.judge) for result in results], systems, seed, over)
+    return replace(compared, warnings=[*compared.warnings, *warnings])
 
 
 class _Judged(RunScores):
@@ -122,20 +128,21 @@ def against_ideal(
     return compare_pairs([judged], pairs, seed) if 0 < len(pairs) <= MOST_PAIRS else None
 
 
-def _judges(results: Sequence[ScoreResult], wanted: Sequence[str]) -> list[str]:
-    """The judge chosen for each run. Raises UserError for an unknown judge, or if the runs share none."""
-    known = [sorted({system.judge for system in result.systems if system.n_scored}) for result in results]
-    for result, judges in zip(results, known, strict=True):
-        if not judges:
-            raise UserError(f"{result.run} has no scored judgment yet; nothing to compare")
+def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """(The judge whose scores are compared, for each run; warnings). `wanted`: one judge, or one for each run.
+
+    By default the runs' judge of record. Where they have different ones, one that all have is taken instead, and the warning
+    says so. Raises UserError for an unknown judge, or if the runs share none.
+    """
     if wanted:
-        asked = [*wanted, *wanted][: len(results)] if len(wanted) == 1 else list(wanted)[: len(results)]
-        for judge, judges, result in zip(asked, known, results, strict=True):
-            if judge not in judges:
-                raise UserError(f"{result.run} has no judgments by {judge!r}; it has those by {', '.join(judges)}")
-        return asked
-    shared = [judge for judge in known[0] if all(judge in judges for judges in known)]
+        asked = list(wanted) * len(runs) if len(wanted) == 1 else wanted
+        return [judge_of_record(run, judge) for run, judge in zip(runs, asked, strict=False)], []
+    own = [judge_of_record(run) for run in runs]
+    if len(set(own)) == 1:
+        return own, []
+    told = "; ".join(f"{run.run_id}: {judge}" for run, judge in zip(runs, own, strict=True))
+    known = [[judged.judge for judged in judges_of(run)] for run in runs]
+    shared = [judge for judge in (*own, *known[0]) if all(judge in judges for judges in known)]
     if shared:
-        return [shared[0]] * len(results)
-    told = "; ".join(f"{result.run}: {', '.join(judges)}" for result, judges in zip(results, known, strict=True))
+        return [shared[0]] * len(runs), [f"judged by {shared[0]}, as both runs are; their own judges differ ({told})"]
     raise UserError(f"the runs share no judge ({told}); name one for each with --judges A B, or judge them alike with rejudge")

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmarks.summhay.cells import Cell
+from summhay_ray.benchmarks.summhay.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.summhay.tables import of_cells, rows_of
@@ -79,6 +80,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
         "subtopic_id": subtopic.subtopic_id,
         "query": subtopic.query,
         "bullets": list(summary.bullets),
+        "judge": judge_of_record(run),
         "context": _context(holder, summary),
         "raw_answer": answers.get(summary.key),
         "prompt": prompts.get(summary.key),

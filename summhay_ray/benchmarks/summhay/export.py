@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmarks.summhay.judges import all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.judges import all_judgments, judge_of_record
 from summhay_ray.benchmarks.summhay.sources import read_source
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.errors import UserError
@@ -24,16 +24,14 @@ from summhay_ray.store import RunStore
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
     """Write the run as released JSON files, one per haystack: an import unchanged, any other run with its summaries.
 
-    `judge`: whose judgments to write, from the run or a rejudge; the first judge by default. An import keeps its summaries and
-    retriever scores whichever judge is chosen. Raises UserError instead of overwriting a file. If any haystack cannot be
-    written, none is.
+    `judge`: whose judgments to write, from the run or a rejudge; by default those of the judge of record. An import keeps its
+    summaries and retriever scores whichever judge is chosen. Raises UserError instead of overwriting a file. If any haystack
+    cannot be written, none is.
     """
-    judges = [judged_by.judge for judged_by in judges_of(run)]
-    if judge and judge not in judges:
-        raise UserError(f"judge {judge!r} did not judge this run; known: {', '.join(judges) or 'none'}")
+    judge = judge_of_record(run, judge)
     imported = "spec" not in run.record
-    as_it_came = imported and judge in ("", RELEASED_JUDGE)
-    rows = None if as_it_came else _Rows(run, judge or judges[0], imported)
+    as_it_came = imported and judge == RELEASED_JUDGE
+    rows = None if as_it_came else _Rows(run, judge, imported)
     entries = run.record["haystacks"]
     sources = (read_source(run.store, entry) for entry in entries)
     contents = (rows.exported(source) if rows else source.raw for source in sources)

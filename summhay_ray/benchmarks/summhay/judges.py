@@ -13,7 +13,9 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.judge import parse_name
 from summhay_ray.store import Chain, RunStore, StoreError
 
 SUMMARIES_AT_ONCE = 10_000
@@ -63,6 +65,23 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
         judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs)))
         taken.add(label)
     return judges
+
+
+def judge_of_record(run: RunStore, wanted: str = "") -> str:
+    """The judge whose judgments are the run's figures: `wanted`, else the run's own, however often it was judged again.
+
+    The run's own is its spec's first, or the release's (`released`) for an imported run. Empty if nobody judged it. Raises
+    UserError if `wanted` did not judge it.
+    """
+    known = [judged.judge for judged in judges_of(run)]
+    if not wanted:
+        return known[0] if known else ""
+    # `offline` is short for `offline/judge`, as in `rejudge --judge`.
+    name = wanted if wanted in known else parse_name(wanted).text
+    if name not in known:
+        has = f"it has those by {', '.join(known)}; summhay rejudge makes more"
+        raise UserError(f"{run.run_id} has no judgments by {wanted!r}; {has}")
+    return name
 
 
 def all_judgments(run: RunStore) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from summhay_ray.benchmark import Facet, SampleRecord, Samples
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.explain import prompts_of, replayed
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.judges import JudgedBy, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.judges import JudgedBy, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.engine import answers_of
@@ -43,14 +43,16 @@ _FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 Row = dict[str, Any]
 
 
-def samples(workload: Judging[Any] | None, run: RunStore) -> Samples:
+def samples(workload: Judging[Any] | None, run: RunStore, judge: str = "") -> Samples:
     """The summaries of a run, and the cells that failed without one.
 
-    `workload`: supplies these cells and the prompts of failures; None for an import.
+    `workload`: supplies these cells and the prompts of failures; None for an import. `judge`: whose scores are the facets; by
+    default those of the run's own judge.
     """
     run = run.at()
     outlines = stored_outlines(run.store, run.record)
-    judges = judges_of(run)
+    of_record = judge_of_record(run, judge)
+    judges = sorted(judges_of(run), key=lambda judged: judged.judge != of_record)
     holders = {name: run if name == run.run_id else run.store.run(name).at() for judge in judges for name in judge.runs}
     answers = [answers_of(holder) for holder in {run.run_id: run, **holders}.values()]
     shelves = {

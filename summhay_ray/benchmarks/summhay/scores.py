@@ -16,7 +16,14 @@ from summhay_ray.benchmark import Results
 from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
 from summhay_ray.benchmarks.summhay.biases import known_biases
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight
-from summhay_ray.benchmarks.summhay.judges import JudgedBy, check_judged, judged_pieces, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.judges import (
+    JudgedBy,
+    check_judged,
+    judge_of_record,
+    judged_pieces,
+    judges_of,
+    rejudge_ids,
+)
 from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
@@ -58,7 +65,10 @@ class ScoreResult:
 
     run: str
     compat: Compat
+    judge: str
+    """The judge of record (`judge_of_record`)."""
     systems: list[SystemScore]
+    """By the judge of record first, then by the others."""
     haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
     """Name of the haystack -> the scores of every system in it, computed when they are first asked for."""
     position: list[PositionSensitivity]
@@ -84,6 +94,7 @@ class ScoreResult:
     def details(self) -> dict[str, Any]:
         """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
+            "judge": self.judge,
             "systems": [system.to_json() for system in self.systems],
             "position_sensitivity": [asdict(row) for row in self.position],
             **({} if self.retrieval is None else retrieval_details(self.retrieval)),
@@ -131,15 +142,13 @@ class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
     def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], *sampling: int) -> None:
+        """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
         self._ids, self._frames, self._biases, self._sampling = ids, frames, biases, sampling
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
         found = self._frames.of_haystacks(*self._sampling)
-        return {
-            haystack_id: [corrected(score, self._biases[score.judge]) for score in scores]
-            for haystack_id, scores in found.items()
-        }
+        return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
         haystack_id = self._ids[name]
@@ -159,24 +168,29 @@ def score_run(
     biases: Sequence[JudgeBias] = (),
     rejudged: bool = False,
     sources: Sequence[Outline] | None = None,
+    judge: str = "",
 ) -> ScoreResult:
     """Score what the run holds now. Missing judgments count as expected but not as scored.
 
     `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
-    ones. `rejudged`: include the judgments of later rejudges. `sources`: the run's outlines, if they are read already. Raises
-    StoreError for a run without summaries of its own.
+    ones. `rejudged`: include the judgments of later rejudges. `sources`: the run's outlines, if they are read already. `judge`:
+    score only this judge's judgments. Raises StoreError for a run without summaries of its own, UserError for an unknown judge.
     """
     check_judged(run)
     record = run.record
-    judges = judges_of(run) if rejudged and rejudge_ids(run) else None
+    of_record = judge_of_record(run, judge)
+    judges = judges_of(run) if judge or (rejudged and rejudge_ids(run)) else None
+    if judge and judges:
+        judges = [judged for judged in judges if judged.judge == of_record]
     known = known_biases(run, judges is not None, biases)
     sources = stored_outlines(run.store, record) if sources is None else sources
     gold = gold_by_insight(sources)
     frames, failures = _frames(run, sources, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
     raw = frames.pooled(seed, samples)
-    found = {judge: known(judge) for judge in sorted({system.judge for system in raw})}
-    pooled = [corrected(score, found[score.judge]) for score in raw]
+    scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
+    found = {name: known(name) for name in scorers}
+    pooled = _corrected(raw, found)
     shared = Counter(source.name for source in sources)
     ids = {
         source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})": source.haystack_id
@@ -185,6 +199,7 @@ def score_run(
     return ScoreResult(
         run=run.run_id,
         compat=compat,
+        judge=of_record,
         systems=pooled,
         haystacks=_ByHaystack(ids, frames, found, seed, samples) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
@@ -193,6 +208,12 @@ def score_run(
         queries=_queries(frames.sums),
         retrieval=retrieval_of(run, sources, gold),
     )
+
+
+def _corrected(scores: Sequence[SystemScore], biases: Mapping[str, JudgeBias | None]) -> list[SystemScore]:
+    """The scores after subtracting their judges' biases, in the order of the judges in `biases`."""
+    places = {judge: place for place, judge in enumerate(biases)}
+    return [corrected(score, biases[score.judge]) for score in sorted(scores, key=lambda score: places[score.judge])]
 
 
 def _queries(sums: pl.DataFrame) -> pl.DataFrame:
@@ -222,7 +243,7 @@ def _frames(
     run = run.at()
     known = _last_repeats(pl.concat(map(_last_repeats, run.pieces("summaries", (*SYSTEM, "repeat")))))
     named, own = _expected_systems(run, run.record, known)
-    systems = named, list(dict.fromkeys([*own, *(judged.judge for judged in judges or ())]))
+    systems = named, own if judges is None else [judged.judge for judged in judges]
     kinds = _kinds(sources, systems, known)
     outline_of = {source.haystack_id: source for source in sources}
     # Few haystacks have judgments that are scored one by one.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -13,7 +13,7 @@ import polars as pl
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
 from summhay_ray.benchmarks.summhay.compare import against_ideal, all_pairs
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.judges import judged_pieces, judges_of
+from summhay_ray.benchmarks.summhay.judges import judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
@@ -32,37 +32,38 @@ _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(run: RunStore, compat: Compat = "default") -> list[Section]:
-    """All sections of a run, which may still be in progress."""
+def sections(run: RunStore, compat: Compat = "default", judge: str = "") -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own."""
     run = run.at()
     result = score_run(run, compat, rejudged=True)
-    outlines = stored_outlines(run.store, run.record)
-    best = _main_judge(result)
-    if not best:
+    scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
+    if not scored:
         return []
+    best = judge_of_record(run, judge)
+    listed = [best, *(name for name in scored if name != best)]
+    results = [_results(result, name, more=name != best) for name in listed]
+    if best not in scored:
+        note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
+        return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
+    outlines = stored_outlines(run.store, run.record)
     compared = all_pairs(result, best)
     made = [
-        *(_results(result, judge) for judge in sorted(result.biases, key=lambda judge: (judge != best, judge))),
         _people(result, best),
         *([] if compared is None else comparison_sections(compared)),
         *_cost(run, result, best),
         _retrieval(run, result, best, outlines),
         _lost(result, best),
-        _position(result),
+        _position(result, best),
         *_breakdowns(run, result, best, outlines),
         _citations(result, best),
-        *_judges(run, result),
     ]
-    return [section for section in made if section is not None]
-
-
-def _main_judge(result: ScoreResult) -> str:
-    """The judge that scored most, for sections that show only one judge; empty if none has scored."""
-    scored = Counter[str]()
-    for system in result.systems:
-        if system.n_scored:
-            scored[system.judge] += system.n_scored
-    return min(scored, key=lambda judge: (-scored[judge], judge), default="")
+    # The slug stays that of the shorter title.
+    named = [
+        replace(section, title=f"{section.title}, judged by {best}", name=section.name or section.title)
+        for section in made
+        if section is not None
+    ]
+    return [*results, *named, *_judges(run, result)]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
@@ -86,8 +87,8 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _results(result: ScoreResult, judge: str) -> Section:
-    """Coverage, citation and joint by one judge (paper, Table 2)."""
+def _results(result: ScoreResult, judge: str, more: bool) -> Section:
+    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record."""
     rows: list[dict[str, Any]] = [
         {
             "model": system.model,
@@ -109,10 +110,9 @@ def _results(result: ScoreResult, judge: str) -> Section:
     frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
     pivot = Pivot("model", "retriever", FIGURES, ("words",), reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
-    own = judge == _main_judge(result)
-    name = "results" if own else f"results {judge}"
+    name = f"results {judge}" if more else "results"
     title, units = f"Results, judged by {judge}", dict.fromkeys(FIGURES, "%")
-    return Section(title, text, frame, units, chart, pivot, name, more=not own, higher_is_better=FIGURES)
+    return Section(title, text, frame, units, chart, pivot, name, more=more, higher_is_better=FIGURES)
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
@@ -262,9 +262,8 @@ def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"Over the {len(pairs)} rows, {name} and joint correlate with Pearson's r {linear:.3f}, Spearman's {ranked:.3f}."
 
 
-def _position(result: ScoreResult) -> Section | None:
+def _position(result: ScoreResult, judge: str) -> Section | None:
     """Joint by the position of the relevant documents (paper, Table 3)."""
-    judge = _main_judge(result)
     sensitivity = {effect.model: effect.sensitivity for effect in result.position if effect.judge == judge}
     rows = [
         {

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from summhay_ray.benchmark import Compat, Results, Samples, Section
 from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.export import export
+from summhay_ray.benchmarks.summhay.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.judging import Judging
 from summhay_ray.benchmarks.summhay.scores import results
 from summhay_ray.benchmarks.summhay.spec import JudgingSpec
@@ -27,13 +28,16 @@ class Summarized(Judging[S]):
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         from summhay_ray.benchmarks.summhay.sections import sections
 
-        return sections(run, compat)
+        return sections(run, compat, self.judge)
+
+    def judge_of(self, run: RunStore) -> str:
+        return judge_of_record(run, self.judge)
 
     def samples(self, run: RunStore) -> Samples:
         """See `Workload`: each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.samples import samples
 
-        return samples(None if self.given else self, run)
+        return samples(None if self.given else self, run, self.judge)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`. Prompts are absent if nothing was asked."""

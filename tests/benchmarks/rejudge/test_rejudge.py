@@ -110,7 +110,7 @@ def test_an_export_holds_the_judgments_of_whom_it_is_asked_for(run: RunStore, ju
     assert len(exported) == N_INSIGHTS
     for subtopic, insight, coverage, bullet in said.select("subtopic_id", "insight_id", "coverage", "bullet_id").iter_rows():
         assert exported[subtopic, insight] == (coverage, json.loads(bullet))
-    with pytest.raises(UserError, match=r"judge 'nobody' did not judge this run; known: offline/judge, offline/judge \(j"):
+    with pytest.raises(UserError, match=r"no judgments by 'nobody'; it has those by offline/judge, offline/judge \(j"):
         api.export(run.run_id, tmp_path / "other", store, "nobody")
     with pytest.raises(StoreError, match=f"holds judgments of the summaries of {run.run_id}; give that run"):
         api.export(judged.run_id, tmp_path / "other", store)
