@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import plugins, summarize
 from summhay_ray.benchmark import (
@@ -17,6 +17,7 @@ from summhay_ray.benchmark import (
     Benchmark,
     Failed,
     Malformed,
+    Model,
     ModelSpec,
     Outcome,
     Refusal,
@@ -34,6 +35,7 @@ INPUT = "input"
 """The kind of the store's objects that hold files of answers."""
 GIVEN = "given"
 """The strategy of a summarizer whose answers come from a file."""
+REDUCE = "reduce"
 _DIRECT = "direct"
 
 
@@ -53,10 +55,30 @@ class SummarizerSpec(ModelSpec):
         default=_DIRECT, description="how the model is asked; or {strategy: NAME, option: value}, module:Class"
     )
 
+    reduce: Model | None = Field(default=None, description="for map-reduce: the model that merges; null: the model itself")
+
+    @model_validator(mode="after")
+    def _can_reduce(self) -> SummarizerSpec:
+        if self.reduce is not None:
+            if not _reduces(self.strategy):
+                raise ValueError(f"reduce: strategy {strategy_name(self.strategy)!r} merges no summaries; map-reduce does")
+            if self.reduce.prompt or self.reduce.answers is not None:
+                raise ValueError("reduce: takes no prompt and no answers; name a model")
+        return self
+
+    def semantic(self) -> dict[str, Any]:
+        """See `ModelSpec.semantic`. `reduce_identity` adds the merging model."""
+        return {name: value for name, value in super().semantic().items() if name != REDUCE}
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that it asks."""
+        return (self.model, self.reduce.model) if self.reduce else (self.model,)
+
     @property
     def strategy_label(self) -> str:
         """The strategy's name in tables."""
-        return strategy_label(self.strategy)
+        return strategy_label(self.strategy, self.reduce.label if self.reduce else "")
 
     @property
     def model_label(self) -> str:
@@ -66,8 +88,11 @@ class SummarizerSpec(ModelSpec):
 
 def _folded(value: Any) -> Any:
     """An entry with the options of its strategy moved into `strategy`, if they are beside it, as in
-    `{model: X, strategy: map-reduce, units: chunks}`."""
+    `{model: X, strategy: map-reduce, units: chunks}`, and `reduce`, which is a model, moved out of it."""
     entry = model_entry(value)
+    if isinstance(entry, Mapping) and isinstance(strategy := entry.get("strategy"), Mapping) and REDUCE in strategy:
+        options = {option: content for option, content in strategy.items() if option != REDUCE}
+        entry = {**entry, REDUCE: strategy[REDUCE], "strategy": _strategy(options)}
     if not isinstance(entry, Mapping) or not isinstance(name := entry.get("strategy"), str) or ":" in name:
         return entry
     options = {option: entry[option] for option in summarize.strategy_options(name) if option in entry}
@@ -91,12 +116,18 @@ def strategy_name(strategy: str | Mapping[str, Any]) -> str:
     return strategy if isinstance(strategy, str) else str(strategy.get("strategy", ""))
 
 
-def strategy_label(strategy: str | Mapping[str, Any]) -> str:
-    """A strategy's name in tables: its name, followed by its options, if any."""
-    if isinstance(strategy, str):
-        return strategy
-    options = ", ".join(f"{name}={value}" for name, value in sorted(strategy.items()) if name != "strategy")
-    return f"{strategy_name(strategy)} ({options})" if options else strategy_name(strategy)
+def strategy_label(strategy: str | Mapping[str, Any], reducer: str = "") -> str:
+    """A strategy's name in tables: its name, followed by its options and its reducer, if any."""
+    options = {} if isinstance(strategy, str) else {name: value for name, value in strategy.items() if name != "strategy"}
+    options |= {REDUCE: reducer} if reducer else {}
+    shown = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    return f"{strategy_name(strategy)} ({shown})" if shown else strategy_name(strategy)
+
+
+def _reduces(strategy: str | Mapping[str, Any]) -> bool:
+    """Whether a strategy merges summaries; a user's own may."""
+    name = strategy_name(strategy)
+    return ":" in name or summarize.SHORT_NAMES.get(name, name) == summarize.MAP_REDUCE
 
 
 def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
@@ -116,15 +147,23 @@ def crossed(fields: Any, default: Sequence[Any] = ()) -> Any:
         if not isinstance(entry, Mapping) or entry.get("answers") is not None:
             summarizers.append(entry)
         elif entry.get("strategy") is not None:
-            strategy = entry["strategy"]
-            several = uses[_name_of(entry)] > 1 and not entry.get("name") and isinstance(strategy, str | Mapping)
-            summarizers.append({**entry, "name": f"{entry.get('model')}+{strategy_label(strategy)}"} if several else entry)
+            several = uses[_name_of(entry)] > 1 and not entry.get("name") and isinstance(entry["strategy"], str | Mapping)
+            summarizers.append(_named(entry, entry.get("model")) if several else entry)
         else:
-            summarizers += [
-                {**entry, "strategy": strategy, "name": f"{_name_of(entry)}+{strategy_label(strategy)}"}
-                for strategy in strategies
-            ] or [entry]
+            summarizers += [_named(_with(entry, strategy), _name_of(entry)) for strategy in strategies] or [entry]
     return {**fields, "summarizers": summarizers}
+
+
+def _with(entry: Mapping[str, Any], strategy: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """An entry with one of a spec's strategies; its `reduce` is for those that merge summaries."""
+    kept = {name: value for name, value in entry.items() if name != REDUCE or _reduces(strategy)}
+    found: Mapping[str, Any] = _folded({**kept, "strategy": strategy})
+    return found
+
+
+def _named(entry: Mapping[str, Any], name: Any) -> Mapping[str, Any]:
+    reducer = _name_of(model_entry(entry[REDUCE])) if entry.get(REDUCE) else ""
+    return {**entry, "name": f"{name}+{strategy_label(entry['strategy'], reducer)}"}
 
 
 def _name_of(entry: Any) -> str:
@@ -135,6 +174,16 @@ def check_strategy(strategy: str | Mapping[str, Any]) -> None:
     """Raises UnknownName, in one line, if there is no such strategy or it cannot be made."""
     with plugins.own_code(f"strategy {strategy_name(strategy)!r} cannot be made", "give the options that its class takes"):
         summarize.make_summarizer(strategy)
+
+
+def reducer_of(workload: Benchmark[Any], entry: SummarizerSpec) -> summarize.Reducer | None:
+    """The model that merges the summarizer's summaries; None if it is the summarizer's own."""
+    return summarize.Reducer(entry.reduce.model, workload.sampling_of(entry.reduce)) if entry.reduce else None
+
+
+def reduce_identity(workload: Benchmark[Any], entry: SummarizerSpec) -> dict[str, Any]:
+    """What identifies that model; empty without one, so that the ids of earlier runs hold."""
+    return {REDUCE: {**entry.reduce.semantic(), **workload.revision_of(entry.reduce.model)}} if entry.reduce else {}
 
 
 def keep_answers(workload: Benchmark[Any], store: Store) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.cli.show import answer, console, facts, part, say, tables
@@ -27,6 +27,7 @@ def show(found: Mapping[str, Any]) -> None:
     facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "subtopic_id", "query") if found.get(name)])
     for failure in found["failures"]:
         facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
+    _attempts(found.get("failed_attempts", ()))
     if "bullets" not in found:
         return
     context = found["context"]
@@ -36,6 +37,13 @@ def show(found: Mapping[str, Any]) -> None:
     part("bullets", "\n".join(f"{place}. {bullet}" for place, bullet in enumerate(found["bullets"], start=1)))
     for row in found["judgments"]:
         _judgment(row)
+
+
+def _attempts(failed: Iterable[Mapping[str, Any]]) -> None:
+    """Print answers that could not be used."""
+    for one in failed:
+        said = f"{one['model']}, key {one['key']}, {one['usd_micros'] / MICROS:.6f} dollars: {one['flaw']}: {one['text'][:80]}"
+        facts([("failed attempt", said)])
 
 
 def _item(found: Mapping[str, Any]) -> None:
@@ -54,6 +62,10 @@ def _item(found: Mapping[str, Any]) -> None:
         answer(call)
         if call["raw_answer"] is None:
             facts([("answer", f"none that can be used; key {call['key']}")])
+        for attempt in call["failed_attempts"]:
+            facts(
+                [("failed attempt", f"{attempt['flaw']}; {attempt['usd_micros'] / MICROS:.6f} dollars: {attempt['text'][:80]}")]
+            )
 
 
 def _judgment(row: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from summhay_ray.encoders.base import Comparing, Encoding, NoModel, Precision, S
 from summhay_ray.encoders.find import (
     FOLDER_REVISION,
     INSTALL,
+    UNTRUSTED,
     Found,
     Kind,
     check_model,
@@ -23,11 +24,13 @@ from summhay_ray.encoders.find import (
     folder_revision,
     known_revision,
 )
-from summhay_ray.encoders.local import Encoder, Scorer, best_device, load_encoder, load_scorer
+from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, best_device, load_encoder, load_scorer
 
 __all__ = [
     "FOLDER_REVISION",
     "INSTALL",
+    "PICKLED",
+    "UNTRUSTED",
     "Comparing",
     "Encoder",
     "Encoding",

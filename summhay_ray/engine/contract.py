@@ -8,6 +8,7 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import hashlib
 import json
@@ -26,7 +27,7 @@ from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.samples import Samples
 from summhay_ray.engine.sections import Section
-from summhay_ray.engine.spec import ModelSpec, Spec, model_settings
+from summhay_ray.engine.spec import ModelSpec, Spec, SpecError, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
@@ -319,17 +320,20 @@ class Workload(Generic[S]):
         any stage after the first have the id `QUERY_ID/STAGE`."""
         return str(item.data.get("query_id", item.id))
 
-    def stray_answers(self) -> list[str]:
-        """A warning for each file of answers that holds answers to queries outside the run."""
+    def check_answers(self) -> None:
+        """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
         if not self.given_answers:
-            return []
-        queries = {self.query_of(item) for item in self.items()}
+            return
+        queries = dict.fromkeys(self.query_of(item) for item in self.items())
         known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in self.stages)}
-        lines = []
         for given in self.given_answers.values():
             if others := [query for query in given.texts if query not in known]:
-                lines.append(f"{given.file}: {len(others)} answers are to no query of this run, {others[0]!r} for one")
-        return lines
+                more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+                nearest = [*difflib.get_close_matches(others[0], queries, n=1), *queries][0]
+                raise SpecError(
+                    f"spec: {given.file}: query_id: {others[0]!r}{more} is no query of this run, as {nearest!r} is; correct or "
+                    "remove it"
+                )
 
     def models_here(self) -> Mapping[str, LocalModel]:
         """All models that answer in the worker: `local_models` and files of answers."""

@@ -16,7 +16,7 @@ from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.state import RunSnapshot, state_of
 from summhay_ray.engine.status import again_from, status
 from summhay_ray.errors import UserError
-from summhay_ray.llm import ModelSettings, NoKey, is_local, key_of, needed_variables, provider_of
+from summhay_ray.llm import ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
 from summhay_ray.store import RunStore, Store, StoreError, lost_packs, lost_sessions, lost_tables, vector_flaws
 from summhay_ray.text import count_tokens
 
@@ -183,7 +183,7 @@ def key_check(settings: ModelSettings) -> Check:
     if not variables:
         return Check(name, True, "the spec names none; the provider's own variables are used")
     try:
-        found = next((variable for variable in variables if key_of(variable, settings.model)), "")
+        found = next((variable for variable in variables if key_in(variable)), "")
     except NoKey as error:
         return Check(name, False, str(error))
     if found:

@@ -5,20 +5,21 @@ The benchmark's own `answer` builds the prompts again from the stored content; a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import Ask, Complete, ConcurrencyLimiter
+from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Prepared, Workload
 from summhay_ray.engine.prepared import prepared, prepares, work_items
 from summhay_ray.engine.worker import Answered, answered
-from summhay_ray.llm import RawAnswer, Request, read_answer
+from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import LogIndex, RunStore, StoreError
+from summhay_ray.store import Dimensions, LogIndex, RunStore, StoreError
 
 SHORTEST = 4
 """Minimum length of a prefix of an id or a key."""
@@ -31,6 +32,12 @@ class Replay:
         self._workload = workload
         self._index = LogIndex(run.store.files)
         self._index.refresh()
+        self._dimensions = Dimensions(run.store.files)
+        self._attempts: dict[str, list[str]] = defaultdict(list)
+        """Key -> the keys of its further attempts."""
+        for key in self._index.answers:
+            if "/" in key:
+                self._attempts[key.partition("/")[0]].append(key)
         self.requests: dict[str, tuple[str, Request]] = {}
         """Key -> stage and request."""
         self.answers: dict[str, RawAnswer] = {}
@@ -38,13 +45,26 @@ class Replay:
     async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
         """The log's answer. See `engine.ask.Complete`."""
         self.requests[request.key] = stage, request
-        record = self._index.read(request.key)
-        if record is None:
+        stored = stored_answer(self._index, request, self._dimensions)
+        if stored is None:
             return Failed("not_asked", "explaining makes no call", request.key), None
-        outcome, raw = read_answer(record)
+        outcome, raw = stored
         if isinstance(outcome, Answer):
             self.answers[request.key] = outcome.value
         return outcome, raw
+
+    @property
+    def failed_attempts(self) -> dict[str, list[dict[str, Any]]]:
+        """Key -> the answers to a request for vectors or scores that cannot be used, each with its flaw and its beginning."""
+        found = {key: list(self._failed(request)) for key, (_, request) in self.requests.items() if request.inputs}
+        return {key: attempts for key, attempts in found.items() if attempts}
+
+    def _failed(self, request: Request) -> Iterator[dict[str, Any]]:
+        for key in (request.key, *self._attempts[request.key]):
+            record = self._index.read(key)
+            if record is not None and (flaw := record.get("flaw") or flaw_of(request, record["text"])):
+                raw = read_answer(record)[1]
+                yield {"flaw": flaw, **asdict(raw), "text": raw.text[:MOST_KEPT]}
 
     def item(self, item: Item) -> None:
         """Run the item, and record its requests in `requests`."""
@@ -76,12 +96,13 @@ def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any
     item = find_item(workload, run, key)
     replay = Replay(workload, run)
     replay.item(item)
+    attempts = replay.failed_attempts
     return {
         "run": run.run_id,
         "kind": workload.kind,
         "item": {"id": item.id, "queue": item.queue, "data": dict(item.data)},
         "rows": dict(rows_of(workload, run, item.id)),
-        "calls": [_call(replay, key) for key in replay.requests],
+        "calls": [{**_call(replay, key), "failed_attempts": attempts.get(key, [])} for key in replay.requests],
     }
 
 

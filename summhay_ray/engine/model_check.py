@@ -102,6 +102,7 @@ def _is_secret(name: str) -> bool:
 def _plain_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
+        _ = parts.port  # Raises ValueError for a port that is none.
     except ValueError:
         return False
     return "@" not in parts.netloc and not parts.query and not parts.fragment and ";" not in url and not _KEY_LIKE.search(url)

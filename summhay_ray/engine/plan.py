@@ -27,11 +27,11 @@ from summhay_ray.engine.prepared import prepared
 from summhay_ray.engine.state import ITEM, checked_items
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer, Request, read_answer
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import LogIndex, RunStore, Store
+from summhay_ray.store import Dimensions, LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 FIGURES = (
@@ -292,6 +292,7 @@ class Planner:
         self.settings = workload.settings()
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
+        self._dimensions = Dimensions(self.index.files)
         self.unprepared: Counter[str] = Counter()
         """Reason why items cannot be prepared, or fail before they ask anything -> number of items."""
         self.origins: Counter[tuple[str, str]] = Counter()
@@ -327,8 +328,7 @@ class Planner:
     def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
         """The log's answer to a request; None if the call is still to be made."""
         # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
-        record = self.index.read(request.key) if self.index.answers else None
-        return None if record is None else read_answer(record)
+        return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
 
     def question(self, request: Request, after: tuple[int, ...]) -> int:
         """A hash of the question that a request asks, equal for equal questions.

@@ -99,6 +99,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
             for _ in checked_items(workload):
                 pass
             inputs.settle()
+    workload.check_answers()
     return workload
 
 

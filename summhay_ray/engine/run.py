@@ -35,6 +35,7 @@ from summhay_ray.engine.registry import stored_workload, workload_of
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.usage import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
+from summhay_ray.engine.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
@@ -349,6 +350,7 @@ class Start:
                 *snapshot.get("warnings", ()),
                 *short_log(run, index),
                 *other_origins(origins_in(run), self._reach.origins),
+                *zero_vectors_in(run),
                 *doubts,
             ),
             executor=snapshot.get("executor", ""),

@@ -50,7 +50,7 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
     with reading(f"{workload.kind}: details", _MEND):
         details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
     warnings = [] if tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
-    return Results(details, scores, sections, (*warnings, *workload.stray_answers()))
+    return Results(details, scores, sections, tuple(warnings))
 
 
 def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:

@@ -21,7 +21,19 @@ from pydantic.json_schema import SkipJsonSchema
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.llm import PRICED_BY, REVISION, Limits, ModelSettings, Unpriced, is_local
+from summhay_ray.llm import (
+    PRICED_BY,
+    REVISION,
+    Limits,
+    ModelSettings,
+    Task,
+    Unpriced,
+    is_local,
+    known_extra,
+    lacking,
+    provider_of,
+    transport_of,
+)
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 
@@ -33,6 +45,13 @@ class Strict(BaseModel):
     """The base of every part of a spec: frozen, without unknown fields, silent conversions or infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    LATER: ClassVar[frozenset[str]] = frozenset()
+    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+
+    def identifying(self) -> list[str]:
+        """The names of the fields that count for the identity."""
+        fields = type(self).model_fields
+        return [name for name in fields if name not in self.LATER or getattr(self, name) != fields[name].default]
 
 
 Dollars = Annotated[float, Field(ge=0)]
@@ -99,10 +118,11 @@ NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
 class ModelSpec(Reach):
     """A model, its sampling parameters, and how it is reached."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({REVISION, "answers"})
-    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+    LATER = frozenset({REVISION, "answers"})
     PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
     """The fields of a price that the model needs, for messages."""
+    TASK: ClassVar[Task] = "chat"
+    """What the model is asked for."""
 
     model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
     name: str = Field(default="", description="the model's name in tables; by default that of the model")
@@ -129,9 +149,7 @@ class ModelSpec(Reach):
 
     def semantic(self) -> dict[str, Any]:
         """The fields that belong to the identity, as JSON: all but those of `Reach`."""
-        known = type(self).model_fields
-        at_default = {name for name in self.LATER if getattr(self, name) == known[name].default}
-        return self.model_dump(mode="json", exclude={*Reach.model_fields, *at_default})
+        return self.model_dump(mode="json", include=set(self.identifying()) - set(Reach.model_fields))
 
 
 class LimitsSpec(Strict):
@@ -214,13 +232,13 @@ class Spec(Strict):
 
     def semantic(self) -> dict[str, Any]:
         """The fields that determine the run's id, as JSON."""
-        return {name: _semantic(getattr(self, name)) for name in type(self).model_fields if name not in self.NOT_SEMANTIC}
+        return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
 
 
 def _models_in(value: Any) -> Iterator[ModelSpec]:
     if isinstance(value, ModelSpec):
         yield value
-    elif isinstance(value, BaseModel):
+    if isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _models_in(getattr(value, name))
     elif isinstance(value, Mapping | list | tuple):
@@ -231,8 +249,8 @@ def _models_in(value: Any) -> Iterator[ModelSpec]:
 def _semantic(value: Any) -> Any:
     if isinstance(value, ModelSpec):
         return value.semantic()
-    if isinstance(value, BaseModel):
-        return {name: _semantic(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Strict):
+        return {name: _semantic(getattr(value, name)) for name in value.identifying()}
     if isinstance(value, Mapping):
         return {str(name): _semantic(inner) for name, inner in value.items()}
     return [_semantic(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -311,6 +329,13 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
             raise SpecError(f"{where}: {model.label}: {wrong}")
         if model.price is None and (wrong := tier_flaw(model.extra)):
             raise SpecError(f"{where}: {model.label}: {wrong}")
+        if wrong := lacking(model.model, model.TASK, model.api_base):
+            raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
+        fields = known_extra(model.model, transport_of(model.model, model.api_base, model.transport))
+        if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
+            nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
+            why = f"{provider_of(model.model) or 'this model'} is asked through litellm, which is not given this field"
+            raise SpecError(f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}")
     if wrong := endpoint_flaw(spec.endpoint_url):
         raise SpecError(f"{where}: {wrong}")
     try:

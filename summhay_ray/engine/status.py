@@ -22,6 +22,7 @@ from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import checked, workload_of
 from summhay_ray.engine.state import item_counts
 from summhay_ray.engine.usage import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
+from summhay_ray.engine.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Claims, claims_of
 from summhay_ray.plugins import UnknownName
@@ -246,7 +247,7 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,
-        warnings=(*short_log(run, index), *other_origins(origins_in(run), latest_reach(run).origins)),
+        warnings=(*short_log(run, index), *other_origins(origins_in(run), latest_reach(run).origins), *zero_vectors_in(run)),
         problems=damaged,
     )
 

@@ -6,9 +6,10 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
+from pickle import UnpicklingError
 from typing import Any, ClassVar
 
-from summhay_ray.encoders import NoModel, best_device, find_at_hand, find_model, folder_revision
+from summhay_ray.encoders import PICKLED, UNTRUSTED, NoModel, best_device, find_at_hand, find_model, folder_revision
 from summhay_ray.llm import LocalModel, Request
 from summhay_ray.summarize import asked_in
 
@@ -85,10 +86,12 @@ def _loaded(place: str, dtype: str) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:
-        config = AutoConfig.from_pretrained(place)
+        config = AutoConfig.from_pretrained(place, **UNTRUSTED)
         kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-        model = kind.from_pretrained(place, dtype=getattr(torch, dtype)).to(best_device()).eval()
-        return model, AutoTokenizer.from_pretrained(place)
+        model = kind.from_pretrained(place, dtype=getattr(torch, dtype), **UNTRUSTED).to(best_device()).eval()
+        return model, AutoTokenizer.from_pretrained(place, **UNTRUSTED)
+    except UnpicklingError as error:
+        raise NoModel(f"model {place!r}: {PICKLED}") from error
     # transformers raises OSError for a missing model, ValueError, KeyError or TypeError for a wrong kind of model, and
     # RuntimeError for weights that do not fit; an unknown dtype raises AttributeError.
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:

@@ -3,7 +3,7 @@
 Importing this room does not import litellm; the first call through it does.
 """
 
-from summhay_ray.llm.answers import read_answer
+from summhay_ray.llm.answers import read_answer, stored_answer
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
@@ -12,15 +12,15 @@ from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.models import FREE, PRICED_BY, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
-from summhay_ray.llm.numbers import scores_of, vectors_of
+from summhay_ray.llm.numbers import flaw_of, scores_of, vectors_of
 from summhay_ray.llm.provider_table import needed_variables
-from summhay_ray.llm.providers import provider_of
+from summhay_ray.llm.providers import is_service, known_extra, lacking, provider_of, transport_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
+from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.sampling import RESERVED, REVISION
-from summhay_ray.llm.secrets import NoKey, answer_secrets, key_of
+from summhay_ray.llm.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "Request",
     "Role",
     "Settlement",
+    "Task",
     "Unpriced",
     "Usage",
     "WorkerMessage",
@@ -62,15 +63,21 @@ __all__ = [
     "claims_of",
     "find_price",
     "find_window",
+    "flaw_of",
     "is_local",
-    "key_of",
+    "is_service",
+    "key_in",
+    "known_extra",
+    "lacking",
     "margins_of",
     "marked",
     "needed_variables",
     "provider_of",
     "read_answer",
     "scores_of",
+    "stored_answer",
     "system",
+    "transport_of",
     "user",
     "vectors_of",
 ]

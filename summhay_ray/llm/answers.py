@@ -11,10 +11,13 @@ from typing import Any
 from summhay_ray.llm.excess import enough
 from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.numbers import is_usable
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Reply, Usage
+from summhay_ray.llm.request import Request
 from summhay_ray.llm.secrets import hidden
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
+from summhay_ray.store import Dimensions, LogIndex
 from summhay_ray.text import count_tokens as count
 
 MOST_TOKENS = 20_000_000
@@ -23,6 +26,9 @@ MOST_TOKENS = 20_000_000
 DEEPEST = 100
 """A body nested deeper than this is not stored. No provider's bodies have ten levels."""
 
+BAD_NUMBERS = "bad_numbers"
+"""Class of answers whose vectors or scores have a flaw."""
+
 _FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
 """Finish reasons that some endpoints use in place of OpenAI's. A cut answer must be recognized at every provider."""
 
@@ -30,8 +36,8 @@ _strict = json.JSONEncoder(allow_nan=False).encode
 
 _REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros")
-_FIELDS = ("key", "model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
+_FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,7 @@ def answer_of(
             charged, saved = asked.worst_micros, 0
             usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
         elif usage is not None and _credible(usage, asked.input_tokens, counted):
+            usage = said
             charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
             learned.note(asked.input_tokens, usage.input_tokens)
             learned.note(counted, usage.output_tokens - usage.reasoning_tokens)
@@ -164,6 +171,10 @@ def answer_of(
         "saved_micros": saved,
         **excess,
     }
+    if reply.flaw:
+        answer["flaw"] = hidden(reply.flaw, secrets)
+    if reply.zero_vectors:
+        answer["zero_vectors"] = reply.zero_vectors
     if reply.further:
         answer["further_texts"] = hidden(reply.further, secrets)
     if reply.logprobs is not None:
@@ -322,12 +333,28 @@ def _deep(raw: Any) -> bool:
 
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
     """The outcome and the raw answer in an answer record of the log."""
-    known = {name: record[name] for name in _FIELDS}
+    # A key of a repeated or failed attempt begins with that of the request.
+    known = {"key": record["key"].partition("/")[0], **{name: record[name] for name in _FIELDS}}
     # Records of earlier versions lack these.
     texts, logprobs = tuple(record.get("further_texts", ())), record.get("logprobs", "")
     counts = {name: record.get(name, 0) for name in _NEW_FIELDS}
     raw = RawAnswer(**known, **counts, further_texts=texts, logprobs=logprobs, origin=record.get("origin", ""))
+    if record.get("flaw"):
+        message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
+        return Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True), raw
     return outcome_of(raw), raw
+
+
+def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
+    """The log's answer to a request; None if there is none that can be used."""
+    for key in request.keys:
+        record = index.read(key)
+        if record is None:
+            return None
+        outcome, raw = read_answer(record)
+        if not request.inputs or is_usable(request, raw.text, dimensions):
+            return outcome, raw
+    return None
 
 
 def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:

@@ -20,7 +20,7 @@ from summhay_ray.llm.pacing import UNTIMED_PAUSE_S
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import Decision, decide
-from summhay_ray.llm.secrets import key_of, known_secrets, one_line
+from summhay_ray.llm.secrets import known_secrets, one_line
 from summhay_ray.llm.transport import Transports
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
@@ -172,9 +172,8 @@ class Attempts:
         # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
         limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
         try:
-            key = None if settings.local else key_of(settings.api_key_env, settings.model, settings.api_base)
             async with limit:
-                reply = await self._transports.of(settings, call.request).send(call.request, settings, key)
+                reply = await self._transports.of(settings, call.request).send(call.request, settings)
         # Each SDK behind a transport raises errors of its own, and each must become a decision.
         except Exception as error:  # noqa: BLE001
             return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)

@@ -1,4 +1,4 @@
-"""Response bodies, read up to a limit whatever the server sends. Part of the llm room, for the room alone.
+"""Response bodies: read up to a limit whatever the server sends, and what they say. Part of the llm room, for the room alone.
 
 Requests ask for uncompressed bodies. A body that comes compressed all the same is unpacked up to the limit only: a megabyte can
 unpack to a gigabyte.
@@ -7,16 +7,17 @@ unpack to a gigabyte.
 from __future__ import annotations
 
 import asyncio
-import functools
+import json
+import re
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    import httpx
+from summhay_ray.llm.answers import reply_of
+from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.numbers import scores_reply, vectors_reply
+from summhay_ray.llm.reply import Reply
+from summhay_ray.llm.request import Request, Task
 
 R = TypeVar("R")
 
@@ -29,6 +30,14 @@ ERROR_BYTES = 1 << 16
 LONG = 100_000
 """Work on texts of more characters takes 20 ms and more, which is too long for an event loop."""
 
+BYTES_A_TEXT = 1 << 18
+"""The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
+
+_SHOWN = 2000
+_PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results"}
+_NAMES: Mapping[Task, str] = {"chat": "chat completion", "embed": "list of embeddings", "rerank": "reranking"}
+_LIMITED = re.compile(r"quota|rate[ _-]?limit|too many requests", re.IGNORECASE)
+
 _WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
 """Encoding -> zlib's window bits to try; some servers send deflate without its header."""
 
@@ -39,6 +48,20 @@ class UnreadableAnswer(Exception):
 
 class AnswerTooLarge(Exception):
     """The response body is longer than the model's limit."""
+
+
+class ProviderError(Exception):
+    """The provider answered with an error. The message begins with the HTTP status."""
+
+    def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
+        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
+        super().__init__(f"HTTP {status}: {self._elsewhere() if 300 <= status < 400 else _message(body)}")
+        self.status_code = status
+        self.body = body
+
+    def _elsewhere(self) -> str:
+        place = self.headers.get("location", "")[:_SHOWN]
+        return f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
 
 
 class Body:
@@ -93,94 +116,60 @@ async def off_loop(letters: int, work: Callable[[], R]) -> R:
     return await asyncio.to_thread(work) if letters > LONG else work()
 
 
-@dataclass
-class _Bound:
-    """The limit for one call of an SDK, and why its answer was rejected, if it was."""
-
-    limit: int
-    problem: AnswerTooLarge | UnreadableAnswer | None = None
-
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        try:
-            yield
-        except (AnswerTooLarge, UnreadableAnswer) as problem:
-            self.problem = problem
-            raise
+def answer_limit(request: Request, settings: ModelSettings) -> int:
+    """The most bytes of an answer: a bound per text for vectors and scores, else the model's own bound."""
+    if request.inputs and settings.max_answer_bytes is None:
+        return (1 << 20) + len(request.inputs) * BYTES_A_TEXT
+    return settings.body_limit(request.sampling, request.n, request.logprobs)
 
 
-_BOUND: ContextVar[_Bound | None] = ContextVar("summhay_body_limit", default=None)
+def reply_in(body: Any, request: Request) -> Reply:
+    """The reply in the body of a response with status 200, in OpenAI's form, or in Cohere's for a reranking.
 
-
-@contextmanager
-def bounded_bodies(limit: int) -> Iterator[None]:
-    """Within this context, httpx reads at most `limit` bytes of each answer.
-
-    Raises AnswerTooLarge or UnreadableAnswer in place of the error that an SDK makes of them.
+    Raises ProviderError for an error in place of an answer, and UnreadableAnswer for anything else.
     """
-    bound = _Bound(limit)
-    token = _BOUND.set(bound)
+    if problem := error_in(body, request.task):
+        raise problem
     try:
-        yield
-    finally:
-        _BOUND.reset(token)
-        if bound.problem is not None:
-            raise bound.problem from None
+        if request.task == "embed":
+            return vectors_reply(body, len(request.inputs))
+        if request.task == "rerank":
+            return scores_reply(body, len(request.inputs) - 1)
+        return reply_of(body)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error, str(body), request.task) from error
 
 
-@functools.cache
-def bound_httpx() -> None:
-    """Patch httpx's clients to respect `bounded_bodies`. Outside that context they are unchanged."""
-    # Imported here because only litellm needs httpx, whose import takes time.
-    import httpx
-
-    send, send_async = httpx.Client.send, httpx.AsyncClient.send
-
-    def bounded(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
-        bound = _BOUND.get()
-        if bound is None:
-            return send(self, request, **options)
-        request.headers.update(UNPACKED)
-        response = send(self, request, **{**options, "stream": True})
-        try:
-            body = Body(response.status_code, response.headers, bound.limit)
-            with bound.noting():
-                all(map(body.take, response.iter_raw()))
-                content = body.content()
-        finally:
-            response.close()
-        return _whole(response, content)
-
-    async def bounded_async(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
-        bound = _BOUND.get()
-        if bound is None:
-            return await send_async(self, request, **options)
-        request.headers.update(UNPACKED)
-        response = await send_async(self, request, **{**options, "stream": True})
-        try:
-            with bound.noting():
-                content = await Body(response.status_code, response.headers, bound.limit).read(response.aiter_raw())
-        finally:
-            await response.aclose()
-        return _whole(response, content)
-
-    httpx.Client.send = bounded  # type: ignore[method-assign]
-    httpx.AsyncClient.send = bounded_async  # type: ignore[method-assign]
+def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
+    """The error of a body that is no answer to the task."""
+    return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:150]!r}")
 
 
-def _whole(response: httpx.Response, content: bytes) -> httpx.Response:
-    """The response with its whole body, as if it had come uncompressed."""
-    import httpx
+def error_in(body: Any, task: Task) -> ProviderError | None:
+    """The error that a body with status 200 holds in place of an answer: some gateways pass on the error of what is behind them.
 
-    ways = ("content-encoding", "content-length", "transfer-encoding")
-    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
-    whole = httpx.Response(
-        response.status_code,
-        headers=headers,
-        content=content,
-        request=response.request,
-        extensions=response.extensions,
-        history=response.history,
-    )
-    whole.elapsed = response.elapsed
-    return whole
+    Its status is the code in the body, 429 if it speaks of a quota or a rate limit, and else 500.
+    """
+    if not isinstance(body, Mapping) or body.get(_PAYLOAD[task]):
+        return None
+    # In a chat, some protocols call the answer a message.
+    error = body.get("error") or (body.get("message") if task != "chat" else None)
+    if not error or not isinstance(error, Mapping | str):
+        return None
+    named = [held.get("code") for held in (error, body) if isinstance(held, Mapping)]
+    codes = [int(code) for code in map(str, named) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
+    said = json.dumps(body, default=str)
+    return ProviderError(codes[0] if codes else 429 if _LIMITED.search(said) else 500, said)
+
+
+def _message(body: str) -> str:
+    """The message in an error's body, in OpenAI's and similar forms; else the beginning of the body."""
+    try:
+        content: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return body[:_SHOWN]
+    error = (content.get("error") or content) if isinstance(content, dict) else content
+    if not isinstance(error, dict):
+        return str(error)[:_SHOWN]
+    words = [error.get(name) for name in ("message", "detail", "type", "code")]
+    return "; ".join(str(word) for word in words if word) or body[:_SHOWN]

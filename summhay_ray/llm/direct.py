@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import re
 import resource
-from collections.abc import Mapping
-from typing import Any
 
 import aiohttp
 
-from summhay_ray.llm.answers import reply_of
-from summhay_ray.llm.bodies import UNPACKED, Body, UnreadableAnswer, off_loop
+from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
+from summhay_ray.llm.gate import key_for
 from summhay_ray.llm.models import ModelSettings, wire_name
-from summhay_ray.llm.numbers import scores_reply, vectors_reply
+from summhay_ray.llm.provider_table import PROVIDERS
+from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import REVISION, bounded
+from summhay_ray.llm.secrets import NoKey
 
 KEEPALIVE_S = 4.0
 """Idle connections are closed before the server does it (5 s is common): a call sent into a closing one is lost but paid."""
@@ -28,27 +28,9 @@ KEEPALIVE_S = 4.0
 CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 """The time of a whole attempt is limited by whoever sends it (`llm.attempts`)."""
-COHERE = "https://api.cohere.com"
-BYTES_A_TEXT = 1 << 18
-"""The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
 _FILES = 65_536
 _REASONING = re.compile(r"(o\d|gpt-5)")
 """OpenAI's models that require `max_completion_tokens` in place of `max_tokens`."""
-_SHOWN = 2000
-
-
-class ProviderError(Exception):
-    """The provider answered with an error. The message begins with the HTTP status."""
-
-    def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
-        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
-        super().__init__(f"HTTP {status}: {self._elsewhere() if 300 <= status < 400 else _message(body)}")
-        self.status_code = status
-        self.body = body
-
-    def _elsewhere(self) -> str:
-        place = self.headers.get("location", "")[:_SHOWN]
-        return f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
 
 
 class DirectTransport:
@@ -62,22 +44,23 @@ class DirectTransport:
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, headers=UNPACKED
         )
 
-    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
+    async def send(self, request: Request, settings: ModelSettings) -> Reply:
         """Send one POST and read the reply.
 
-        Raises ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, TimeoutError, UnicodeEncodeError.
+        Raises NoKey, ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, TimeoutError, UnicodeEncodeError.
         """
+        url = _address(request, settings)
         headers = {"Content-Type": "application/json"}
-        if key:
+        if key := key_for(settings, url):
             headers["Authorization"] = f"Bearer {key}"
         async with self._session.post(
-            _address(request, settings),
+            url,
             data=_body(request, wire_name(settings.model)),
             headers=headers,
             timeout=_TIMEOUT,
             allow_redirects=False,
         ) as response:
-            body = Body(response.status, response.headers, _limit(request, settings))
+            body = Body(response.status, response.headers, answer_limit(request, settings))
             content = await body.read(response.content.iter_any())
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
@@ -89,7 +72,7 @@ class DirectTransport:
 
 
 def _address(request: Request, settings: ModelSettings) -> str:
-    base = (settings.api_base or COHERE).rstrip("/")
+    base = (settings.api_base or _own_base(request, settings.model)).rstrip("/")
     if request.task == "embed":
         return f"{base}/embeddings"
     if request.task == "rerank":
@@ -97,11 +80,12 @@ def _address(request: Request, settings: ModelSettings) -> str:
     return f"{base}/chat/completions"
 
 
-def _limit(request: Request, settings: ModelSettings) -> int:
-    """The most bytes of an answer: a bound per text for vectors and scores, else the model's own bound."""
-    if request.inputs and settings.max_answer_bytes is None:
-        return (1 << 20) + len(request.inputs) * BYTES_A_TEXT
-    return settings.body_limit(request.sampling, request.n, request.logprobs)
+def _own_base(request: Request, model: str) -> str:
+    """The address of the provider's own service. Raises NoKey if it has none that is asked directly."""
+    known = PROVIDERS.get(provider_of(model))
+    if request.task != "rerank" or known is None or "rerank" not in known.services or not known.domains:
+        raise NoKey(f"{model}: no address is known for this; write api_base: URL beside it")
+    return f"https://{known.domains[0]}"
 
 
 def _body(request: Request, model: str) -> bytes:
@@ -121,32 +105,9 @@ def _body(request: Request, model: str) -> bytes:
 def _read(content: str, request: Request) -> Reply:
     try:
         body = json.loads(content)
-        if request.task == "embed":
-            return vectors_reply(body, len(request.inputs))
-        if request.task == "rerank":
-            return scores_reply(body, len(request.inputs) - 1)
-        if isinstance(body, dict) and "choices" not in body and isinstance(body.get("error"), dict):
-            # Some gateways answer 200 with the error of the model behind them.
-            code = body["error"].get("code")
-            status = code if isinstance(code, int) and not isinstance(code, bool) and 400 <= code < 600 else 500
-            raise ProviderError(status, content)
-        return reply_of(body)
     except (ValueError, RecursionError) as error:
-        what = {"chat": "chat completion", "embed": "list of embeddings", "rerank": "reranking"}[request.task]
-        raise UnreadableAnswer(f"the answer is no {what} ({error}): {content[:150]!r}") from error
-
-
-def _message(body: str) -> str:
-    """The message in an error's body, in OpenAI's and similar forms; else the beginning of the body."""
-    try:
-        content: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return body[:_SHOWN]
-    error = content.get("error", content) if isinstance(content, dict) else content
-    if not isinstance(error, dict):
-        return str(error)[:_SHOWN]
-    words = [error.get(name) for name in ("message", "detail", "type", "code")]
-    return "; ".join(str(word) for word in words if word) or body[:_SHOWN]
+        raise unreadable(error, content, request.task) from error
+    return reply_in(body, request)
 
 
 def _allow_files() -> None:

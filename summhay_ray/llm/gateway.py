@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.answers import Asked, answer_of, letters, read_answer
+from summhay_ray.llm.answers import BAD_NUMBERS, Asked, answer_of, letters, read_answer
 from summhay_ray.llm.attempts import Attempt, Attempts, Call
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.bodies import off_loop
@@ -24,7 +24,9 @@ from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, Settlement
 from summhay_ray.llm.models import FREE, ModelSettings
+from summhay_ray.llm.numbers import dimensions_of, is_usable
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
+from summhay_ray.llm.providers import known_extra, lacking
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.recent import RecentAnswers
 from summhay_ray.llm.reply import Reply
@@ -35,8 +37,8 @@ from summhay_ray.llm.secrets import answer_secrets
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
 from summhay_ray.loops import Ready
-from summhay_ray.outcome import Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import Excess, Files, Location, StoreError, Writer, read_at
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
+from summhay_ray.store import Dimensions, Excess, Files, Location, StoreError, Writer, read_at
 from summhay_ray.text import count_tokens
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
@@ -79,6 +81,7 @@ class Gateway:
         self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
         self._recent = RecentAnswers()
+        self._dimensions = Dimensions(files)
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
         # With a remote store an intent may have to wait for it, and no answer may wait behind the intent.
         self._announce = self._append if files.folder is not None else Batched(self._append_all)
@@ -143,14 +146,19 @@ class Gateway:
         on its way is paid for, and so it is kept.
         """
         recent = self._recent.get(request.key)
-        if recent is None:
+        if recent is None or request.inputs and not self._is_usable(request, recent[0]):
             return self._asked(request, stage)
         self._client.reused()
         return Ready(recent)
 
+    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
+        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
+
     async def _asked(self, request: Request, stage: str) -> Ended:
         settings = self._models[request.model]
-        problem = unusable(request.sampling)
+        if problem := lacking(request.model, request.task, settings.api_base):
+            return Failed("no_such_service", problem), None
+        problem = unusable(request.sampling, known_extra(request.model, settings.transport))
         if problem:
             return Failed("unusable_sampling", problem), None
         longest = 0 if request.inputs else longest_answer(request.sampling)
@@ -184,8 +192,23 @@ class Gateway:
             call.wanted = False
 
     async def _complete(self, call: Call) -> Ended:
-        alone = call.settings.local or call.request.inputs
-        prefixes = () if alone else prefixes_of(call.claim.model, call.request.prompt)
+        outcome, raw = await (self._numbers(call) if call.request.inputs else self._chat(call))
+        if raw is not None:
+            self._recent.put(outcome, raw)
+        return outcome, raw
+
+    async def _numbers(self, call: Call) -> Ended:
+        """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
+        ended: Ended
+        for key in call.request.keys:
+            call.claim = call.claim._replace(key=key)
+            ended = await self._claimed(call, Turn(lambda: None))
+            if await asyncio.to_thread(self._is_usable, call.request, ended[0]):
+                break
+        return ended
+
+    async def _chat(self, call: Call) -> Ended:
+        prefixes = () if call.settings.local else prefixes_of(call.claim.model, call.request.prompt)
         if not prefixes:
             return await self._claimed(call, Turn(lambda: None))
         async with self._prefixes.turn(prefixes) as turn:
@@ -195,12 +218,10 @@ class Gateway:
         attempts = charged = 0
         for _ in range(ROUNDS):
             if not call.wanted:
-                return Failed("unwanted", "the caller has gone", call.claim.key, retryable=True), None
+                return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
             granted = await self._client.claim(call.claim)
             if granted.grant.state != "go":
                 outcome, raw = await self._not_sent(granted.grant, call)
-                if raw is not None:
-                    self._recent.put(outcome, raw)
                 break
             try:
                 outcome, raw, again = await self._send(call, granted)
@@ -215,7 +236,6 @@ class Gateway:
             charged += outcome.usd_micros
             if raw is not None:
                 turn.answered()
-                self._recent.put(outcome, raw)
             if not again:
                 break
         if attempts and raw is None:
@@ -230,7 +250,7 @@ class Gateway:
         if grant.state == "budget":
             message = "the call's worst case does not fit into what is left of the budget"
             return Failed("budget", message, retryable=True), None
-        return Failed(grant.error, grant.reason, call.claim.key, retryable=True), None
+        return Failed(grant.error, grant.reason, call.request.key, retryable=True), None
 
     async def _stored_answer(self, location: Location, call: Call) -> Ended:
         """Read the answer at a location. If another worker has just received it, wait until it reaches the store."""
@@ -245,7 +265,7 @@ class Gateway:
                 return read_answer(await asyncio.to_thread(read_at, self._files, location))
             except StoreError as problem:
                 if asyncio.get_running_loop().time() > end:
-                    return Failed("answer_lost", str(problem), call.claim.key, retryable=True), None
+                    return Failed("answer_lost", str(problem), call.request.key, retryable=True), None
             await asyncio.sleep(SHIPPED_WITHIN_S / 100)
 
     async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
@@ -259,8 +279,12 @@ class Gateway:
         logged: dict[str, Any] = {}
 
         async def log_reply(reply: Reply, attempts: int) -> None:
+            reply = await self._checked(call.request, reply)
+            # No answer that cannot be used may be found under the key, so that a later run asks again.
+            key = f"{claim.key}/{known['call']}" if reply.flaw else claim.key
             place = {"origin": call.settings.origin} if call.settings.origin else {}
-            logged["record"] = {"kind": "answer", **known, **place, "attempts": attempts, **await self._read(call, reply)}
+            read = await self._read(call, reply)
+            logged["record"] = {"kind": "answer", **known, **place, "key": key, "attempts": attempts, **read}
             logged["location"] = await self._log_record(logged["record"])
 
         try:
@@ -270,9 +294,28 @@ class Gateway:
         if not logged:
             return await self._failed(call, attempt, known, announced)
         record = logged["record"]
-        used, excess = _used(record, call), Excess.of(record)
-        self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], logged["location"], *used, excess=excess))
+        used, excess, flaw = _used(record, call), Excess.of(record), record.get("flaw")
+        # A service that contradicts itself would have all that is stored embedded again.
+        stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
+        self._client.settle(
+            Settlement(claim.key, claim.model, record["usd_micros"], logged["location"], *used, stop=stop, excess=excess)
+        )
         return *read_answer(record), False
+
+    async def _checked(self, request: Request, reply: Reply) -> Reply:
+        """The reply, with a flaw if its vectors are not as long as the model's others."""
+        if request.task != "embed" or reply.flaw:
+            return reply
+        found = dimensions_of(reply.text)
+        try:
+            expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
+        except (OSError, StoreError):
+            # What is paid for is kept even so. It is compared with the others when it is read.
+            return reply
+        if found == expected:
+            return reply
+        mend = "where another model answers now, give it a `revision:` in the spec"
+        return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
     async def _read(self, call: Call, reply: Reply) -> dict[str, Any]:
         asked = Asked(call.claim.input_tokens, call.claim.output_tokens, call.claim.worst_micros)
@@ -284,7 +327,7 @@ class Gateway:
     async def _failed(
         self, call: Call, attempt: Attempt, known: Mapping[str, Any], announced: bool
     ) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
-        claim, decision = call.claim, attempt.decision
+        claim, key, decision = call.claim, call.request.key, attempt.decision
         assert decision is not None
         charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
         # Otherwise a drain has already written the end and closed the log, or the call is free and has no intent to close.
@@ -295,12 +338,12 @@ class Gateway:
         unheard = (UNREACHED, mend) if decision.error == UNREACHED else None
         self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
         if decision.error == "content_filter":
-            return Refusal("content_filter", attempt.message, claim.key, attempt.number, charged), None, False
+            return Refusal("content_filter", attempt.message, key, attempt.number, charged), None, False
         if decision.kind == "malformed":
             # The user may raise the limit, and a later run tries again.
-            return Malformed(decision.error, attempt.message, claim.key, attempt.number, charged, retryable=True), None, False
+            return Malformed(decision.error, attempt.message, key, attempt.number, charged, retryable=True), None, False
         mendable = decision.kind != "row" or decision.error in MENDABLE
-        failed = Failed(decision.error, attempt.message, claim.key, attempt.number, charged, mendable)
+        failed = Failed(decision.error, attempt.message, key, attempt.number, charged, mendable)
         return failed, None, decision.kind in ("ambiguous", "lost")
 
     def _secrets(self, api_key_env: str | None) -> list[str]:

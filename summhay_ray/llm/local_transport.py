@@ -32,7 +32,7 @@ class LocalTransport:
         self._models = models
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
 
-    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
+    async def send(self, request: Request, settings: ModelSettings) -> Reply:
         """The model's answer, with our own counts of its tokens. Raises MissingAnswer, UnknownLocalModel, LocalModelError."""
         model = self._models.get(request.model) or self._models.get(f"{request.model.partition('/')[0]}/")
         if model is None:

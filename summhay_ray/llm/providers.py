@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from summhay_ray.llm.provider_table import PROVIDERS
+from summhay_ray.llm.provider_table import PROVIDERS, SAMPLING, place_of
+from summhay_ray.llm.request import Task
 
 LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
 """Prefixes of models that run in the worker: they have no key, price or limits."""
@@ -37,6 +38,28 @@ def transport_of(model: str, api_base: str | None, written: str | None = None) -
         return "direct" if written == "direct" else "litellm"
     provider = PROVIDERS.get(_provider(model))
     return "direct" if api_base and (provider is None or provider.protocol == "openai") else "litellm"
+
+
+def is_service(model: str) -> bool:
+    """Whether the name begins with a provider's prefix. Other embedding and reranking models run in this process."""
+    return bool(_provider(model))
+
+
+def lacking(model: str, task: Task, api_base: str | None) -> str:
+    """Why the provider cannot be asked for this, in one line; empty if it can, or if the user's own endpoint is asked."""
+    known = PROVIDERS.get(provider_of(model))
+    if known is None or task in known.services or place_of(provider_of(model), api_base) != "own":
+        return ""
+    what = {"chat": "chat", "embed": "embeddings", "rerank": "reranking"}[task]
+    return f"{provider_of(model)} has no {what} service; name a provider that has one, or api_base: URL of such an endpoint"
+
+
+def known_extra(model: str, transport: Transport) -> frozenset[str] | None:
+    """What `extra` may hold for a model that is asked through litellm; None for any other: nothing but an endpoint reads it."""
+    if transport != "litellm":
+        return None
+    known = PROVIDERS.get(provider_of(model))
+    return SAMPLING if known is None else known.extra
 
 
 def provider_of(model: str) -> str:

@@ -34,6 +34,7 @@ class RawAnswer:
     origin: Annotated[
         str, "where it was answered: scheme, host and port, else the provider; empty for a local model, or if unknown"
     ] = ""
+    zero_vectors: Annotated[int, "embeddings that are all zeros, of which a similarity means nothing"] = 0
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -29,8 +29,10 @@ class RecentAnswers:
         return self._answers.get(key)
 
     def put(self, outcome: Outcome[RawAnswer], raw: RawAnswer) -> None:
-        """Add an answer that is in the log. The oldest ones are dropped to make room."""
-        if raw.key in self._answers or _size(raw) > self._most:
+        """Add an answer that is in the log, in place of an earlier one. The oldest ones are dropped to make room."""
+        if (earlier := self._answers.pop(raw.key, None)) is not None:
+            self._letters -= _size(earlier[1])
+        if _size(raw) > self._most:
             return
         self._answers[raw.key] = outcome, raw
         self._letters += _size(raw)

@@ -39,6 +39,10 @@ class Reply:
     """Log probabilities of the first text's tokens in the form of OpenAI's protocol; None if there are none."""
     numbers: bool = False
     """Whether the text holds numbers (vectors, scores), whose tokens are not counted."""
+    flaw: str = ""
+    """Why the numbers cannot be used; the text is then the beginning of the body."""
+    zero_vectors: int = 0
+    """Vectors that are all zeros."""
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -163,6 +164,16 @@ class Request:
         if not self._key:
             object.__setattr__(self, "_key", self._computed_key())
         return self._key
+
+    @property
+    def space(self) -> str:
+        """sha256 (hex) of model and sampling parameters: vectors of equal ones can be compared."""
+        return hashlib.sha256(_canonical([self.model, _plain(self.sampling)]).encode("ascii")).hexdigest()
+
+    @property
+    def keys(self) -> Iterator[str]:
+        """The keys to look for an answer under, in turn: one that is stored but cannot be used is asked for under the next."""
+        return itertools.chain([self.key], (f"{self.key}/{n}" for n in itertools.count(2)))
 
     def _computed_key(self) -> str:
         # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.

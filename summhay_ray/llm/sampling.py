@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 DEFAULT_MAX_TOKENS = 2000
@@ -40,11 +40,14 @@ RESERVED = frozenset(
 """Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
 REVISION = "revision"
 """The revision of the model, as the spec gives it: part of the key, but never sent."""
+_BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
-def unusable(sampling: Mapping[str, Any]) -> str:
-    """Why the sampling parameters cannot be sent, in one line; empty if they can."""
+def unusable(sampling: Mapping[str, Any], known: Collection[str] | None = None) -> str:
+    """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `providers.known_extra`."""
+    if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
+        return f"sampling parameter {others[0]!r} is none that litellm may be given here; known: {', '.join(sorted(known))}"
     body = sampling.get("extra_body")
     for given in (sampling, body if isinstance(body, Mapping) else {}):
         if taken := sorted(RESERVED.intersection(given)):

@@ -10,9 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm.provider_table import ANYWHERE, own_variables, place_of
-from summhay_ray.llm.providers import provider_of
-
 HIDDEN = "***"
 _SHORTEST = 8
 """Shorter values (none, EMPTY, ...) are not secrets, and hiding them would damage texts."""
@@ -25,23 +22,12 @@ class NoKey(Exception):
     """A key is missing, or cannot be read or sent. The message names the variable or the file, never their content."""
 
 
-def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> str | None:
-    """The provider's key: the value of its variable, or the content of the file named in `VARIABLE_FILE`; None without either.
+def key_in(*variables: str) -> str | None:
+    """The first key that these variables hold, or the files named in `VARIABLE_FILE`; None without any. Raises NoKey.
 
-    `api_key_env` names the variable. Without it, the provider's own variable is used (`openai/...`: OPENAI_API_KEY), and its key
-    is sent to that provider only; an endpoint on another host gets a key only if the spec names a variable. Raises NoKey.
+    `gate` says which variables may be read for which URL.
     """
-    provider = provider_of(model)
-    place = place_of(provider, api_base)
-    names: tuple[str, ...] = (api_key_env,) if api_key_env else ()
-    if not names and provider and (provider in ANYWHERE or place != "elsewhere"):
-        names = own_variables(provider)
-    key = next((value for name in names if (value := _value(name))), None)
-    if key and place == "http":
-        raise NoKey(
-            f"api_base {api_base} belongs to a provider that is reached over https: no key goes there in clear text; write https://"
-        )
-    return key
+    return next((value for name in variables if (value := _value(name))), None)
 
 
 def _value(name: str) -> str | None:

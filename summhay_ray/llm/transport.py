@@ -10,6 +10,7 @@ from typing import Protocol
 
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.models import ModelSettings
+from summhay_ray.llm.provider_table import PROVIDERS, place_of
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
@@ -18,19 +19,13 @@ from summhay_ray.llm.request import Request
 class Transport(Protocol):
     """One way to reach models."""
 
-    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
-        """Make one attempt. `key` is the provider's key, None if there is none. Any exception says why there is no answer."""
+    async def send(self, request: Request, settings: ModelSettings) -> Reply:
+        """Make one attempt, with the key that `gate` gives for the URL. Any exception says why there is no answer."""
         ...
 
     async def close(self) -> None:
         """Close all connections."""
         ...
-
-
-_RERANKED_OTHERWISE = frozenset(
-    ("azure_ai", "bedrock", "huggingface", "infinity", "jina_ai", "together_ai", "vertex_ai", "voyage")
-)
-"""Providers whose reranking has its own form or login: it goes through litellm."""
 
 
 class Transports:
@@ -41,11 +36,12 @@ class Transports:
         self._made: dict[str, Transport] = {}
 
     def of(self, settings: ModelSettings, request: Request) -> Transport:
-        """The transport for a request to a model. Reranking in Cohere's form always goes directly."""
-        kind = settings.transport
-        if request.task == "rerank" and provider_of(settings.model) not in _RERANKED_OTHERWISE:
-            kind = "direct"
-        return self._ready(kind)
+        """The transport for a request to a model. litellm asks for a reranking only where it is not in Cohere's form."""
+        if request.task != "rerank":
+            return self._ready(settings.transport)
+        provider = provider_of(settings.model)
+        own = place_of(provider, settings.api_base) == "own" or settings.transport == "litellm"
+        return self._ready("litellm" if own and provider in PROVIDERS and PROVIDERS[provider].own_rerank else "direct")
 
     def make(self, models: Iterable[ModelSettings]) -> None:
         """Make the transports of these models now, so that the first calls need not wait for imports."""

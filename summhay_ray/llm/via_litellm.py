@@ -6,21 +6,14 @@ import functools
 import os
 from typing import Any
 
-from summhay_ray.llm.answers import reply_of
-from summhay_ray.llm.bodies import bound_httpx, bounded_bodies
+from summhay_ray.llm.bodies import answer_limit, reply_in
+from summhay_ray.llm.gate import key_for_litellm
 from summhay_ray.llm.models import ModelSettings
-from summhay_ray.llm.numbers import scores_reply, vectors_reply
 from summhay_ray.llm.outgoing import Outgoing, watch_httpx, watching
-from summhay_ray.llm.provider_table import WITH_DOMAINS, place_of
-from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import REVISION, bounded
-from summhay_ray.llm.secrets import NoKey
 from summhay_ray.loops import collect_rarely
-
-NO_KEY = "no-key"
-"""Placeholder for a missing key, since litellm would search for one. Headers that hold it are not sent to a foreign endpoint."""
 
 
 @functools.cache
@@ -35,7 +28,6 @@ def load_litellm() -> Any:
     litellm.drop_params = False
     _disable_accounting()
     watch_httpx()
-    bound_httpx()
     return litellm
 
 
@@ -69,28 +61,6 @@ def _make_known(litellm: Any, settings: ModelSettings) -> None:
         litellm.register_model({settings.model: {"litellm_provider": provider, "mode": "chat", **rates}})
 
 
-def _given(settings: ModelSettings, key: str | None) -> str | None:
-    """The key to give to litellm. Raises NoKey.
-
-    It is None only at the provider's own domain, where litellm may log in without a key. At other endpoints a placeholder stands
-    for a missing key, since litellm would search for one.
-    """
-    model, provider = settings.model, provider_of(settings.model)
-    known, place = WITH_DOMAINS.get(provider), place_of(provider, settings.api_base)
-    if not provider:
-        raise NoKey(f"{model}: its provider is unknown; write PROVIDER/{model}")
-    if known is None or place != "own" and (key or not known.login) and known.variables:
-        return key or NO_KEY
-    if place != "own":
-        mend = "name the endpoint's key in api_key_env" if known.variables else "reach the endpoint as openai/NAME"
-        raise NoKey(f"{model}: the login of {provider} is sent to its own addresses only; leave api_base out, or {mend}")
-    if not key and not known.login and not known.token:
-        raise NoKey(
-            f"{model}: no key; export {known.variables[0]} where the workers run, or name another variable in api_key_env"
-        )
-    return key
-
-
 class LitellmTransport:
     """Sends requests to any provider that litellm knows."""
 
@@ -100,7 +70,7 @@ class LitellmTransport:
         self._known: set[str] = set()
         self._warm = False
 
-    async def send(self, request: Request, settings: ModelSettings, key: str | None) -> Reply:
+    async def send(self, request: Request, settings: ModelSettings) -> Reply:
         """Make one call through litellm.
 
         Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError, UnreadableAnswer and AnswerTooLarge.
@@ -108,20 +78,14 @@ class LitellmTransport:
         if settings.model not in self._known:
             self._known.add(settings.model)
             _make_known(self._litellm, settings)
-        given = _given(settings, key)
-        outgoing = Outgoing(settings.model, settings.api_base, settings.api_key_env, key)
-        with watching(outgoing), bounded_bodies(settings.body_limit(request.sampling, request.n, request.logprobs)):
-            response = await self._asked(request, settings, given)
+        key = key_for_litellm(settings)
+        with watching(Outgoing(settings, answer_limit(request, settings), request.task)):
+            response = await self._asked(request, settings, key)
         if not self._warm:
             # The first call imports most of litellm.
             self._warm = True
             collect_rarely()
-        body = response.model_dump(mode="json", warnings=False)
-        if request.task == "embed":
-            return vectors_reply(body, len(request.inputs))
-        if request.task == "rerank":
-            return scores_reply(body, len(request.inputs) - 1)
-        return reply_of(body)
+        return reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def _asked(self, request: Request, settings: ModelSettings, key: str | None) -> Any:
         how = {

@@ -24,7 +24,7 @@ _FAILED = ("Topic", "Stage", "Error", "Dollars", "Message")
 _BOUNDS = ("Stage", "Model", "Calls", "Input tokens", "Output tokens", "Dollars")
 _ASSIGNED = ("Domain", "Insights annotated", "Assigned to 2+ subtopics (%)", "Accuracy (%)")
 _PRESENT = ("Domain", "Samples", "Stated there", "Accuracy", "Precision", "Recall", "F1")
-_KINDS = ("Check", "Checks", "As stated", "Otherwise", "Surely")
+_KINDS = ("Check", "Checks", "As stated", "Otherwise", "Unsure")
 _OTHERWISE = ("Sure", "Check", "Of", "Against", "Stated", "Found", "Score", "Text")
 _LETTERS = 100
 AUDITED_LEGEND = (
@@ -32,8 +32,8 @@ AUDITED_LEGEND = (
     "share, recall does not; in the paper's Table 5 they are 55 of 155."
 )
 VERIFIED_LEGEND = (
-    "Otherwise: the check disagrees with the file. Surely: no model is needed to say so. The other checks are open, as words "
-    "alone do not show all paraphrases."
+    "Otherwise: certainly not as the file states, since a number, a name or a date is nowhere in the text, or two texts are the "
+    "same. Unsure: the words speak against the file, but a paraphrase may say it; a person or a model must look."
 )
 MOST_ROWS = 40
 """A longer table is cut, and its title says so."""
@@ -95,7 +95,7 @@ def audited_tables(found: Mapping[str, Any]) -> list[TextTable]:
 def verified_table(verified: VerifiedFile) -> TextTable:
     """The checks of a haystack file by kind."""
     counts = tuple(
-        (row["kind"], *(f"{row[name]:,}" for name in ("checks", "as_stated", "otherwise", "surely"))) for row in verified.kinds()
+        (row["kind"], *(f"{row[name]:,}" for name in ("checks", "as_stated", "surely", "unsure"))) for row in verified.kinds()
     )
     return TextTable("Checks without a model", _KINDS, counts)
 
@@ -105,14 +105,14 @@ def otherwise_table(verified: VerifiedFile) -> TextTable:
     otherwise = verified.mismatches
     rows = tuple(
         (
-            "yes" if row["sure"] else "open",
+            "yes" if row["sure"] else "unsure",
             *(str(row[name]) for name in ("kind", "subject", "object", "expected", "found")),
             f"{row['score']:.2f}",
             _shortened(row["evidence"] if row["kind"].startswith("document_") and row["evidence"] else row["text"]),
         )
         for row in otherwise[:MOST_ROWS]
     )
-    return TextTable(f"Otherwise than stated: {_number(otherwise)}", _OTHERWISE, rows, heads=8)
+    return TextTable(f"Otherwise than stated, or unsure: {_number(otherwise)}", _OTHERWISE, rows, heads=8)
 
 
 def _shortened(text: str) -> str:

@@ -5,6 +5,7 @@ from summhay_ray.store.chain import Chain
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.commits import Committer, Manifest
+from summhay_ray.store.dimensions import Dimensions
 from summhay_ray.store.drivers import (
     BEAT_S,
     WATCH_S,
@@ -51,6 +52,7 @@ __all__ = [
     "Committer",
     "Damaged",
     "DamagedRecord",
+    "Dimensions",
     "DriverSession",
     "Evicted",
     "Excess",

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
-from summhay_ray.summarize.base import Form, Shown, Summarizer, Task
+from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses
 from summhay_ray.summarize.calls import written
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
@@ -25,10 +25,14 @@ SHORT_NAMES = {
 }
 """Short name of a strategy -> its full name."""
 
+MAP_REDUCE = "map-reduce"
+
 __all__ = [
+    "MAP_REDUCE",
     "SHORT_NAMES",
     "ContextPlan",
     "Form",
+    "Reducer",
     "Shown",
     "Summarizer",
     "Task",

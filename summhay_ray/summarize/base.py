@@ -31,6 +31,14 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Reducer:
+    """A model that merges summaries which another model wrote."""
+
+    model: str
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One query, its context, and the settings of the call."""
 
@@ -51,6 +59,8 @@ class Task:
     step: Step = "write"
     notes: tuple[str, ...] = ()
     """The earlier summaries that a reduce or refine step starts from."""
+    reducer: Reducer | None = None
+    """The model of the reduce steps; None: the task's own."""
 
 
 class Summarizer(Protocol):

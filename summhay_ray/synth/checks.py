@@ -49,6 +49,9 @@ ASSIGNED_BY = 0.5
 ASSIGNED_WITH = 0.15
 """A sure assignment shares at least this weight of the insight's words with the subtopic."""
 
+_ACRONYM = 5
+"""A name of one word with at most this many letters may be an acronym. Roots have no more."""
+
 _TELLING = """
     discuss describe explain mention say tell talk report topic subtopic insight aspect theme various different regarding
     concern detail information specific
@@ -82,7 +85,7 @@ def specific(text: str) -> Finding:
 
 def overlap(one: str, other: str, topic: str = "") -> Finding:
     """Whether two subtopics are the same or overlap. The words of their topic are ignored."""
-    if _same(one, other):
+    if same_text(one, other):
         return Finding(True, True, 1.0, f"{one} | {other}")
     left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(read(topic).roots) for text in (one, other))
     shared, least = left & right, min(len(left), len(right))
@@ -94,7 +97,7 @@ def overlap(one: str, other: str, topic: str = "") -> Finding:
 
 def same_insight(one: str, other: str) -> Finding:
     """Whether two insights say the same. They do not if each has a number or a name that the other lacks."""
-    if _same(one, other):
+    if same_text(one, other):
         return Finding(True, True, 1.0, f"{one} | {other}")
     mine, theirs = _facts_of(one), _facts_of(other)
     if not mine or not theirs:
@@ -168,6 +171,27 @@ def holds_facts(text: str, insight: str) -> bool:
     return _values(read(insight)) <= _facts(reading) | _values(reading) | _loose(reading)
 
 
+def lacks_a_fact(text: str, insight: str) -> bool:
+    """Whether a number, a date or a whole name of the insight is nowhere in the text. A name may be there as its initials."""
+    own, there = read(insight), read(text)
+    initials = "".join(word[0] for word in there.roots)
+    # The root of "NASA's" keeps its apostrophe.
+    words = {word.rstrip("'") for word in there.capitals.union(there.roots)}
+
+    def has(parts: tuple[str, ...]) -> bool:
+        name = [part.rstrip("'") for part in parts]
+        acronym = len(name) == 1 and name[0].isalpha() and len(name[0]) <= _ACRONYM and name[0] in initials
+        return acronym or not words.isdisjoint(name) or "".join(word[0] for word in name) in words
+
+    return bool(own.numbers - there.numbers - there.loose) or not all(map(has, own.names))
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two texts have the same words in the same order; punctuation and capitals do not count."""
+    left, right = plain_words(one), plain_words(other)
+    return left == right if left or right else one.strip() == other.strip()
+
+
 def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Finding:
     """Whether a document refers to another one by its date or its headline. Evidence: the words that do.
 
@@ -204,11 +228,6 @@ def _day(text: str, date: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def _facts_of(text: str) -> frozenset[str]:
     return _facts(read(text))
-
-
-def _same(one: str, other: str) -> bool:
-    left, right = plain_words(one), plain_words(other)
-    return left == right if left or right else one.strip() == other.strip()
 
 
 def _finding(share: float, bounds: tuple[float, float, float], evidence: str) -> Finding:

@@ -12,23 +12,14 @@ from typing import Any, TypeVar
 
 from summhay_ray.haystack import Node, ReleasedFile
 from summhay_ray.loops import run_loop
-from summhay_ray.outcome import Answer, Outcome
+from summhay_ray.outcome import Outcome
 from summhay_ray.records import Check
-from summhay_ray.synth.check_rows import OFFLINE
-from summhay_ray.synth.checks import ENGLISH
+from summhay_ray.synth.checks import ENGLISH, is_english, lacks_a_fact, same_text
 from summhay_ray.synth.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic, Written
 from summhay_ray.synth.pieces import Piece, comparable, free, reference_of
 from summhay_ray.synth.verify import Verifier
 
 T = TypeVar("T")
-
-_NOTHING: dict[Task, Any] = {
-    "overlapping_subtopics": (),
-    "duplicate_insights": (),
-    "assign_subtopic": None,
-    "query_leaks": (),
-    "insights_present": {},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +27,9 @@ class ExistingCheck:
     """One check of an existing haystack."""
 
     check: Check
-    open: bool
-    """Whether the offline check is not sure; a synthesis would then ask its `models.check`."""
+    sure: bool
+    """Whether the check rests on more than words, which have paraphrases: a number, a name or a date of the insight is nowhere in
+    the document, the insight itself has none, two texts are equal, or documents are near-copies."""
     text: str
     """The text of the insight that is looked for, or of the subtopic or insight that is checked; else empty."""
 
@@ -54,18 +46,6 @@ class _NoModel:
         raise AssertionError(f"{task} was asked of no model")
 
 
-class _EmptyAnswers(_NoModel):
-    """A model that names nothing: the rows that it decides are those for which a model is needed."""
-
-    def model(self, task: Task) -> str:
-        """The same name for every task."""
-        return "open"
-
-    async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
-        """An answer that names nothing."""
-        return Answer(_NOTHING[task])
-
-
 def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
     """Check a haystack against its own annotations, in a fixed order. No model is asked.
 
@@ -73,20 +53,8 @@ def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck
     Raises InvalidHaystack, which names `file`, if these cannot be read.
     """
     truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
-    checks = run_loop(lambda: truth.checked(Verifier(*truth.head(_NoModel()))))
-    with_model = run_loop(lambda: truth.checked(Verifier(*truth.head(_EmptyAnswers()))))
-    needed = {_name(check) for check in with_model if check.by != OFFLINE}
-    return tuple(ExistingCheck(check, _name(check) in needed or _is_a_guess(check), truth.text_of(check)) for check in checks)
-
-
-def _is_a_guess(check: Check) -> bool:
-    """Whether the check is unsure and of a kind that no model is asked about."""
-    return check.kind == "insight_specific" and 0 < check.score < 1
-
-
-def _name(check: Check) -> tuple[str, str, str]:
-    # A `_distinct` check has one row per subject, and which object is nearest depends on the model.
-    return check.kind, check.subject, "" if check.kind.endswith("_distinct") else check.object
+    checks = run_loop(truth.checked)
+    return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in checks)
 
 
 class _Truth:
@@ -130,21 +98,33 @@ class _Truth:
         self._outline = Outline(Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting)))
         self._documents = _documents(source, root, [pair for _, held in distracting for pair in held], synthesis is not None)
         self._texts = {insight.insight_id: insight.text for insight in self._outline.insights}
+        self._subtopics = {subtopic.subtopic_id: subtopic.text for subtopic in self._outline.subtopics}
+        self._document_texts = {planned.document_id: text for planned, text in self._documents}
 
-    def head(self, asker: _NoModel) -> tuple[str, _NoModel, Input]:
-        """The arguments of `Verifier`."""
-        return self._haystack.haystack_id, asker, self._given
+    def is_sure(self, check: Check) -> bool:
+        """Whether the check is certain; see `ExistingCheck.sure`. In other languages than English names cannot be told."""
+        if check.kind == "document_copy":
+            return True
+        if check.kind in ("insight_distinct", "subtopic_distinct"):
+            texts = self._texts if check.kind == "insight_distinct" else self._subtopics
+            return check.found == "no" and same_text(texts[check.subject], texts[check.object])
+        if not is_english(self._given["language"]):
+            return False
+        if check.kind == "document_insight":
+            return check.found == "no" and lacks_a_fact(self._document_texts[check.subject], self._texts[check.object])
+        return check.kind == "insight_specific" and check.score in (0.0, 1.0)
 
     def text_of(self, check: Check) -> str:
         """The text for `ExistingCheck.text`."""
         if check.kind in ("document_insight", "query_leak", "subtopic_leak"):
             return self._texts[check.object]
         if check.kind == "subtopic_distinct":
-            return next(subtopic.text for subtopic in self._outline.subtopics if subtopic.subtopic_id == check.subject)
+            return self._subtopics[check.subject]
         return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
 
-    async def checked(self, verifier: Verifier) -> tuple[Check, ...]:
-        """Make all checks with this verifier."""
+    async def checked(self) -> tuple[Check, ...]:
+        """Make all checks."""
+        verifier = Verifier(self._haystack.haystack_id, _NoModel(), self._given)
         subtopics, insights = self._outline.subtopics, self._outline.insights
         await verifier.subtopics([(subtopic.subtopic_id, subtopic.text) for subtopic in subtopics], 0)
         await verifier.insights(subtopics, 0, drop=False)

@@ -12,7 +12,7 @@ import pytest
 from odsum_collections import meetings
 from runs import summhay, write_spec
 
-from summhay_ray.api import load
+from summhay_ray.api import load, plan
 from summhay_ray.engine import SpecError
 
 pytestmark = pytest.mark.core
@@ -40,7 +40,7 @@ def test_a_benchmark_of_ones_own_takes_them_stage_by_stage(tmp_path: Path, monke
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "needle", raising=False)
     line = "Day 1: The cook hid the key of the rum store in the ship's bell."
-    texts = {"mine@0.0#0": "In the bell.", "mine@0.0#0/quote": line, "mine@1.0#0": "In the bell.", "other": "?"}
+    texts = {"mine@0.0#0": "In the bell.", "mine@0.0#0/quote": line, "mine@1.0#0": "In the bell."}
     given(tmp_path, texts)
     fields = {"kind": "needle:Needle", "models": [MINE], "depths": [0, 0.5, 1], "trials": 1, "entries": 9}
     found = run(tmp_path, fields, code=4)
@@ -53,7 +53,12 @@ def test_a_benchmark_of_ones_own_takes_them_stage_by_stage(tmp_path: Path, monke
         ("missing_answer", "mine.jsonl holds no answer to query_id 'mine@0.5#0'"),
         ("missing_answer", "mine.jsonl holds no answer to query_id 'mine@1.0#0/quote'"),
     ]
-    assert "mine.jsonl: 1 answers are to no query of this run, 'other' for one" in found["warnings"]
+    # An answer to no query of the run is refused before anything is asked.
+    given(tmp_path, {**texts, "mine@0.0#9": "?", "?": "?"})
+    with pytest.raises(
+        SpecError, match=r"mine.jsonl: query_id: 'mine@0.0#9' \(and 1 more\) is no query of this run, as 'mine@0.0#0' is"
+    ):
+        plan({**fields, "models": [{**MINE, "answers": str(tmp_path / "mine.jsonl")}]})
     # Other answers are another run.
     given(tmp_path, {**texts, "mine@0.0#0": "Nobody knows."})
     assert run(tmp_path, fields, code=4)["run"] != found["run"]
@@ -88,6 +93,7 @@ def test_ratings_made_elsewhere_are_a_rater_and_judges_are_asked_too_much(tmp_pa
             load(write_spec(tmp_path, refused))
         assert "\n" not in str(error.value)
     build = {"kind": "odsum_build", "corpus": "meetings", "contextualize": True, "least": 1, "most": 5, "model": MINE}
+    given(tmp_path, {"0": "When does the bridge open?"})
     found = run(tmp_path, {**build, "threshold": 0}, code=4)
     assert failed(tmp_path, found)[0][0] in ("several_questions", "missing_answer")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import pickle
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +16,9 @@ from tiny_models import WORDS, bert, cross_encoder, sentence_model
 
 pytest.importorskip("sentence_transformers")
 
-from summhay_ray import retrieve
-from summhay_ray.encoders import Encoding, NoModel, Scoring, find_model, load_encoder, load_scorer
+from summhay_ray import api, retrieve
+from summhay_ray.benchmark import SpecError
+from summhay_ray.encoders import Encoding, NoModel, Scoring, find_model, load_encoder, load_scorer, load_token_encoder
 from summhay_ray.encoders.find import _unreachable
 from summhay_ray.encoders.local import batches
 from summhay_ray.retrieve import Chunks, Corpus, Dense, Embed, Longe, Query, Rerank
@@ -157,3 +162,49 @@ def test_models_are_looked_for_in_a_folder_of_ones_own(embedder: Path, monkeypat
     monkeypatch.delenv("SUMMHAY_MODELS")
     assert find_model("some-org/small").source == "hub"
     assert find_model("all-MiniLM-L6-v2").source in ("package", "hub")
+
+
+class Written:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self._marker),)
+
+
+@pytest.mark.parametrize("own", ["modules.json", "modules.json of an installed module", "config.json", "pickle", "pickled layer"])
+def test_nothing_in_a_models_folder_is_run(own: str, embedder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, marker = tmp_path / "model", tmp_path / "marker"
+    shutil.copytree(embedder, folder)
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "own.py").write_text(f"open({str(marker)!r}, 'w')\nclass Own: pass\nOwnConfig = OwnModel = Own\n")
+    if own == "modules.json":
+        modules[1]["type"] = "own.Own"
+    elif own == "modules.json of an installed module":
+        monkeypatch.syspath_prepend(str(folder))
+        modules[1]["type"] = "own.Own"
+    elif own == "config.json":
+        classes = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
+        said = {**json.loads((folder / "config.json").read_text()), "model_type": "own", "auto_map": classes}
+        (folder / "config.json").write_text(json.dumps(said))
+    elif own == "pickle":
+        (folder / "model.safetensors").unlink()
+        (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Written(marker), 2))
+    else:
+        (folder / "2_Dense").mkdir()
+        (folder / "2_Dense" / "config.json").write_text('{"in_features": 32, "out_features": 4}')
+        (folder / "2_Dense" / "pytorch_model.bin").write_bytes(pickle.dumps(Written(marker), 2))
+        modules.append({"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    for load in (lambda: load_encoder(Encoding(str(folder)), "cpu"), lambda: load_token_encoder(str(folder))):
+        if own != "pickled layer" or "Encoding" in load.__code__.co_names:
+            with pytest.raises(NoModel, match=str(folder)) as caught:
+                load()
+            assert "\n" not in str(caught.value)
+    if "json" in own:
+        with pytest.raises(SpecError, match=r"retrievers\[0\]: model .*json"):
+            api.load({"haystacks": ["sample/news"], "retrievers": [{"embed": str(folder)}], "k": [5], "kind": "retrieval"})
+    assert not marker.exists()

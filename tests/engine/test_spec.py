@@ -93,6 +93,7 @@ def test_a_price_of_zero_is_written_as_zero() -> None:
             {"judges": [{"model": "x", "extra": {"extra_body": {"top_logprobs": 5}}}]},
             "spec: x: extra.top_logprobs: leave it out;",
         ),
+        ({"judges": [{"model": "x", "api_base": "http://127.0.0.1:99999/v1"}]}, "spec: x: api_base: expected a URL without"),
         ({"endpoint_url": "127.0.0.1:9000"}, "spec: endpoint_url: expected http:// or https:// and a host, such as"),
         ({"endpoint_url": "ftp://127.0.0.1"}, "spec: endpoint_url: expected http:// or https:// and a host"),
         ({"endpoint_url": "https://"}, "spec: endpoint_url: expected http:// or https:// and a host"),
@@ -131,6 +132,51 @@ def test_refusals_name_the_field_and_the_mend_in_one_line(fields: dict[str, Any]
         parse_spec({**GOOD, **fields})
     assert str(error.value).startswith(expected)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "nearest"),
+    [
+        ("bedrock/anthropic.claude-3-haiku", "aws_sts_endpoint", ""),
+        ("bedrock/anthropic.claude-3-haiku", "aws_region", "aws_region_name"),
+        ("sagemaker/mine", "sagemaker_base_url", ""),
+        ("vertex_ai/gemini-2.5-pro", "vertex_ai_endpoint", ""),
+        ("vertex_ai/gemini-2.5-pro", "vertex_projct", "vertex_project"),
+        ("azure/mine", "tenant_id", ""),
+        ("azure/mine", "api_versoin", "api_version"),
+        ("oci/mine", "oci_fingerprint", ""),
+        ("gemini/gemini-2.5-pro", "top_pp", "top_p"),
+        ("openai/gpt-4o", "callbacks", ""),
+        ("openai/gpt-4o", "reasoning_efort", "reasoning_effort"),
+        ("gpt-4o", "organization", ""),
+        ("nobodys/mine", "extra_body", ""),
+    ],
+)
+def test_litellm_is_given_known_fields_only(model: str, name: str, nearest: str) -> None:
+    price = {"input_per_mtok": 1, "output_per_mtok": 1}
+    with pytest.raises(SpecError) as error:
+        parse_spec({**GOOD, "summarizers": [{"model": model, "price": price, "extra": {"top_p": 0.5, name: "x"}}]})
+    told = str(error.value)
+    assert told.startswith(f"spec: {model}: extra.{name}: ") and "; the nearest that it may be given is " in told
+    assert told.endswith(nearest) and "\n" not in told
+
+
+def test_fields_for_litellm_are_of_the_provider_and_an_endpoint_of_ones_own_takes_any() -> None:
+    price = {"input_per_mtok": 1, "output_per_mtok": 1}
+    for model, extra in (
+        ("bedrock/mine", {"aws_region_name": "eu-west-1"}),
+        ("vertex_ai/mine", {"vertex_project": "p", "vertex_location": "europe-west1"}),
+        ("azure/mine", {"api_version": "2025-02-01"}),
+        ("openai/mine", {"extra_body": {"top_k": 5}}),
+        ("ollama/mine", {"num_ctx": 8192}),
+    ):
+        entry = {"model": model, "price": price, "extra": extra}
+        assert parse_spec({**GOOD, "summarizers": [entry]}).summarizers[0].extra == extra
+        if "extra_body" not in extra:
+            with pytest.raises(SpecError, match=f"groq/mine: extra.{next(iter(extra))}: groq is asked through litellm"):
+                parse_spec({**GOOD, "summarizers": [{**entry, "model": "groq/mine"}]})
+    mine = {**MINE, "extra": {"guided_choice": ["a", "b"], "aws_sts_endpoint": "only a word there"}}
+    assert parse_spec({**GOOD, "summarizers": [mine]})
 
 
 PRICE = {"input_per_mtok": 1, "output_per_mtok": 2, "cached_input_per_mtok": 0.5, "cache_write_per_mtok": 3}

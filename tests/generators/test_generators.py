@@ -132,6 +132,16 @@ def test_what_cannot_be_used_is_one_line(folders: dict[str, Path], tmp_path: Pat
     assert one.startswith("sha256:") and one != LocalModels()[f"transformers/{folders['led']}"].revision
 
 
+def test_code_in_a_models_folder_is_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.Own"}}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\nclass Own: pass\n", encoding="utf-8")
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    with pytest.raises(NoModel, match="cannot be loaded"):
+        answered(tmp_path)
+    assert not (tmp_path / "marker").exists()
+
+
 @pytest.mark.soak
 @pytest.mark.ray
 def test_a_pool_of_actors_answers_what_one_process_answers(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ _repr_png_
 _webui_url
 model_config
 _labels_differ
+_can_reduce
 _named_once
 _some_source
 _some_task

@@ -90,6 +90,16 @@ def test_the_expectation_over_the_first_token() -> None:
     assert found.chances[4] == pytest.approx(0.75) and found.chances[1] == 0
 
 
+@pytest.mark.parametrize("logprob", [10**400, -(10**400), math.inf, -math.inf, math.nan, True, "0", None])
+def test_log_probabilities_that_are_none(logprob: Any) -> None:
+    found = expected_rating(json.dumps([{"token": "4", "logprob": logprob}]), FIVE)
+    assert isinstance(found, Malformed) or (found is not None and found.value == 4)
+    alternatives = [{"token": "9" * 5000, "logprob": -0.1}, {"token": "3", "logprob": logprob}, {"token": "4", "logprob": -0.1}]
+    found = expected_rating(json.dumps([{"token": "4", "logprob": -0.1, "top_logprobs": alternatives}]), FIVE)
+    assert not isinstance(found, Malformed) and found is not None and 3 <= found.value <= 4
+    assert isinstance(read_rating("9" * 5000, FIVE), Malformed)
+
+
 def test_first_tokens_without_a_rating() -> None:
     none = expected_rating(logprobs({"The": 0.9, "I": 0.1}, {"4": 1.0}, chosen="The"), FIVE)
     assert isinstance(none, Malformed) and none.error == "no_mass"

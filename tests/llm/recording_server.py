@@ -17,7 +17,7 @@ ANSWER = json.dumps(completion("m", Reply())).encode()
 
 @dataclass
 class Recording:
-    """`seen` are the requests, as text; `location` makes every answer a redirect with `status`.
+    """`seen` are the requests, as text; `answer` is the body of all answers; `location` makes each a redirect with `status`.
 
     A server that `drops` closes the connection when it has read the request.
     """
@@ -28,12 +28,15 @@ class Recording:
     status: int = 200
     location: str = ""
     drops: bool = False
+    answer: bytes = ANSWER
 
 
 @contextmanager
 def recording(host: str) -> Iterator[Recording]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Or head and body of an answer would come 40 ms apart.
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             super().setup()
@@ -49,9 +52,9 @@ def recording(host: str) -> Iterator[Recording]:
             if told.location:
                 self.send_header("location", told.location + self.path)
             self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(ANSWER)))
+            self.send_header("content-length", str(len(told.answer)))
             self.end_headers()
-            self.wfile.write(ANSWER)
+            self.wfile.write(told.answer)
 
         do_GET = do_POST = do_PUT = _any
 

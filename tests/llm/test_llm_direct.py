@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, PRICE, Room
 
-from summhay_ray.llm import Limits, ModelSettings, Request, key_of
-from summhay_ray.llm.bodies import UnreadableAnswer
-from summhay_ray.llm.direct import DirectTransport, ProviderError
+from summhay_ray.llm import Limits, ModelSettings, Request
+from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.direct import DirectTransport
+from summhay_ray.llm.gate import key_for
 from summhay_ray.llm.reply import Reply as Told
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.retry import decide
@@ -25,6 +27,7 @@ from summhay_ray.outcome import Answer, Failed
 
 pytestmark = pytest.mark.core
 
+SENT_KEY = "KEY_OF_THE_CALL"
 Make = Callable[..., Room]
 Send = Callable[..., Told]
 
@@ -37,8 +40,10 @@ def send(provider: FakeProvider, loop: asyncio.AbstractEventLoop) -> Iterator[Se
     async def call(prompt: str, model: str, sampling: dict[str, Any], key: str | None, base: str) -> Told:
         if not made:
             made.append(DirectTransport())
-        settings = ModelSettings(model, PRICE, api_base=base, timeout_s=10.0, limits=Limits(), transport="direct")
-        return await made[0].send(Request(model, prompt, sampling), settings, key)
+        settings = ModelSettings(model, PRICE, None, base, SENT_KEY, timeout_s=10.0, limits=Limits(), transport="direct")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(SENT_KEY, key or "")
+            return await made[0].send(Request(model, prompt, sampling), settings)
 
     def sent(
         prompt: str = "a prompt",
@@ -187,7 +192,7 @@ def test_the_key_is_sent_as_it_is_or_not_at_all(send: Send, provider: FakeProvid
         send()
     with pytest.raises(ProviderError, match="bad credentials  given"):
         send(key=None)
-    with pytest.raises(ValueError, match="[Nn]ewline|header"):
+    with pytest.raises(NoKey, match="holds more than a key"):
         send(key="sk-1\r\nX-Evil: 1")
 
 
@@ -271,5 +276,6 @@ def test_a_providers_own_key_goes_to_nobody_else(
     for name in ("OPENAI_API_KEY", "TOGETHERAI_API_KEY", "HOSTED_VLLM_API_KEY"):
         monkeypatch.setenv(name, "sk-own-0123456789")
     monkeypatch.setenv("NAMED", "sk-named-0123456789")
-    assert key_of(None, model, base) == ("sk-own-0123456789" if sent else None)
-    assert key_of("NAMED", model, base) == "sk-named-0123456789"
+    settings = ModelSettings(model, PRICE, api_base=base)
+    assert key_for(settings, base) == ("sk-own-0123456789" if sent else None)
+    assert key_for(replace(settings, api_key_env="NAMED"), base) == "sk-named-0123456789"

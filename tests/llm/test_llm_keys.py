@@ -14,9 +14,9 @@ import pytest
 from gateway_room import Room
 from recording_server import Recording, recording
 
-from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, key_of
-from summhay_ray.llm.direct import ProviderError
-from summhay_ray.llm.provider_table import ANYWHERE, PROVIDERS, WITH_DOMAINS
+from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, Task
+from summhay_ray.llm.bodies import ProviderError
+from summhay_ray.llm.provider_table import PROVIDERS, WITH_DOMAINS, own_variables
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.transport import Transports
 from summhay_ray.llm.via_litellm import load_litellm
@@ -32,16 +32,15 @@ LOGINS = {provider for provider, known in WITH_DOMAINS.items() if known.login}
 OTHERS = {"bytez", "replicate"}
 """litellm sends to their own address whatever `api_base` says: not sent at all."""
 
-SILENT = {"clarifai", "gdc", "gradient_ai", "openai_like", "predibase", "ragflow", "triton", "vllm"} | {
-    "langgraph",
-    "morph",
-    "v0",
-}
+SILENT = {"clarifai", "gdc", "gradient_ai", "openai_like", "predibase", "ragflow", "triton", "vllm"} | {*("langgraph", "v0")}
 """litellm wants more than a plain `api_base` of these (a package, a tenant, another path or name), or takes no length of an
 answer, and sends nothing."""
 
+KEYLESS = {"infinity", "oobabooga", "petals", "triton"}
+"""litellm sends them no key."""
+
 USUAL = {"anthropic", "azure", "bedrock", "bytez", "clarifai", "cohere_chat", "gemini", "groq", "mistral", "ollama", "openai"} | {
-    *("openrouter", "replicate", "together_ai", "vertex_ai", "vllm")
+    *("jina_ai", "openrouter", "replicate", "together_ai", "vertex_ai", "vllm")
 }
 """Asked each time, one of every way that litellm goes among them; all others by `make soak`."""
 
@@ -51,12 +50,22 @@ def seldom(cases: Iterable[tuple[str, ...]]) -> list[Any]:
     return [pytest.param(*case, marks=[] if case[0] in USUAL else pytest.mark.soak) for case in cases]
 
 
+CHATTING = {provider for provider, known in PROVIDERS.items() if "chat" in known.services}
 SPEAKING = seldom(
     [
-        *((provider, "direct") for provider in sorted(PROVIDERS)),
-        *((provider, "litellm") for provider in sorted(PROVIDERS.keys() - CLOUDS - OTHERS - SILENT)),
+        *((provider, "direct") for provider in sorted(CHATTING)),
+        *((provider, "litellm") for provider in sorted(CHATTING - CLOUDS - OTHERS - SILENT)),
     ]
 )
+DIRECT_ONLY = {"aiml", "deepinfra", "github", "modelscope", "nano-gpt", "novita", "nscale", "parasail", "scaleway", "zai"}
+"""Their embeddings are in OpenAI's form, and litellm does not know them."""
+SERVING = seldom(
+    (provider, task)
+    for provider, known in sorted(PROVIDERS.items())
+    for task in ("embed", "rerank")
+    if (known.own_rerank if task == "rerank" else task in known.services and provider not in DIRECT_ONLY)
+)
+"""What litellm asks for embeddings and rerankings."""
 
 _NAMES = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"')
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CRED|JWT|ORG|PROJECT|ACCOUNT|CLIENT_ID|TENANT|USERNAME")
@@ -116,14 +125,16 @@ Ask = Callable[..., Exception | None]
 
 @pytest.fixture
 def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
-    """`ask(provider, base, transport, named)`: one attempt as a worker makes it; the error, if any."""
+    """`ask(provider, base, transport, named, task)`: one attempt as a worker makes it; the error, if any."""
 
-    def asked(provider: str, base: str | None, transport: str, named: str | None = None) -> Exception | None:
+    def asked(provider: str, base: str | None, transport: str, named: str | None = None, task: Task = "chat") -> Exception | None:
         settings = ModelSettings(f"{provider}/m", FREE, None, base, named, 5.0, transport=transport)  # type: ignore[arg-type]
 
         async def send() -> None:
-            key, request = key_of(named, settings.model, base), Request(settings.model, "a prompt", {"max_tokens": 5})
-            await asyncio.wait_for(transports.of(settings, request).send(request, settings, key), 10)
+            request = Request(settings.model, "a prompt", {"max_tokens": 5})
+            if task != "chat":
+                request = Request(settings.model, (), task=task, inputs=("a prompt", "a text"))
+            await asyncio.wait_for(transports.of(settings, request).send(request, settings), 10)
 
         try:
             loop.run_until_complete(send())
@@ -154,9 +165,49 @@ def test_a_foreign_endpoint_gets_the_key_that_is_named_and_nothing_else(
         return
     text = told(far)
     assert "a prompt" in text.replace("+", " ")
-    own = {f"canary-{name}-0123456789" for name in (f"{provider.upper()}_API_KEY",) if provider in ANYWHERE and not named}
+    own = {f"canary-{name}-0123456789" for name in (f"{provider.upper()}_API_KEY",) if PROVIDERS[provider].anywhere and not named}
     assert set(re.findall(r"canary-\w+-[0-9]+", text)) <= own
-    assert not named or NAMED_KEY in text or transport == "litellm" and provider in ("oobabooga", "petals")
+    assert not named or NAMED_KEY in text or transport == "litellm" and provider in KEYLESS
+
+
+@pytest.mark.parametrize("named", [None, NAMED])
+@pytest.mark.parametrize(("provider", "task"), SERVING)
+def test_the_same_holds_for_embeddings_and_rerankings(
+    ask: Ask, far: Recording, provider: str, task: Task, named: str | None
+) -> None:
+    far.seen.clear()
+    error = ask(provider, far.base, "litellm", named, task)
+    if provider in LOGINS and (not named or provider in CLOUDS):
+        assert isinstance(error, NoKey) and far.seen == []
+        return
+    text = told(far)
+    assert "a prompt" in text
+    own = {f"canary-{provider.upper()}_API_KEY-0123456789"} if PROVIDERS[provider].anywhere and not named else set()
+    assert set(re.findall(r"canary-\w+-[0-9]+", text)) <= own
+    assert not named or NAMED_KEY in text or provider in KEYLESS
+
+
+def test_no_service_that_is_asked_directly_gets_the_key_of_another(ask: Ask, near: Recording, far: Recording) -> None:
+    for provider, known in PROVIDERS.items():
+        own = [os.environ[name] for name in own_variables(provider) if name in os.environ][:1]
+        cases: list[tuple[Recording, Task, str | None]] = [(far, "embed", None), (near, "embed", None)]
+        cases += [(far, "rerank", None), (far, "rerank", NAMED)]
+        for server, task, named in cases:
+            server.seen.clear()
+            ask(provider, server.base, "direct", named, task)
+            (request,) = server.seen
+            keys = re.findall(r"(?im)^authorization: bearer (.*?)\s*$", request)
+            assert keys == ([NAMED_KEY] if named else own if server is near or known.anywhere else []), provider
+            assert "canary" not in request.replace(keys[0] if keys else "-", "")
+
+
+def test_a_service_without_an_address_is_not_asked_at_anothers(ask: Ask) -> None:
+    """The key goes where the request goes, and no provider's request goes to another."""
+    for provider, known in PROVIDERS.items():
+        if not known.own_rerank and "rerank" not in known.services:
+            for named in (None, NAMED):
+                error = ask(provider, None, "direct", named, "rerank")
+                assert isinstance(error, NoKey) and decide(error).kind == "model" and "write api_base: URL" in str(error)
 
 
 @pytest.mark.parametrize("named", [None, NAMED])
@@ -216,6 +267,66 @@ def test_without_an_api_base_a_key_goes_to_no_place_that_the_environment_names(
     assert str(error) == "a request to 127.0.0.2 was not sent: the host is not openai's own; write it as api_base"
 
 
+LOGIN_ELSEWHERE = {
+    "bedrock": {"aws_sts_endpoint": "BASE", "aws_role_name": "arn:aws:iam::1:role/r", "aws_session_name": "s"},
+    "sagemaker": {"sagemaker_base_url": "BASE"},
+    "vertex_ai": {"vertex_credentials": {"type": "service_account", "token_uri": "BASE"}},
+    "oci": {"oci_key_file": "/proc/self/environ"},
+    "openai": {"base_model": "BASE"},
+}
+
+
+@pytest.mark.parametrize("provider", LOGIN_ELSEWHERE)
+def test_no_parameter_leads_a_login_elsewhere(
+    far: Recording, tmp_path: Path, loop: asyncio.AbstractEventLoop, provider: str
+) -> None:
+    """boto3 and google-auth go past httpx: what would lead them to another address never reaches litellm."""
+    far.connections = 0
+    sampling = {name: far.base if value == "BASE" else value for name, value in LOGIN_ELSEWHERE[provider].items()}
+    room = Room(tmp_path / "store", [ModelSettings(f"{provider}/m", FREE, timeout_s=5.0)], loop)
+    try:
+        outcome, _ = loop.run_until_complete(room.gateway.complete(Request(f"{provider}/m", "a prompt", sampling)))
+    finally:
+        loop.run_until_complete(room.gateway.close())
+    assert isinstance(outcome, Failed) and outcome.error == "unusable_sampling" and far.connections == 0
+
+
+def test_a_service_that_is_asked_past_httpx_is_not_offered(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> None:
+    """litellm asks SageMaker for embeddings through boto3."""
+    room = Room(tmp_path / "store", [ModelSettings("sagemaker/m", FREE, timeout_s=5.0)], loop)
+    try:
+        asked = Request("sagemaker/m", (), task="embed", inputs=("a text",))
+        outcome, _ = loop.run_until_complete(room.gateway.complete(asked))
+    finally:
+        loop.run_until_complete(room.gateway.close())
+    assert isinstance(outcome, Failed) and outcome.error == "no_such_service"
+
+
+def test_no_field_that_litellm_is_given_names_an_address_or_a_secret() -> None:
+    words = re.compile(
+        r"url|uri|base$|host|endpoint$|token|secret|credential|password|file|profile|role|sts|callback|header|client|proxy"
+    )
+    for provider, known in PROVIDERS.items():
+        assert not [name for name in known.extra if words.search(name)], provider
+        assert known.login or "extra_body" in known.extra
+
+
+def test_a_key_for_a_proxy_of_ones_own_does_not_go_to_a_provider(ask: Ask) -> None:
+    """litellm asks OpenAI where a proxy has no address."""
+    error = ask("litellm_proxy", None, "litellm", None, "embed")
+    assert isinstance(error, NoKey) and "a request to api.openai.com was not sent" in str(error)
+
+
+def test_a_provider_outside_the_table_is_not_asked_by_litellm(ask: Ask, far: Recording) -> None:
+    """aiohttp_openai goes past httpx."""
+    far.connections = 0
+    for provider in ("aiohttp_openai", "nobodys"):
+        for base in (None, far.base):
+            error = ask(provider, base, "litellm", NAMED)
+            assert isinstance(error, NoKey) and "its provider is unknown" in str(error)
+    assert far.connections == 0
+
+
 def test_without_a_key_a_provider_is_not_asked(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MISTRAL_API_KEY")
     error = ask("mistral", None, "litellm")
@@ -236,4 +347,4 @@ def test_a_model_whose_provider_nobody_knows_is_not_guessed(transports: Transpor
     settings = ModelSettings("mistral-large", FREE)
     with pytest.raises(NoKey, match="mistral-large: its provider is unknown; write PROVIDER/mistral-large"):
         request = Request("mistral-large", "a prompt", {})
-        loop.run_until_complete(transports.of(settings, request).send(request, settings, None))
+        loop.run_until_complete(transports.of(settings, request).send(request, settings))

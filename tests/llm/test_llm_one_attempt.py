@@ -9,8 +9,8 @@ import httpx
 import pytest
 from recording_server import Recording, recording
 
-from summhay_ray.llm import FREE, ModelSettings, Request
-from summhay_ray.llm.direct import ProviderError, UnreadableAnswer
+from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
+from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.outgoing import Outgoing, watching
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.transport import Transports
@@ -50,7 +50,7 @@ def transports(server: Recording, loop: asyncio.AbstractEventLoop, monkeypatch: 
 def failed(transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, base: str) -> Decision:
     settings = ModelSettings(f"{provider}/m", FREE, None, base, "ENDPOINT_KEY", 10.0, transport="litellm")
     request = Request(settings.model, "a prompt", {"max_tokens": 5})
-    sending = transports.of(settings, request).send(request, settings, "named-0123456789abcdef")
+    sending = transports.of(settings, request).send(request, settings)
     with pytest.raises(Exception) as raised:
         loop.run_until_complete(asyncio.wait_for(sending, 30))
     return decide(raised.value)
@@ -80,13 +80,22 @@ def test_a_lost_connection_is_not_made_again(
 def posted(server: Recording, paths: list[str]) -> list[int | str]:
     """Status or error of requests to these paths, within one call."""
     found: list[int | str] = []
-    with httpx.Client() as client, watching(Outgoing("openai/m", server.base, None, None)):
+    with httpx.Client() as client, watching(Outgoing(ModelSettings("openai/m", FREE, None, server.base), 1 << 20)):
         for path in paths:
             try:
                 found.append(client.post(f"{server.base}{path}", json={}).status_code)
             except (ProviderError, UnreadableAnswer) as error:
                 found.append(str(error).partition(" ")[0])
     return found
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpx2"])
+def test_whichever_client_an_sdk_brings_is_watched(server: Recording, transports: Transports, library: str) -> None:
+    client = pytest.importorskip(library)
+    call = Outgoing(ModelSettings("openai/m", FREE), 1 << 20)
+    with client.Client() as asking, pytest.raises(NoKey, match="the host is not openai's own"), watching(call):
+        asking.post(f"{server.base}/chat/completions", json={})
+    assert server.seen == []
 
 
 def test_a_login_before_the_request_is_no_second_attempt(server: Recording, transports: Transports) -> None:

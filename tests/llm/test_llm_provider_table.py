@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -11,13 +13,19 @@ import yarl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import NoKey, key_of
-from summhay_ray.llm.provider_table import ANYWHERE, PROVIDERS, WITH_DOMAINS, place_of
+from summhay_ray.llm import FREE, ModelSettings, NoKey
+from summhay_ray.llm.gate import key_for
+from summhay_ray.llm.provider_table import PROVIDERS, SAMPLING, WITH_DOMAINS, place_of
 from summhay_ray.llm.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 
 PLAIN = sorted((provider, domain) for provider, known in WITH_DOMAINS.items() for domain in known.domains if "*" not in domain)
+
+
+def key_of(named: str | None, model: str, base: str | None = None) -> str | None:
+    """The key that a request to an `api_base` carries; without one, to where litellm finds the provider."""
+    return key_for(ModelSettings(model, FREE, api_base=base, api_key_env=named), base)
 
 
 @pytest.mark.parametrize(("provider", "domain"), PLAIN)
@@ -120,7 +128,17 @@ def test_the_table_is_litellms(monkeypatch: pytest.MonkeyPatch) -> None:
             seen += 1
             assert place_of(provider, base) == "own", (provider, base)
     assert seen > 50
-    assert list(PROVIDERS) == sorted(PROVIDERS) and ANYWHERE.isdisjoint(WITH_DOMAINS)
+    assert list(PROVIDERS) == sorted(PROVIDERS) and not any(known.anywhere for known in WITH_DOMAINS.values())
+
+
+def test_the_page_about_specs_tells_what_litellm_is_given() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spec.md").read_text(encoding="utf-8")
+    rows = [set(re.findall(r"`([\w-]+)`", line)) for line in page.partition("### Extra")[2].partition("\n#")[0].splitlines()]
+    assert SAMPLING in rows
+    for provider, known in PROVIDERS.items():
+        own = known.extra - SAMPLING - (set() if known.login else {"extra_body"})
+        (told,) = [row for row in rows if provider in row] or [{provider}]
+        assert own <= told and (told - own) <= set(PROVIDERS), provider
 
 
 HOSTS = st.sampled_from(["api.openai.com", "eu.api.openai.com", "127.0.0.1", "localhost", "[::1]", "evil.example", "openai.com"])

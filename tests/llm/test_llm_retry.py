@@ -14,8 +14,7 @@ import openai
 import pytest
 
 from summhay_ray.llm import NoKey, retry
-from summhay_ray.llm.bodies import AnswerTooLarge, UnreadableAnswer
-from summhay_ray.llm.direct import ProviderError
+from summhay_ray.llm.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
 from summhay_ray.llm.retry import LONGEST_PAUSE_S, Decision, decide
 from summhay_ray.llm.via_litellm import load_litellm
 

@@ -159,7 +159,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 yield Item(f"{model.label}@{question.item}", model=model, data=data)
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """One verdict per chunk. A chunk without a verdict is a failure, and is left out of the question's mean."""
+        """One verdict per chunk. A chunk without one is a failure: it is left out of the mean, its question of `n`."""
         question = self._questions[item.data["place"]]
         texts = [question.context[begin:end] for begin, end in chunks(question.context, self.spec.chunk_tokens)]
         judge = self._whole if self._model(item) in OFFLINE else self._one_by_one
@@ -211,12 +211,13 @@ class Coverage(Benchmark[CoverageSpec]):
         means = verdicts.group_by("evaluator", "group", "question", "document", "basis").agg(
             pl.col("needed").cast(pl.Float64).mean().alias("coverage"),
             pl.col("n_chunks").first().cast(pl.Float64).alias("chunks"),
+            (pl.len() < pl.min_horizontal(pl.col("n_chunks").first(), self.spec.most_chunks)).alias("lacks"),
         )
         seed, by = self.spec.seed, ("evaluator", "group")
-        groups = mean_interval(means, "coverage", by, items, seed, cluster="document")
+        groups = _without_lacking(mean_interval(means, "coverage", by, items, seed, cluster="document"), means, by)
         measured = pl.col("basis") != CONSTRUCTION
         every, wanted = (frame.filter(measured).with_columns(pl.lit(ALL).alias("group")) for frame in (means, items))
-        whole = mean_interval(every, "coverage", by, wanted, seed, cluster="document")
+        whole = _without_lacking(mean_interval(every, "coverage", by, wanted, seed, cluster="document"), every, by)
         sizes = pl.concat([means, every.select(means.columns)]).group_by(*by).agg(pl.col("chunks").mean())
         named = [*by, "basis"]
         bases = pl.concat([items.select(named), wanted.select(named)]).group_by(*by).agg(pl.col("basis").unique().sort())
@@ -266,9 +267,10 @@ class Coverage(Benchmark[CoverageSpec]):
             ]
         )
         text = (
-            "coverage: the mean share of a context's chunks that a question needs. n: questions. The paper's figures are "
-            "GPT-4o's, on other data. basis: what the verdicts rest on. By construction: the right answer covers the whole "
-            "context, so that an offline evaluator measures nothing; such figures are left out of all."
+            "coverage: the mean share of a context's chunks that a question needs. n: questions with a verdict on every chunk; "
+            "those that lack some count in the mean by what they have. The paper's figures are GPT-4o's, on other data. basis: "
+            "what the verdicts rest on. By construction: the right answer covers the whole context, so that an offline "
+            "evaluator measures nothing; such figures are left out of all."
         )
         sections = [
             Section("Information coverage", text, coverage, units={"coverage": "%"}),
@@ -290,6 +292,13 @@ class Coverage(Benchmark[CoverageSpec]):
                 Section("Where the needed chunks are", text, scores["places"], units={"needed": "%"}, chart=chart, more=True)
             )
         return sections
+
+
+def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """The scores, whose `n` counts only questions without a lost verdict, so that what lacks some shows it."""
+    lacking = means.group_by(*by).agg(pl.col("lacks").sum())
+    counted = scored.join(lacking, on=list(by), how="left")
+    return counted.with_columns(pl.col("n") - pl.col("lacks").fill_null(0)).drop("lacks")
 
 
 def _basis(question: Question) -> str:

@@ -43,8 +43,10 @@ async def rate(
 ) -> Outcome[Rating]:
     """One rating: the expectation by log probabilities; without them, the mean of `judge.samples` samples."""
     asked = ask.of(STAGE)
-    single = Rater(judge.model, sampling, logprobs=judge.logprobs)
-    several = Rater(judge.model, {**sampling, "temperature": judge.sample_temperature}, samples=judge.samples)
+    single = Rater(judge.model, sampling, logprobs=judge.logprobs, role=judge.role)
+    several = replace(
+        single, sampling={**sampling, "temperature": judge.sample_temperature}, samples=judge.samples, logprobs=None
+    )
     alone = judge.samples == 1 or judge.model.startswith(("offline/", "replay/"))
     first = several if judge.logprobs is None and not alone else single
     values = reduced(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)

@@ -195,4 +195,7 @@ def _answer(answer: Any, task: str) -> tuple[str, ...] | str:
         return "field Answer: expected a text with the numbers of the options in their order"
     if isinstance(answer, str | bytes) or not isinstance(answer, Sequence) or not all(isinstance(label, str) for label in answer):
         return "field Answer: expected a list of texts"
+    unnumbered = (label for label in answer if task == "Attributing" and not _NUMBER.search(label) and label.casefold() != "none")
+    if (label := next(unnumbered, None)) is not None:
+        return f"field Answer: {label!r} holds no number of a case; expected numbers, or an empty list where there are none"
     return tuple(answer)

@@ -74,6 +74,9 @@ class EthicJudge(ModelSpec):
     samples: int = Field(default=5, ge=1, description="answers that are averaged if there are no log probabilities")
     sample_temperature: float = Field(default=1.0, ge=0, description="temperature of these samples")
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
+    role: Literal["user", "system"] = Field(default="user", description="of the one message; system, as in the release")
+
+    LATER = ModelSpec.LATER | {"role"}
 
 
 def _data(value: Any) -> Any:

@@ -47,6 +47,9 @@ class CriterionSpec(Strict):
         default=None, description="[low, high], whole numbers; null: the criterion's own"
     )
     prompt: str | None = Field(default=None, description="path of a prompt file with [[SOURCE]] and [[SUMMARY]]; null: ours")
+    datasets: list[Text] = Field(default=[], description="the datasets whose summaries are rated for it; empty: all")
+
+    LATER = frozenset({"datasets"})
 
     @model_validator(mode="after")
     def _complete(self) -> CriterionSpec:

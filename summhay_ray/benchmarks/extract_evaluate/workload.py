@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from summhay_ray import extract as extracts
-from summhay_ray import judge
+from summhay_ray import judge, plugins
 from summhay_ray.benchmark import (
     Answer,
     Ask,
@@ -35,6 +35,7 @@ from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvalu
 from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, lever_code, rated, shown_of
 from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
+from summhay_ray.errors import UserError
 from summhay_ray.extract import named_layers
 from summhay_ray.plugins import code_identity
 from summhay_ray.text import count_tokens
@@ -98,6 +99,8 @@ class MetricRow:
 
 
 LEAD = "lead"
+METRIC_BATCH = 16
+"""Pairs whose texts a metric gets together."""
 
 
 class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
@@ -133,6 +136,12 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         """All pairs by id, in the order of the files."""
         pairs = [pair for name in self.spec.pairs for pair in read_pairs(self.inputs.text(name), name)]
         check_unique(pairs)
+        known = dict.fromkeys(pair.dataset for pair in pairs)
+        for criterion in self.spec.criteria:
+            for dataset in criterion.datasets:
+                if dataset not in known:
+                    flaw = plugins.unknown("dataset of the pairs", dataset, known)
+                    raise SpecError(f"spec: criteria: {criterion.name}: {flaw}")
         return {pair.id: pair for pair in pairs}
 
     def identity(self) -> Any:
@@ -159,9 +168,9 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     def items(self) -> Iterator[Item]:
         """All ratings, pair by pair, so that the extracts of a pair are made once."""
-        for pair in self.pairs.values():
+        for place, pair in enumerate(self.pairs.values()):
             for method, budget in self.spec.cells():
-                for criterion in self.criteria:
+                for criterion in self._criteria_of(pair):
                     for rater in self.spec.raters:
                         data = {
                             "dataset": pair.dataset,
@@ -182,6 +191,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                             model=rater,
                             data=data,
                             source=pair.id,
+                            reads=f"metrics/{place // METRIC_BATCH}" if self.spec.metrics else "",
                             group=f"{begins}/{rater.label}",
                         )
 
@@ -198,10 +208,9 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             for method, by_budget in made.items()
             for budget, extract in by_budget.items()
         ]
-        human = [(name, self._human(pair, name)) for name in self.criteria]
-        texts = [Texts(pair.summary, pair.source, pair.reference)]
-        measured = [(metric.label, make_metric(metric.metric, metric.model).score(texts)[0]) for metric in self.spec.metrics]
-        scores = [(name, score if score is not None and math.isfinite(score) else None) for name, score in measured]
+        human = [(name, self._human(pair, name)) for name in self._criteria_of(pair)]
+        batch, place_in_batch = divmod(self._places[source], METRIC_BATCH)
+        scores = [(name, found[place_in_batch]) for name, found in self._metric_scores(batch).items()]
         return Prepared(
             {
                 "extracts": rows,
@@ -210,6 +219,30 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             },
             own=_shown_to(items, made),
         )
+
+    @functools.cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.pairs)}
+
+    @functools.cached_property
+    def _metric_scores(self) -> Callable[[int], Mapping[str, Sequence[float | None]]]:
+        """Number of a batch -> the scores of its pairs by each metric. The sources of a batch go to one worker."""
+        made = {metric.label: make_metric(metric.metric, metric.model) for metric in self.spec.metrics}
+        pairs = list(self.pairs.values())
+
+        @functools.lru_cache(maxsize=4)
+        def scored(batch: int) -> Mapping[str, Sequence[float | None]]:
+            of = pairs[batch * METRIC_BATCH : (batch + 1) * METRIC_BATCH]
+            texts = [Texts(pair.summary, pair.source, pair.reference) for pair in of]
+            scores = {label: list(metric.score(texts)) for label, metric in made.items()}
+            for label, found in scores.items():
+                if len(found) != len(texts):
+                    raise UserError(
+                        f"metric {label}: `score` returned {len(found)} scores for {len(texts)} texts; return one each"
+                    )
+            return {label: [_finite(score) for score in found] for label, found in scores.items()}
+
+        return scored
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per pair, if any method runs a model in this process."""
@@ -250,6 +283,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
     def _reads_weights(self, method: str) -> bool:
         return isinstance(extracts.make_extractor(method, self.spec.models.get(method)), extracts.WithWeights)
+
+    def _criteria_of(self, pair: Pair) -> list[str]:
+        """The criteria that the pair is rated for."""
+        return [one.name for one in self.spec.criteria if not one.datasets or pair.dataset in one.datasets]
 
     def _human(self, pair: Pair, criterion: str) -> float | None:
         field = next(one.human for one in self.spec.criteria if one.name == criterion)
@@ -326,6 +363,10 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
     def report(self, scores: Tables) -> Sequence[Section]:
         """Tables 2 to 5 and Figures 2, 3 and 8 of the paper, for these pairs and raters."""
         return sections(scores)
+
+
+def _finite(score: float | None) -> float | None:
+    return score if score is not None and math.isfinite(score) else None
 
 
 def _shown_to(items: Sequence[Item], made: Mapping[str, Mapping[int, extracts.Extract]]) -> dict[str, list[int]]:

@@ -53,6 +53,8 @@ from summhay_ray.benchmarks.summarizing import (
     check_strategy,
     guarded,
     read_summary,
+    reduce_identity,
+    reducer_of,
     strategy_name,
 )
 from summhay_ray.local_models import check_model
@@ -134,7 +136,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         own = summarizer.model_dump(
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
-        return {**own, "prompt": self.prompts.get(summarizer.prompt or "", ""), **self.revision_of(summarizer.model)}
+        own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.revision_of(summarizer.model)}
+        return {**own, **reduce_identity(self, summarizer)}
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`. Also writes the collection's tables."""
@@ -214,7 +217,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         settings = self.settings()
         raters = tuple(rater.model for rater in self.spec.raters())
         models = {
-            summarizer.model_label: Queue((summarizer.model, *raters), computes=settings[summarizer.model].local)
+            summarizer.model_label: Queue((*summarizer.models, *raters), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
         return {"": Queue(tuple(self.services), computes=not self.services), **models}
@@ -371,6 +374,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             model=spec.model,
             prompt=self.prompts.get(spec.prompt or "", ""),
             sampling=self.sampling_of(spec),
+            reducer=reducer_of(self, spec),
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,

@@ -17,6 +17,7 @@ from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, T
 from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.engine import validated
 from summhay_ray.errors import UserError
+from summhay_ray.llm import Task, is_service
 from summhay_ray.plugins import code_identity
 
 Read = Callable[[str], str]
@@ -119,24 +120,18 @@ class ChunksEntry(Strict):
         return self
 
 
-_SERVICES = """
-    azure azure_ai bedrock cohere databricks deepinfra fireworks_ai gemini hosted_vllm infinity jina_ai litellm_proxy mistral
-    nvidia_nim openai openai_like openrouter together_ai vertex_ai voyage watsonx
-"""
-SERVICES = frozenset(_SERVICES.split())
-"""Prefixes of model names that a service runs. Other models run in this process, unless the entry has an `api_base`."""
-
-
 class Embedder(ModelSpec):
     """An embedding model at its service."""
 
     PRICED_BY: ClassVar[Sequence[str]] = ("input_per_mtok",)
+    TASK: ClassVar[Task] = "embed"
 
 
 class Reranker(ModelSpec):
     """A reranking model at its service."""
 
     PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
+    TASK: ClassVar[Task] = "rerank"
 
 
 class ModelEntry(Entry, Reach):
@@ -167,7 +162,7 @@ class ModelEntry(Entry, Reach):
 
     def service(self) -> ModelSpec | None:
         """How to call the model at its service; None for a model that runs in this process."""
-        if self.api_base is None and self.model.partition("/")[0] not in SERVICES:
+        if self.api_base is None and not is_service(self.model):
             return None
         reach = self.model_dump(include=set(Reach.model_fields))
         return self.asked_as(

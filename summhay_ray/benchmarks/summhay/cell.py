@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summarizing import guarded, read_summary
+from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT, Judging
 from summhay_ray.benchmarks.summhay.reduced import judge_reduced, tell_spared
@@ -85,6 +85,7 @@ def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> 
         sample=cell.repeat,
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
+        reducer=reducer_of(grid, spec),
     )
 
 

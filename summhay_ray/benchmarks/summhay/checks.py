@@ -36,7 +36,7 @@ def _check_names(grid: SummHay) -> None:
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
     check_judges(spec.judges, spec.partners())
-    check_models(spec.summarizers)
+    check_models([*spec.summarizers, *(one.reduce for one in spec.summarizers if one.reduce)])
 
 
 def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:

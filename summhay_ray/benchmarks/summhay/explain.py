@@ -52,10 +52,12 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     """
     cell_id, judgment_key = _placed(holder, key) or _find(run, holder, key)
     summaries = rows_of(holder, "summaries", [cell_id])
-    failed = of_cells(run, "failures", [cell_id]).to_dicts()
+    replay = None if workload is None else replayed(workload, run, cell_id)
+    attempts = [] if replay is None else [attempt for found in replay.failed_attempts.values() for attempt in found]
+    failed = {"failures": of_cells(run, "failures", [cell_id]).to_dicts(), "failed_attempts": attempts}
     if not summaries:
         place = places(run, [cell_id], workload)[cell_id]
-        return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, "failures": failed}
+        return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, **failed}
     summary: Summary = summaries[0]
     entry = next((entry for entry in run.record["haystacks"] if entry["haystack_id"] == summary.haystack_id), None)
     if entry is None:
@@ -67,7 +69,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
         for answer in rows_of(place, "raw_answers", [cell_id])
     ]
     answers = {answer.key: asdict(answer) for answer in raw}
-    prompts = prompts_of(workload, run, cell_id) if workload is not None else {}
+    prompts = prompts_of(replay)
     subtopic = next(subtopic for subtopic in source.haystack.subtopics if subtopic.subtopic_id == summary.subtopic_id)
     judgments = rows_of(run, "judgments", [cell_id])
     return {
@@ -87,7 +89,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
             for row in _judged(judgments, summary, source, compat, (answers, prompts))
             if not judgment_key or row["judgment"]["key"] == judgment_key
         ],
-        "failures": failed,
+        **failed,
     }
 
 
@@ -159,14 +161,16 @@ def _judged(
         }
 
 
-def prompts_of(workload: Judging[Any], run: RunStore, cell_id: str) -> dict[str, str]:
-    """Key -> prompt of every request of the cell, rebuilt from content. The key proves that the text is the same.
-
-    Requests made by a version with other prompts are absent.
-    """
+def replayed(workload: Judging[Any], run: RunStore, cell_id: str) -> Replay | None:
+    """The cell's requests, rebuilt from content; None if the run has no such cell."""
     item = next((item for item in workload.items() if item.id == cell_id), None)
     if item is None:
-        return {}
+        return None
     replay = Replay(workload, run)
     replay.item(item)
-    return {key: request.prompt for key, (_, request) in replay.requests.items()}
+    return replay
+
+
+def prompts_of(replay: Replay | None) -> dict[str, str]:
+    """Key -> prompt of every request. The key proves that the text is the same; a version with other prompts has other keys."""
+    return {} if replay is None else {key: request.prompt for key, (_, request) in replay.requests.items()}

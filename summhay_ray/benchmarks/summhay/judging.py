@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
-from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, strategy_name
+from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.record import record_flaw
 from summhay_ray.benchmarks.summhay.replay import Replay
 from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, Late, Outline, stored_haystacks, stored_outlines
@@ -69,7 +69,8 @@ class Judging(Benchmark[S]):
             assert isinstance(model, SummarizerSpec)
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
-        return {**semantic_model(model, identity), **self.revision_of(model.model), "code": code_identity(code)}
+        own = {**semantic_model(model, identity), **self.revision_of(model.model), "code": code_identity(code)}
+        return {**own, **reduce_identity(self, model)} if isinstance(model, SummarizerSpec) else own
 
     def identity_of(self, judging: JudgeSpec) -> str:
         """sha256 (hex) of `semantic`: equal for judges whose judgments are interchangeable."""

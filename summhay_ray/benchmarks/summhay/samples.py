@@ -12,7 +12,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Facet, SampleRecord, Samples
 from summhay_ray.benchmarks.summhay.cells import Cell
-from summhay_ray.benchmarks.summhay.explain import prompts_of
+from summhay_ray.benchmarks.summhay.explain import prompts_of, replayed
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.benchmarks.summhay.judging import Judging
@@ -248,7 +248,7 @@ class _SampleMaker:
             }
             return
         self._asked_again.add(cell_id)
-        prompts = prompts_of(self._workload, self._run, cell_id)
+        prompts = prompts_of(replayed(self._workload, self._run, cell_id))
         keys = dict.fromkeys(row["key"] for row in failed if row["key"] in prompts) or prompts
         yield from ({"kind": "prompt", "title": f"Prompt {key[:12]}", "text": prompts[key]} for key in keys)
 

@@ -10,19 +10,17 @@ import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, astuple
 from typing import Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import (
     Ask,
-    Compat,
     Counted,
     Inputs,
     Item,
     Prepared,
     Queue,
-    Results,
     Rows,
     Size,
     Stage,
@@ -207,7 +205,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         settings = self.settings()
         judges = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners()]))
         return {
-            summarizer.label: Queue((summarizer.model, *judges), computes=settings[summarizer.model].local)
+            summarizer.label: Queue((*summarizer.models, *judges), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
 
@@ -323,13 +321,6 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         longest = self.spec.summarizers[cell.summarizer].max_tokens
         bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
         return "\n".join(bullets)
-
-    # --- results and reports -----------------------------------------------------------------------------------------------
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`: the scores of every system (section 4.1, Table 2)."""
-        scored = super().results(run, compat)
-        return replace(scored, warnings=(*scored.warnings, *self.stray_answers()))
 
 
 def _named(name: str) -> str:

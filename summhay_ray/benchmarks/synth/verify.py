@@ -42,7 +42,7 @@ class VerifiedFile:
         return tuple(sorted((row for row in self.rows if row["found"] != row["expected"]), key=lambda row: not row["sure"]))
 
     def kinds(self) -> list[dict[str, Any]]:
-        """A row per kind of check: the numbers of checks, of confirmations, of mismatches, and of sure mismatches."""
+        """A row per kind of check: the numbers of checks, of confirmations, and of mismatches: all, the sure and the unsure."""
         total = Counter(row["kind"] for row in self.rows)
         otherwise = Counter(row["kind"] for row in self.mismatches)
         surely = Counter(row["kind"] for row in self.mismatches if row["sure"])
@@ -53,6 +53,7 @@ class VerifiedFile:
                 "as_stated": number - otherwise[kind],
                 "otherwise": otherwise[kind],
                 "surely": surely[kind],
+                "unsure": otherwise[kind] - surely[kind],
             }
             for kind, number in total.items()
         ]
@@ -108,4 +109,4 @@ def _row(existing: ExistingCheck) -> dict[str, Any]:
     check = existing.check
     shown = {name: getattr(check, name) for name in ("kind", "subject", "object", "expected", "found")}
     score = round(check.score, 4)
-    return {**shown, "sure": not existing.open, "score": score, "evidence": check.evidence, "text": existing.text}
+    return {**shown, "sure": existing.sure, "score": score, "evidence": check.evidence, "text": existing.text}

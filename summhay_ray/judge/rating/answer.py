@@ -21,14 +21,16 @@ from summhay_ray.outcome import Malformed
 _MARKS = "*_`#>\"'()[] \t"
 _LINE = re.compile(
     r"(?:[-•] )?(?:[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:[:=]|\bis\b)[*_` ]*)?"  # a label of at most five words
-    r"(?P<rating>\d+)"
-    r"[*_` ]*(?:(?:/|out of|of)[*_` ]*(?P<high>\d+))?[.!]?",
+    r"(?P<rating>\d{1,4000})"  # Python reads no longer number
+    r"[*_` ]*(?:(?:/|out of|of)[*_` ]*(?P<high>\d{1,4000}))?[.!]?",
     re.IGNORECASE,
 )
-_ALONE = re.compile(r"\d+")
+_ALONE = re.compile(r"\d{1,4000}")
 LEAST_MASS = 0.5
 """The least probability of the scale's numbers together, at the first token, for log probabilities to count as a rating. Below it
 the model was more likely to say something else."""
+LEAST_LOGPROB = -1e6
+"""The probability of anything below is 0."""
 HIGHEST = 9
 """The highest number of a scale that log probabilities can rate: some models write two digits as two tokens."""
 
@@ -95,7 +97,7 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     chances = dict.fromkeys(range(scale.low, scale.high + 1), 0.0)
     for token, probability in _alternatives(first):
         spelt = token.strip()
-        if spelt.isascii() and spelt.isdigit() and int(spelt) in chances:
+        if spelt.isascii() and _ALONE.fullmatch(spelt) and int(spelt) in chances:
             chances[int(spelt)] += probability
     mass = sum(chances.values())
     if mass < LEAST_MASS:
@@ -144,5 +146,6 @@ def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         if isinstance(entry, Mapping) and isinstance(entry.get("token"), str) and entry["token"] not in seen:
             seen.add(entry["token"])
             logprob = entry.get("logprob")
-            if isinstance(logprob, int | float) and not isinstance(logprob, bool) and not math.isnan(logprob):
-                yield entry["token"], math.exp(min(float(logprob), 0.0))
+            if isinstance(logprob, int | float) and not isinstance(logprob, bool) and logprob == logprob:
+                # The bounds also keep out whole numbers that no float holds.
+                yield entry["token"], math.exp(min(max(logprob, LEAST_LOGPROB), 0.0))

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Answer, Outcome
-from summhay_ray.summarize.base import Task
+from summhay_ray.summarize.base import Reducer, Task
 from summhay_ray.summarize.calls import call, written
 from summhay_ray.summarize.units import CHUNK_TOKENS, Units, units_of
 from summhay_ray.text import count_tokens
@@ -20,7 +20,7 @@ from summhay_ray.text import count_tokens
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class MapReduce:
-    """One concurrent call per document or chunk, and a call that merges the answers into one summary.
+    """One concurrent call per document or chunk, and a call that merges the answers into one summary, by the task's reducer.
 
     Answers that together exceed the budget are first merged in groups. Without documents there is only one call.
     """
@@ -36,6 +36,8 @@ class MapReduce:
         if not task.shown:
             return await call(task, ask)
         budget = self.tokens or task.token_budget
+        reducer = task.reducer or Reducer(task.model, task.sampling)
+        reducing = replace(task, shown=(), step="reduce", model=reducer.model, sampling=reducer.sampling)
         parts = units_of(task.shown, self.units, budget, self.chunk_tokens)
         found: Sequence[Outcome[RawAnswer]] = await asyncio.gather(*(call(replace(task, shown=part), ask) for part in parts))
         while True:
@@ -45,8 +47,7 @@ class MapReduce:
             if not notes:
                 return found[0]
             groups = _groups(notes, budget)
-            reductions = (call(replace(task, shown=(), step="reduce", notes=group), ask) for group in groups)
-            found = await asyncio.gather(*reductions)
+            found = await asyncio.gather(*(call(replace(reducing, notes=group), ask) for group in groups))
             if len(groups) == 1:
                 return found[0]
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import yaml
 from coverage_evaluators import measured
+from simulated_provider import in_thread
 
 import summhay_ray
 from summhay_ray.benchmark import Request, SpecError
@@ -83,6 +84,24 @@ def test_evaluators_are_held_against_each_other_and_a_lost_verdict_is_counted(tm
     told = rows(found)
     assert (told["offline/lead", "Recalling/Books"]["n"], told["offline/lead", "Recalling/Books"]["n_expected"]) == (0, 1)
     assert found.status == "partial" and told["offline/coverage", "Recalling/Books"]["n"] == 1
+
+
+def test_a_question_with_a_lost_verdict_is_not_counted_as_scored(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def judged(_: str, prompt: str) -> str:
+        asked.append(prompt)
+        return "I cannot say." if len(asked) == 1 else "# Final Score\n1"
+
+    of = written(tmp_path, kind="ethic", models=["offline/names"], tasks=["Recalling"], domains=["Books"])
+    with in_thread(judged) as provider:
+        judge = {"model": "openai/judge", "api_base": provider.base, "price": 0}
+        spec = {"kind": "coverage", "of": of, "sample": 1, "chunk_tokens": 128, "evaluators": [judge]}
+        found = summhay_ray.run(spec, store=str(tmp_path / "store"), executor="inline")
+    verdicts = summhay_ray.table(found.run, "coverage_chunks", str(tmp_path / "store"))
+    assert found.status == "partial" and 0 < verdicts.height < verdicts["n_chunks"][0]
+    told = rows(found)["openai/judge", "all"]
+    assert (told["coverage"], told["n"], told["n_expected"]) == (1, 0, 1)
 
 
 def test_a_spec_of_coverage_names_what_it_measures(tmp_path: Path) -> None:

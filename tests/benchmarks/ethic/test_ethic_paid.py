@@ -58,7 +58,14 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
 def test_a_provider_without_log_probabilities_gets_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETHIC_KEY", "sk-ethic")
     with in_thread(offline_answer()) as provider:
-        judge = {"api_base": provider.base, "api_key_env": "ETHIC_KEY", "price": PRICE, "logprobs": None, "samples": 3}
+        judge = {
+            "api_base": provider.base,
+            "api_key_env": "ETHIC_KEY",
+            "price": PRICE,
+            "logprobs": None,
+            "samples": 3,
+            "role": "system",
+        }
         spec = {
             "kind": "ethic",
             "models": ["offline/support"],
@@ -69,3 +76,6 @@ def test_a_provider_without_log_probabilities_gets_samples(tmp_path: Path, monke
         found = summhay_ray.run(spec, store=str(tmp_path))
     ratings = summhay_ray.table(found.run, "section_ratings", str(tmp_path))
     assert ratings["how"].unique().to_list() == ["samples"] and found.status == "done"
+    # The judge's prompt is a system message, as in the release.
+    calls = summhay_ray.explain(found.run, ratings["item_id"][0], str(tmp_path))["calls"]
+    assert {call["prompt"].partition(":")[0] for call in calls if call["stage"] == "judge"} == {"system"}

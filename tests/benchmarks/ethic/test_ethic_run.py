@@ -173,6 +173,7 @@ def test_views_are_as_long_as_the_spec_says_and_mark_what_is_left_out() -> None:
         ({"task": "Naming"}, "field task: found 'Naming'"),
         ({"Answer": "Anna"}, "field Answer: expected a list of texts"),
         ({"task": "Organizing", "Answer": "none"}, "field Answer: expected a text with the numbers"),
+        ({"task": "Attributing", "Answer": ["Case 3", "Jones"]}, "field Answer: 'Jones' holds no number of a case"),
         ({"ID": 7}, "field ID: expected a text"),
         ({}, "ID 'a' occurs 2 times in Recalling, Books"),
     ],

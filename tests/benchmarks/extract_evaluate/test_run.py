@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -215,18 +215,36 @@ class NotANumber:
     """A user's metric that returns NaN for some summaries."""
 
     name = ""
+    sizes: ClassVar[list[int]] = []
 
     def score(self, texts: Sequence[Any]) -> list[float]:
+        self.sizes.append(len(texts))
         return [float("nan") if "Zebras" in text.summary else 1.0 for text in texts]
 
 
 def test_nan_of_a_metric_is_never_a_score(tmp_path: Path) -> None:
     path, store = spec(tmp_path, methods=[], full=["whole"], metrics=[f"{__name__}:NotANumber"]), str(tmp_path / "store")
     found = summhay_ray.run(path, store=store, executor="inline")
+    # All texts of so small a run are one batch.
+    assert NotANumber.sizes == [12]
     scores = summhay_ray.table(found.run, "metric_scores", store)["score"].to_list()
     assert sorted(scores, key=str) == [1.0] * 4 + [None] * 8
     [row] = found.scores["metrics"].to_dicts()
     assert (row["n"], row["n_expected"], row["pearson"]) == (4, 12, None)
+
+
+def test_a_criterion_can_be_for_some_datasets(tmp_path: Path) -> None:
+    logs = pairs_file(tmp_path)
+    (tmp_path / "more.json").write_text(logs.read_text().replace('"logs"', '"more"').replace("faithfulness", "relevance"))
+    criteria: list[Any] = [{"name": "faithfulness", "datasets": ["logs"]}, {"name": "relevance", "datasets": ["more"]}]
+    common = {"methods": [], "full": ["whole"], "metrics": [], "pairs": ["logs.json", "more.json"]}
+    found = summhay_ray.run(spec(tmp_path, criteria=criteria, **common), store=str(tmp_path / "store"), executor="inline")
+    ratings = summhay_ray.table(found.run, "extract_ratings", str(tmp_path / "store"))
+    assert set(ratings.select("dataset", "criterion").rows()) == {("logs", "faithfulness"), ("more", "relevance")}
+    assert (found.status, ratings.height) == ("done", 24)
+    criteria[0]["datasets"] = ["log"]
+    with pytest.raises(UserError, match="criteria: faithfulness: no dataset of the pairs is named 'log'; did you mean 'logs'"):
+        summhay_ray.plan(spec(tmp_path, criteria=criteria, **common), store=str(tmp_path / "store"))
 
 
 def test_samples_and_log_probabilities(tmp_path: Path, provider: Simulated) -> None:

@@ -12,6 +12,7 @@ from odsum_collections import meetings
 from simulated_provider import Simulated, in_thread
 
 import summhay_ray
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -63,3 +64,33 @@ def test_every_call_of_a_chain_is_planned_paid_once_and_held_by_the_budget(tmp_p
     assert round(done.usd["spent"] * 1e6) == provider.stats()["micros"]
     assert summhay_ray.run(spec, store=store, executor="inline").calls["made"] == 0
     assert [(row["n_scored"], row["geval"]) for row in done.scores["summaries"].to_dicts()] == [(5, 4.0)] * len(STRATEGIES)
+
+
+def test_another_model_merges_the_summaries(tmp_path: Path, provider: Simulated) -> None:
+    meetings(tmp_path / "meetings")
+    reach = {"api_base": provider.base, "api_key_env": KEY_ENV, "price": PRICE}
+    merging = {"model": "openai/merger", "max_tokens": 40, "temperature": 0.7, **reach}
+    spec: dict[str, Any] = {
+        "kind": "odsum",
+        "corpus": str(tmp_path / "meetings"),
+        "retrievers": ["oracle"],
+        "k": [2],
+        "strategies": [{"strategy": "map-reduce", "reduce": merging}, "map-reduce", "truncate-all"],
+        "summarizers": [{"model": "openai/mine", "max_tokens": 60, **reach}],
+    }
+    store = str(tmp_path / "store")
+    assert {stage.model for stage in summhay_ray.plan(spec, store).stages} == {"openai/mine", "openai/merger"}
+    done = summhay_ray.run(spec, store=store, executor="inline")
+    sent = [call["model"] for call in provider.calls()]
+    # Each of five queries has one merge by each of the two models; parts are asked once for both strategies.
+    assert (done.status, sent.count("merger")) == ("done", 5)
+    labels = set(summhay_ray.table(done.run, "odsum_summaries", store)["strategy"])
+    assert labels == {"map-reduce (reduce=openai/merger)", "map-reduce", "truncate-all"}
+    merging["temperature"] = 0.0
+    assert summhay_ray.run(spec, store=store, executor="inline").run != done.run
+    for entry in (
+        {"strategy": "truncate-all", "reduce": "openai/merger"},
+        {"strategy": "map-reduce", "reduce": {"answers": "a.jsonl", "name": "a"}},
+    ):
+        with pytest.raises(UserError, match="reduce"):
+            summhay_ray.plan({**spec, "summarizers": [{"model": "openai/mine", **reach, **entry}]}, store)

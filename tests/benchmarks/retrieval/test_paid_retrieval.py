@@ -168,16 +168,29 @@ def test_keys_are_of_the_content() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {}, {"data": []}, {"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]},
-        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}]},
-        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]},
-        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": ["x"]}]},
-        {"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [float("nan")]}]},
+        {},
+        {"data": []},
+        *(
+            {"data": [{"index": 0, "embedding": [1.0]}, {"index": other, "embedding": [1.0]}]}
+            for other in (0, True, [1], "1", None)
+        ),
+        *({"data": [{"index": 0, "embedding": [1.0]}, {"index": other, "embedding": [1.0]}]} for other in (-1, 1.0, 10**400)),
     ],
-)  # fmt: skip
-def test_vectors_that_are_none_are_refused(body: Any) -> None:
+)
+def test_a_body_without_an_entry_for_each_text_is_refused(body: Any) -> None:
     with pytest.raises(ValueError):
         vectors_reply(body, 2)
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [[], "", "AAAA AAAA", "AAAAAAA=", None, 1.0, ["x"], [True], [[1.0]], {}, [1.0, 2.0], [10**400], [-1e39], [float("inf")]],
+)
+def test_what_is_no_vector_is_a_flaw(vector: Any) -> None:
+    reply = vectors_reply({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": vector}]}, 2)
+    assert reply.flaw.startswith("the vector at index 1 ")
+    reply = scores_reply({"results": [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": vector}]}, 2)
+    assert reply.flaw.startswith("the score at index 1 ") or vector == 1.0
 
 
 def test_numbers_come_back_as_they_were() -> None:

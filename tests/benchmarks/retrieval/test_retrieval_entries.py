@@ -14,6 +14,8 @@ from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.retrieval import own_code, retriever_label
 from summhay_ray.benchmarks.summhay import SummHay, SummhaySpec
 from summhay_ray.engine import load_workload, validated
+from summhay_ray.engine.spec import check_spec
+from summhay_ray.llm.provider_table import PROVIDERS
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.core
@@ -73,6 +75,33 @@ def test_a_wrong_entry_is_told_in_one_line(tmp_path: Path, entry: Any, told: str
     with pytest.raises(SpecError) as caught:
         workload(tmp_path, entry)
     assert told in str(caught.value) and "\n" not in str(caught.value)
+
+
+def lacking(*, embeds: bool) -> list[tuple[str, str | None]]:
+    """(provider, api_base) of each that offers no such service: without an address, and at the provider's own."""
+    found = [(name, known) for name, known in PROVIDERS.items() if ("embed" if embeds else "rerank") not in known.services]
+    own = [(name, f"https://{known.domains[0]}/v1") for name, known in found if known.domains and "*" not in known.domains[0]]
+    return [*((name, None) for name, _ in found), *own]
+
+
+@pytest.mark.parametrize("head", ["embed", "rerank"])
+def test_a_service_that_a_provider_lacks_is_refused_at_the_spec(head: str) -> None:
+    price = {"input_per_mtok": 1} if head == "embed" else {"per_search": 0.002}
+    cases = lacking(embeds=head == "embed")
+    assert len(cases) > 100
+    for provider, base in cases:
+        entry = {head: f"{provider}/x", "price": price, "api_base": base}
+        with pytest.raises(SpecError) as caught:
+            check_spec(validated(SummhaySpec, spec(entry), "spec"), "spec", ["embed", "rerank"])
+        assert str(caught.value).startswith(f"spec: {provider}/x: {head}: {provider} has no ") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", [{"rerank": "openai/x", "price": {"per_search": 0.002}}, {"embed": "anthropic/x"}])
+def test_such_a_spec_is_neither_planned_nor_run(tmp_path: Path, entry: Any) -> None:
+    with pytest.raises(SpecError, match="has no (reranking|embeddings) service"):
+        workload(tmp_path, {"fuse": ["bm25", entry]})
+    mine = {**entry, "price": {"per_search": 0.002, "input_per_mtok": 1}, "api_base": "http://127.0.0.1:9"}
+    assert workload(tmp_path, {"fuse": ["bm25", mine]})
 
 
 def test_two_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""A service of embeddings and reranking on 127.0.0.1 whose numbers a test can damage; else they are the simulator's."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from summhay_ray.simulator import vectors
+from summhay_ray.text import count_tokens
+
+Damage = Callable[[str, list[str], dict[str, Any]], None]
+"""Changes a body: given the task, its texts and the body."""
+
+
+@dataclass
+class Served:
+    """`calls`: task and texts of each request. `micros`: the bill, at a dollar per million tokens and 0.002 dollars a search."""
+
+    base: str = ""
+    damage: Damage | None = None
+    dimensions: int = 16
+    calls: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    micros: int = 0
+
+    def body(self, task: str, asked: dict[str, Any]) -> dict[str, Any]:
+        if task == "embed":
+            texts = asked["input"]
+            tokens = sum(map(count_tokens, texts))
+            data = [{"index": at, "embedding": vectors.embed(text, self.dimensions)} for at, text in enumerate(texts)]
+            body: dict[str, Any] = {"data": data, "usage": {"prompt_tokens": tokens}}
+            self.micros += tokens
+        else:
+            texts = asked["documents"]
+            scores = vectors.relevance(asked["query"], texts)
+            body = {"results": [{"index": at, "relevance_score": score} for at, score in enumerate(scores)]}
+            body["meta"] = {"billed_units": {"search_units": 1}}
+            self.micros += 2000
+        self.calls.append((task, tuple(texts)))
+        if self.damage is not None:
+            self.damage(task, texts, body)
+        return body
+
+
+@contextmanager
+def number_service() -> Iterator[Served]:
+    served, lock = Served(), threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            with lock:
+                body = json.dumps(served.body("rerank" if self.path.endswith("rerank") else "embed", asked)).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is printed."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served.base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
