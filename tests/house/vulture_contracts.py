@@ -97,6 +97,7 @@ repeated_answered
 
 # The offline writer's grammar, and the simulated provider's options, name these as text.
 firm
+product
 hangs
 drops
 filtered
