@@ -155,6 +155,10 @@ class SystemComparison:
         """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
         return " and ".join(dict.fromkeys(side.judge for pair in self.pairs for side in (pair.a, pair.b) if side.judge))
 
+    def judged(self, figure: str) -> str:
+        """A figure with the judge whose scores it is of."""
+        return f"{figure}, judged by {self.judge}" if self.judge else figure
+
     def of(self, figure: str) -> list[SystemPair]:
         """The pairs of one figure."""
         return [pair for pair in self.pairs if pair.figure == figure]
@@ -372,9 +376,9 @@ def compare_pairs(
         these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
         about[figure] = f"further queries of {these}" if paired.over == "queries" else f"other {cluster}s than these {n}"
         if over == "haystacks" and n == 1:
-            warnings[f"{figure}: one {cluster} says nothing of others; the figures are about further queries of it"] = None
+            warnings[f"one {cluster} says nothing of others: the figures are about further queries of it"] = None
         elif over == "haystacks" and n < FEW:
-            warnings[f"{figure}: {n} {cluster}s are few: only large differences can be shown to hold for others"] = None
+            warnings[f"{n} {cluster}s are few: only large differences can be shown to hold for others"] = None
     if len({run.judge for run in runs}) > 1:
         warnings["the runs are judged by different judges: a difference may be theirs"] = None
     units = {figure: runs[0].units[figure] for figure in standings}
@@ -583,10 +587,16 @@ def best_line(comparison: SystemComparison, figure: str, most: int = 12) -> str:
     """The systems that cannot be told from the best, in a sentence with its error rate."""
     best, n = comparison.best(figure), sum(standing.rank is not None for standing in comparison.standings[figure])
     names = ", ".join(best[:most]) + (f" and {len(best) - most} more" if len(best) > most else "")
-    if not best:
-        return f"{figure}: no query was answered by all of these systems: none is ranked"
-    known = f"{best[0]} is the best" if len(best) == 1 else f"{len(best)} of {n} systems cannot be told from the best: {names}"
-    return f"{figure}: {known} (Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
+    error = f"(Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
+    if not n:
+        known = "no query was answered by all of these systems: none is ranked"
+    elif not best:
+        known = f"{n} systems are too many to be compared with the best"
+    elif len(best) == 1:
+        known = f"{best[0]} is the best {error}"
+    else:
+        known = f"{len(best)} of {n} systems cannot be told from the best: {names} {error}"
+    return f"{comparison.judged(figure)}: {known}"
 
 
 def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterator[Section]:

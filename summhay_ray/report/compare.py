@@ -85,7 +85,7 @@ def compared_systems_tables(result: SystemComparison) -> list[TextTable]:
     heads = tuple(name for name in _PAIR if name != _BIAS or any(pair.corrected is not None for pair in result.pairs))
     for figure, standings in result.standings.items():
         rows = tuple(tuple(_pair(pair, result)[name] for name in heads) for pair in result.of(figure))
-        judged, about = _judged(figure, result), result.about[figure]
+        judged, about = result.judged(figure), result.about[figure]
         grids.append(TextTable(f"{judged}: differences, for {about}", heads, rows, heads=2))
         silent = any(standing.missing for standing in standings)
         if len(standings) > 2 or silent:
@@ -102,18 +102,14 @@ def verdict_lines(result: SystemComparison) -> list[str]:
         if len(pairs) <= _VERDICTS:
             for pair in pairs:
                 a, b = _names(pair, result)
-                lines.append(f"{_judged(figure, result)}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}")
+                lines.append(f"{result.judged(figure)}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}")
         else:
             differ = sum(pair.paired.differs for pair in pairs)
             counted = f"{differ:,} of {len(pairs):,} pairs differ (family-wise error 5 %)"
-            lines.append(f"{_judged(figure, result)}: {counted}; the others are not shown to differ")
+            lines.append(f"{result.judged(figure)}: {counted}; the others are not shown to differ")
         if len(standings) > 2:
             lines.append(best_line(result, figure))
     return lines
-
-
-def _judged(figure: str, result: SystemComparison) -> str:
-    return f"{figure}, judged by {result.judge}" if result.judge else figure
 
 
 def _names(pair: SystemPair, result: SystemComparison) -> tuple[str, str]:
