@@ -227,7 +227,7 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
     systems = {system.system: system for system in _of(result, judge)}
     retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
-    if compared is None:
+    if compared is None or not compared.pairs:
         return None
     rows: dict[str, dict[str, Any]] = {}
     for pair in compared.pairs:
@@ -246,7 +246,8 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
             row["n of citation"] = paired.n_queries
     text = (
         "The oracle's figure, and the loss when the same model and strategy see a retriever's documents instead: the mean "
-        "difference per query, over queries answered in both settings, with its 95 % interval (asked by ODSum, Table 5)."
+        "difference per query, over queries answered in both settings (asked by ODSum, Table 5). The 95 % intervals of a figure "
+        f"hold the truth together, for {next(iter(compared.about.values()))}."
     )
     units = {name: "%" for figure in FIGURES for name in (figure, f"{figure} lost")}
     frame = _frame(sorted(rows.values(), key=lambda row: (row["model"], row["retriever"])))
