@@ -37,6 +37,7 @@ from summhay_ray.store import (
     has_ended,
     how_ended,
     living,
+    not_published,
     open_sessions,
     read_session,
     table_digests,
@@ -86,8 +87,8 @@ class StatusResult:
     driver: str = ""
     """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """One line each: a log that records less spending than the run's commits, and models of which answers from another origin are
-    used."""
+    """One line each: a finished run that lacks its published tables, a log that records less spending than the run's commits, and
+    models of which answers from another origin are used."""
     problems: Sequence[str] = ()
     """A line for each missing or damaged file. Tables and figures here lack what it held."""
     store_format: int = FORMAT
@@ -252,7 +253,11 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,
-        warnings=(*short_log(run, index), *other_origins(origins_in(run), latest_reach(run).origins)),
+        warnings=(
+            *(not_published(run) if now.status in ("done", "partial", "imported") else ()),
+            *short_log(run, index),
+            *other_origins(origins_in(run), latest_reach(run).origins),
+        ),
         problems=damaged,
     )
 

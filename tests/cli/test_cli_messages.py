@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import Said, write_spec
+from commands import Said, released, write_json, write_spec
 
 from summhay_ray import api
 from summhay_ray.engine import Check
@@ -135,6 +136,16 @@ def test_a_disk_that_fills_up_in_a_run_is_told_with_its_place(tmp_path: Path, cl
     said = cli("run", write_spec(tmp_path, {**SMALL, "summarizers": ["offline/lead"]}), "--store", tmp_path / "store")
     told = f"no room is left on the disk of {tmp_path / 'store'} (No space left on device); make room; what was answered is kept"
     assert said.code == 1 and told in said.err
+
+
+def test_an_import_whose_tables_cannot_be_written_fails(tmp_path: Path, cli: Cli) -> None:
+    file, store = write_json(tmp_path / "news.json", released()), tmp_path / "store"
+    run = cli("import", file, "--store", store, "--json").document["run"]
+    tables = store / "runs" / run / "tables"
+    shutil.rmtree(tables)
+    tables.write_text("a file stands where the folder is to be")
+    said = cli("import", file, "--store", store)
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1) and said.err.startswith(f"summhay: {tables}")
 
 
 def test_places_that_cannot_be_are_refused_in_one_line(finished: object, tmp_path: Path, cli: Cli) -> None:
