@@ -9,7 +9,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 import typer
 
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = _command(arguments)
+        with _telling_of_an_exit():
+            code = _command(arguments)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _say(INTERRUPTED, "stopped; run the same command again to resume")
@@ -96,6 +98,31 @@ def _command(arguments: Sequence[str] | None) -> int:
         # typer turns Ctrl-C into this code without a message.
         raise KeyboardInterrupt
     return code if isinstance(code, int) else DONE
+
+
+@contextlib.contextmanager
+def _telling_of_an_exit() -> Iterator[None]:
+    """While the block runs, `os._exit`, which own code may call, says so and ends the command as a failed one.
+
+    It would end the process at once, with any exit code and without a word.
+    """
+    end, here = os._exit, os.getpid()
+
+    def ended(status: int) -> NoReturn:
+        # Not a process that was forked off: it ends in no other way.
+        if os.getpid() == here:
+            caller = sys._getframe(1)
+            place = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
+            mend = "let it return or raise an error instead, and run again to go on: what was answered is kept"
+            status = _say(FAILED, f"own code ended the process: os._exit({status}) in {place}; {mend}")
+            sys.stderr.flush()
+        end(status)
+
+    os._exit = ended
+    try:
+        yield
+    finally:
+        os._exit = end
 
 
 def _find_users_modules() -> None:
