@@ -106,7 +106,10 @@ def _telling_of_an_exit() -> Iterator[None]:
 
     It would end the process at once, with any exit code and without a word.
     """
-    end, here = os._exit, os.getpid()
+    end, here, told = os._exit, os.getpid(), -1
+    with contextlib.suppress(OSError):
+        # While Ray starts, stderr itself shows nothing.
+        told = os.dup(2)
 
     def ended(status: int) -> NoReturn:
         # Not a process that was forked off: it ends in no other way.
@@ -114,8 +117,10 @@ def _telling_of_an_exit() -> Iterator[None]:
             caller = sys._getframe(1)
             place = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
             mend = "let it return or raise an error instead, and run again to go on: what was answered is kept"
-            status = _say(FAILED, f"own code ended the process: os._exit({status}) in {place}; {mend}")
-            sys.stderr.flush()
+            line = _line(f"own code ended the process: os._exit({status}) in {place}; {mend}")
+            with contextlib.suppress(OSError):
+                os.write(told, line.encode(errors="backslashreplace"))
+            status = FAILED
         end(status)
 
     os._exit = ended
@@ -123,6 +128,8 @@ def _telling_of_an_exit() -> Iterator[None]:
         yield
     finally:
         os._exit = end
+        with contextlib.suppress(OSError):
+            os.close(told)
 
 
 def _find_users_modules() -> None:
@@ -143,5 +150,9 @@ def _usage(problem: Exception) -> str:
 
 
 def _say(code: int, message: str) -> int:
-    sys.stderr.write("summhay: " + one_line(" ".join(message.split())) + "\n")
+    sys.stderr.write(_line(message))
     return code
+
+
+def _line(message: str) -> str:
+    return "summhay: " + one_line(" ".join(message.split())) + "\n"
