@@ -43,6 +43,8 @@ from summhay_ray.store import (
     table_digests,
 )
 
+ENDED = ("imported", "done", "partial", "budget", "limited")
+"""The statuses of runs that have come to an end, and so have published their tables."""
 STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
@@ -87,7 +89,7 @@ class StatusResult:
     driver: str = ""
     """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """One line each: a finished run that lacks its published tables, a log that records less spending than the run's commits, and
+    """One line each: an ended run that lacks its published tables, a log that records less spending than the run's commits, and
     models of which answers from another origin are used."""
     problems: Sequence[str] = ()
     """A line for each missing or damaged file. Tables and figures here lack what it held."""
@@ -254,7 +256,7 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,
         warnings=(
-            *(not_published(run) if now.status in ("done", "partial", "imported") else ()),
+            *(not_published(run) if now.status in ENDED and not now.driver else ()),
             *short_log(run, index),
             *other_origins(origins_in(run), latest_reach(run).origins),
         ),

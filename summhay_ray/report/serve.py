@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 from summhay_ray.errors import UserError
 from summhay_ray.report.make import Report, state_of
-from summhay_ray.store import LocalFiles
+from summhay_ray.store import LocalFiles, open_files
 
 LOOK_EVERY_S = 5.0
 """Seconds between two looks at the runs."""
@@ -84,7 +84,9 @@ class _Handler(BaseHTTPRequestHandler):
                 if self.command == "GET":
                     shutil.copyfileobj(content, self.wfile)
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        """Answer with the headers of a file."""
+        self.do_GET()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing."""
@@ -104,10 +106,10 @@ def serve_report(make: Callable[[], Report], out: str, port: int, say: Callable[
     cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="summhay-report-") as folder:
-        target = out or folder
-        if "://" in target:
-            raise UserError(f"--serve writes into a folder of this machine; {target} is none")
-        files = _Written(Path(target).expanduser().resolve())
+        target = open_files(out or folder).folder
+        if target is None:
+            raise UserError(f"--serve writes into a folder of this machine; {out} is none")
+        files = _Written(target.resolve())
         try:
             server = _Server(port, files)
         except OSError as error:

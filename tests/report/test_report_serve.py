@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 from inline_runs import answered
 
+pytestmark = pytest.mark.core
+
 SUMMHAY = Path(sys.executable).with_name("summhay")
 
 
