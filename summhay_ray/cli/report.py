@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Literal
 
 import typer
@@ -18,7 +19,7 @@ def report(
     ] = "html",
     figures: Annotated[str, typer.Option(help="Also write each chart as a file: svg, pdf, or svg,pdf.", metavar="KINDS")] = "",
     serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine, and follow unfinished runs.")] = False,
-    port: Annotated[int, typer.Option(help="The port for --serve; 0: any free port.", min=0, max=65535)] = 8765,
+    port: Annotated[int, typer.Option(help="The port for --serve; 0: any free one.", min=0, max=65535)] = 0,
     store: StoreOption = None,
     judge: JudgedOption = "",
     compat: CompatOption = "default",
@@ -34,9 +35,15 @@ def report(
         if name not in ("svg", "pdf"):
             raise typer.BadParameter(f"--figures {name!r}: expected svg, pdf, or svg,pdf")
     if serve:
-        if kind != "html" or kinds or as_json:
-            raise typer.BadParameter("--serve makes the page alone: give it without --format, --figures and --json")
-        serve_report(lambda: api.make_report(runs, store, compat, judge), out, port, say)
+        if kind != "html" or kinds:
+            raise typer.BadParameter("--serve makes the page alone: give it without --format and --figures")
+
+        def tell(url: str) -> None:
+            document({"runs": runs, "url": url}) if as_json else say(url)
+            # The command goes on.
+            sys.stdout.flush()
+
+        serve_report(lambda: api.make_report(runs, store, compat, judge), out, port, tell)
         return
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")

@@ -14,7 +14,7 @@ from summhay_ray.engine.missing import unreadable_records
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.state import RunSnapshot, state_of
-from summhay_ray.engine.status import again_from, status
+from summhay_ray.engine.status import ENDED, again_from, status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
 from summhay_ray.store import RunStore, Store, StoreError, lost_packs, lost_sessions, lost_tables, vector_flaws
@@ -71,7 +71,7 @@ def examine_runs(store: Store) -> list[Check]:
             checks.append(Check(f"run {run_id}", False, str(error)))
             continue
         rows = sum(table["rows"] for table in result.tables.values())
-        ended = result.status in ("imported", "done", "partial", "budget", "limited") and not result.driver
+        ended = result.status in ENDED and not result.driver
         problems = list(dict.fromkeys([*result.problems, *(lost_tables(run.readable()[0]) if ended else ())]))
         lost = len(problems)
         message = f"{len(result.tables)} tables, {rows} rows"

@@ -291,11 +291,11 @@ class Start:
         run, snapshot = self._answer_rest()
         give_back_memory()
         # Where nothing was left to do, the run is only read, in less time than another process takes to begin.
-        unwritten, results = self._published_and_scored(run, apart="executor" in snapshot and run.is_large())
-        return self._result(run, results, {**snapshot, "warnings": [*snapshot.get("warnings", ()), *unwritten]})
+        results = self._published_and_scored(run, apart="executor" in snapshot and run.is_large())
+        return self._result(run, results, snapshot)
 
-    def _published_and_scored(self, run: RunSnapshot, apart: bool) -> tuple[list[str], Results]:
-        """Publish the run's tables and compute its results. Returns warnings of the former, and the latter.
+    def _published_and_scored(self, run: RunSnapshot, apart: bool) -> Results:
+        """Publish the run's tables and compute its results. Raises RunFailed if the tables cannot be written.
 
         `apart`: a process of its own does both, so that this one does not grow with its run.
         """
@@ -308,7 +308,8 @@ class Start:
                 return found
             if self.options.note is not None:
                 self.options.note(f"the results are computed in this process, since another one cannot: {found}")
-        return publish(run), self.workload.results(run, self.options.compat)
+        _publish(run)
+        return self.workload.results(run, self.options.compat)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
@@ -437,7 +438,7 @@ class Start:
                 with hearing_sigterm(), planning:
                     yield InlineExecution(work)
             except OSError as error:
-                raise self._failed(error) from error
+                raise _failed(self.run, error) from error
             return
         # Ray is imported only here, since finished and small runs do not need it.
         # A thread of Ray Data that outlives our session must not connect to Ray again.
@@ -451,11 +452,7 @@ class Start:
                 yield RayExecution(work, own_ray=self.options.address is None)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
-            raise cause if isinstance(cause, BadBenchmark) else self._failed(error) from error
-
-    def _failed(self, error: BaseException) -> RunFailed:
-        why = _cause(error, self.run.store.files.uri)
-        return RunFailed(f"run {self.run.run_id} stopped: {why}; what was answered is kept, run again to go on")
+            raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
 
     @property
     def _reach(self) -> RecordedReach:
@@ -539,14 +536,28 @@ def _plan_stored(uri: str, run_id: str, record: Mapping[str, Any], budget_usd: f
     return plan(stored_workload(run.store, record), run.store, budget_usd, at=run)
 
 
-def _publish_and_score(uri: str, run_id: str, compat: Compat) -> tuple[list[str], Results] | str:
-    """Publish a stored run's tables and compute its results, in this process; or why it cannot."""
+def _publish_and_score(uri: str, run_id: str, compat: Compat) -> Results | str:
+    """Publish a stored run's tables and compute its results, in this process; or why it cannot compute them."""
+    run = RunSnapshot(Store(uri).run(run_id))
+    _publish(run, apart=False)
     try:
-        run = RunSnapshot(Store(uri).run(run_id))
-        return publish(run, apart=False), workload_of(run).results(run, compat)
+        return workload_of(run).results(run, compat)
     # The benchmark may be known to the other process alone; and if it is wrong, its error is raised there.
     except Exception as error:  # noqa: BLE001
         return error_line(error)
+
+
+def _publish(run: RunStore, apart: bool = True) -> None:
+    """See `store.publish`. Raises RunFailed if the tables cannot be written, since a run has not ended before they are."""
+    try:
+        publish(run, apart)
+    except (OSError, ProcessEnded) as error:
+        raise _failed(run, error, "its tables were not written: ") from error
+
+
+def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
+    why = what + _cause(error, run.store.files.uri)
+    return RunFailed(f"run {run.run_id} stopped: {why}; what was answered is kept, run again to go on")
 
 
 def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:

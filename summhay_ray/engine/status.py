@@ -38,11 +38,14 @@ from summhay_ray.store import (
     has_ended,
     how_ended,
     living,
+    not_published,
     open_sessions,
     read_session,
     table_digests,
 )
 
+ENDED = ("imported", "done", "partial", "budget", "limited")
+"""The statuses of runs that have come to an end, and so have published their tables."""
 STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
@@ -86,8 +89,8 @@ class StatusResult:
     driver: str = ""
     """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """One line each: a log that records less spending than the run's commits, and models of which answers from another origin are
-    used."""
+    """One line each: an ended run that lacks its published tables, a log that records less spending than the run's commits, and
+    models of which answers from another origin are used."""
     problems: Sequence[str] = ()
     """A line for each missing or damaged file. Tables and figures here lack what it held."""
     store_format: int = FORMAT
@@ -247,7 +250,12 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,
-        warnings=(*short_log(run, index), *other_origins(origins_in(run), latest_reach(run).origins), *zero_vectors_in(run)),
+        warnings=(
+            *(not_published(run) if now.status in ENDED and not now.driver else ()),
+            *short_log(run, index),
+            *other_origins(origins_in(run), latest_reach(run).origins),
+            *zero_vectors_in(run),
+        ),
         problems=damaged,
     )
 

@@ -68,13 +68,7 @@ class Report:
     def _repr_html_(self) -> str:
         return framed(page([reported.page_run() for reported in self.runs]))
 
-    def write(
-        self,
-        out: str,
-        kind: ReportFormat = "html",
-        figures: Sequence[FigureFormat] = (),
-        live: bool = False,
-    ) -> list[str]:
+    def write(self, out: str, kind: ReportFormat = "html", figures: Sequence[FigureFormat] = ()) -> list[str]:
         """Write the report into a folder or `s3://...`. Returns the names of the files to open.
 
         Raises OSError, StoreError, UserError.
@@ -82,7 +76,8 @@ class Report:
         files = open_files(out)
         written = [f"figures/{name}.{ending}" for name, ending in self._figures(files, figures)]
         if kind == "html":
-            return [*self._page(files, live), *written]
+            self.write_page(files)
+            return ["index.html", *written]
         texts = {
             "md": lambda: {"report.md": self._markdown()},
             "latex": lambda: {"report.tex": latex_document(self._title(), dict(self._named()))},
@@ -122,14 +117,14 @@ class Report:
             files.put(f"figures/{name}.{kind}", figure_bytes(section, kind))
         return [(name, kind) for name, _, kind in drawn]
 
-    def _page(self, files: Files, live: bool) -> list[str]:
+    def write_page(self, files: Files, live: bool = False) -> None:
+        """Write the page and its data. `live`: it is served, and looks for a newer version of itself."""
         n, facets = write_data(files, [(reported.run.run_id, reported.workload.samples(reported.run)) for reported in self.runs])
         version = state_of([reported.run for reported in self.runs])
         text = page([reported.page_run() for reported in self.runs], PageData(n, facets, version, live))
         # The page is written last, so that its data files exist when it is opened.
         files.put("index.html", text.encode("utf-8"))
         put_version(files, version)
-        return ["index.html"]
 
 
 def state_of(runs: Sequence[RunStore]) -> str:

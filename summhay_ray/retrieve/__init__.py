@@ -13,7 +13,7 @@ from summhay_ray import plugins
 from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked, Retriever, by_score
 from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir
 from summhay_ray.retrieve.bm25 import Bm25, Tokenization
-from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of, titled
+from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of, titled
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
 from summhay_ray.retrieve.fuse import Fuse, Method
 from summhay_ray.retrieve.models import Models, ModelsHere
@@ -70,6 +70,7 @@ __all__ = [
     "long_name",
     "make",
     "qrels_lines",
+    "query_flaw",
     "query_names",
     "query_of",
     "rank_all",

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from summhay_ray.retrieve.corpus import Corpus, Query, titled, untitled
+from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, titled, untitled
 from summhay_ray.retrieve.trec import BadTrec, grade_of
+from summhay_ray.text import parsed_json
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 
@@ -20,6 +21,9 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
     queries = _records(read(QUERIES), f"{name}/{QUERIES}")
+    for query_id, one in queries.items():
+        if flaw := query_flaw(one["text"]):
+            raise BadTrec(f"{name}/{QUERIES}: query {query_id!r}: {flaw}")
     gold = _qrels(read(QRELS), f"{name}/{QRELS}")
     if unknown := sorted(gold.keys() - queries.keys()):
         raise BadTrec(f"{name}/{QRELS}: query {unknown[0]!r} is not in {QUERIES}; remove its lines")
@@ -82,9 +86,9 @@ def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
         if not content.strip():
             continue
         try:
-            record = json.loads(content)
-        except (ValueError, RecursionError):
-            raise BadTrec(f'{where}:{line}: is not a JSON object; expected {{"_id": ..., "text": ...}}') from None
+            record = parsed_json(content)
+        except (ValueError, RecursionError) as error:
+            raise BadTrec(f'{where}:{line}: is not a JSON object ({error}); expected {{"_id": ..., "text": ...}}') from None
         if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("_id", "text")):
             raise BadTrec(f'{where}:{line}: lacks a text _id or text; expected {{"_id": ..., "text": ...}}')
         if record["_id"] in found:

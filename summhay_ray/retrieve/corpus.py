@@ -10,6 +10,16 @@ from dataclasses import dataclass, field
 
 from summhay_ray.records import Haystack, Subtopic
 
+LONGEST_QUERY = 1_000_000
+"""Most characters of a query. Every retriever and every prompt repeats it: a shelf of books would keep a run busy for hours."""
+
+
+def query_flaw(text: str) -> str:
+    """Why the text cannot be a query; empty if it can."""
+    if len(text) <= LONGEST_QUERY:
+        return ""
+    return f"has {len(text):,} characters, and a query at most {LONGEST_QUERY:,}; give the question alone"
+
 
 @dataclass(frozen=True, slots=True)
 class Query:

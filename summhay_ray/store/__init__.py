@@ -28,7 +28,7 @@ from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_index import Fetched, LogIndex
 from summhay_ray.store.log_lines import Location, read_at, writer_of
 from summhay_ray.store.log_writer import LogWriter, Writer, open_log
-from summhay_ray.store.open_tables import TableFormat, lost_tables, publish, table_digests, write_tables
+from summhay_ray.store.open_tables import TableFormat, lost_tables, not_published, publish, table_digests, write_tables
 from summhay_ray.store.pack_losses import lost_packs
 from summhay_ray.store.packs import pack
 from summhay_ray.store.run_record import MEND_RECORD
@@ -91,6 +91,7 @@ __all__ = [
     "lost_packs",
     "lost_sessions",
     "lost_tables",
+    "not_published",
     "open_files",
     "open_log",
     "open_sessions",

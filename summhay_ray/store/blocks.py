@@ -9,6 +9,7 @@ slice of it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import itertools
@@ -21,7 +22,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from summhay_ray.store.errors import Damaged
-from summhay_ray.store.files import Files
+from summhay_ray.store.files import Files, read_whole
 from summhay_ray.store.tables import Tables
 
 UNITS = "_units"
@@ -223,23 +224,26 @@ def _ends(rows: pl.DataFrame, key: Sequence[str]) -> tuple[str, str]:
 
 
 def _whole(files: Files, block: Block) -> memoryview:
-    try:
-        content = files.read(block.name)
-    except FileNotFoundError:
-        content = b""
-    if hashlib.sha256(content).hexdigest() != block.sha256:
-        raise _damaged(files, block)
-    return memoryview(content)
+    def checked(content: bytes) -> memoryview | None:
+        return memoryview(content) if hashlib.sha256(content).hexdigest() == block.sha256 else None
+
+    return _undamaged(files, block, lambda: files.read(block.name), checked)
 
 
 def _slice(files: Files, block: Block, piece: Slice) -> memoryview:
-    try:
-        content = files.read_range(block.name, piece.offset, piece.length)
-    except FileNotFoundError:
-        content = b""
-    if len(content) != piece.length or zlib.crc32(content) != piece.crc:
-        raise _damaged(files, block)
-    return memoryview(content)
+    def checked(content: bytes) -> memoryview | None:
+        return memoryview(content) if len(content) == piece.length and zlib.crc32(content) == piece.crc else None
+
+    return _undamaged(files, block, lambda: files.read_range(block.name, piece.offset, piece.length), checked)
+
+
+def _undamaged(
+    files: Files, block: Block, read: Callable[[], bytes], checked: Callable[[bytes], memoryview | None]
+) -> memoryview:
+    with contextlib.suppress(FileNotFoundError):
+        if (content := read_whole(read, checked)) is not None:
+            return content
+    raise _damaged(files, block)
 
 
 def check_block(files: Files, block: Block) -> None:

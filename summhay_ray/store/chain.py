@@ -137,6 +137,10 @@ class Chain:
             return None
 
     def _checked(self, number: int, content: bytes) -> dict[str, Any]:
-        if (body := read_checked(content, needs_hash=True)) is None:
+        body = read_checked(content, needs_hash=True)
+        if body is None:
+            # See `read_whole`.
+            body = read_checked(self._content(number) or b"", needs_hash=True)
+        if body is None:
             raise DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}")
         return body

@@ -12,13 +12,15 @@ import errno
 import itertools
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.s3_place import SCHEME
+
+Whole = TypeVar("Whole")
 
 
 class Files(Protocol):
@@ -223,6 +225,16 @@ class LocalFiles:
         finally:
             self.path(f"{name}-second").unlink(missing_ok=True)
         return True
+
+
+def read_whole(read: Callable[[], bytes], checked: Callable[[bytes], Whole | None]) -> Whole | None:
+    """What `checked` makes of what `read` gives, or of a second reading if that is None; None if that is None, too.
+
+    A byte may be wrong in one reading, in memory or on its way from a disk or a network, while the file is whole: nobody is to
+    delete it for that. Raises what `read` does.
+    """
+    found = checked(read())
+    return checked(read()) if found is None else found
 
 
 def make_folder(folder: Path) -> None:

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from summhay_ray.store.errors import StoreError
 from summhay_ray.store.log_lines import Charge, LocatedRecord, Location, Mark, writer_of
 
 Purpose = tuple[str, str]
 """(stage, model): what money was spent on; a stage is summarize, judge, ..."""
 
+KINDS = ("intent", "answer", "void", "segment")
+"""The kinds of records, and that of marks."""
 COUNTS = ("input_tokens", "cached_tokens", "output_tokens", "saved_micros")
 _NEEDED = {"kind", "call", "run", "key", "usd_micros"}
 _CLAIMED = ("claimed_tokens", "claimed_micros", "claimed_margin")
@@ -106,7 +109,8 @@ class Books:
     """Run -> key -> the usage in excess of its reservation."""
 
     def take(self, location: Location, record: Mapping[str, Any] | None) -> None:
-        """Enter a record; `record` is None if it is damaged."""
+        """Enter a record; `record` is None if it is damaged. Raises StoreError if it is of a newer version."""
+        _check_kind(location, record)
         if record is None or not record.keys() >= _NEEDED:
             self.damaged[location.name] += 1
             return
@@ -183,6 +187,19 @@ class Books:
         return self.tallies.setdefault(run, {}).setdefault(writer, {}).setdefault(purpose, Tally())
 
 
-def kept(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The fields of a record that the books need; the text of an answer, which is long, is left out."""
+def kept(location: Location, record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The fields of a record that the books need; the text of an answer, which is long, is left out.
+
+    Raises StoreError if the record is of a newer version, so that nothing of what is read with it is entered.
+    """
+    _check_kind(location, record)
     return None if record is None else {name: record[name] for name in _KEPT if name in record}
+
+
+def _check_kind(location: Location, record: Mapping[str, Any] | None) -> None:
+    """Raises StoreError for a kind of record that only a newer version writes: what it means for the money is not known here."""
+    if record is not None and record.get("kind", KINDS[0]) not in KINDS:
+        raise StoreError(
+            f"{location.name}: the record at byte {location.offset} is of a kind that this version does not know "
+            f"({str(record['kind'])[:40]!r}): a newer version writes this log; upgrade"
+        )

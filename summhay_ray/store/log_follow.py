@@ -137,7 +137,8 @@ def new_lines(folder: Path, read_to: dict[str, int], but: Collection[str]) -> It
                 if not line.endswith(b"\n"):
                     break
                 for begin, end, record in records_of(line):
-                    entries.append((Location(name, offset + begin, end - begin), kept(record)))
+                    location = Location(name, offset + begin, end - begin)
+                    entries.append((location, kept(location, record)))
                 offset += len(line)
                 if len(entries) >= ENTRIES:
                     yield Lines(name, start, offset, tuple(entries))
@@ -194,7 +195,7 @@ def _of_writer(files: Files, place: tuple[int, str], incarnation: int, number: i
         except FileNotFoundError:
             return
         end, mark = mark_of(content)
-        entries = [(location, kept(record)) for location, record in entries_of(name, content[:end])]
+        entries = [(location, kept(location, record)) for location, record in entries_of(name, content[:end])]
         yield Segment(place, incarnation, number, tuple(entries), mark)
         if mark is not None and mark.end:
             return

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files import Files
+from summhay_ray.store.files import Files, read_whole
 
 FOLDER = "log"
 PACKS = f"{FOLDER}/packs"
@@ -159,11 +159,10 @@ def read_at(files: Files, location: Location) -> dict[str, Any]:
     """The record at a location. Raises StoreError if it is missing or damaged."""
     name, is_packed = location.name, location.name.startswith(f"{PACKS}/")
     try:
-        line = files.read_range(name, location.offset, location.length)
+        record = read_whole(lambda: files.read_range(name, location.offset, location.length), decode)
     except FileNotFoundError:
         mend = mend_packs() if is_packed else "put it back, or run again to ask again"
         raise StoreError(f"{files.where(name)} is gone; {mend}") from None
-    record = decode(line)
     if record is None:
         # An object in a bucket cannot be edited; the next start counts a damaged record of a segment as no answer.
         again = "run again to ask again" if files.folder is None else "delete the line to ask again"

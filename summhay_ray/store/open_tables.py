@@ -21,10 +21,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from summhay_ray.own_process import ProcessEnded, in_own_process
+from summhay_ray.own_process import in_own_process
 from summhay_ray.store.blocks import check_block
 from summhay_ray.store.checked_json import with_hash
-from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.published import file_name, hash_of, mark_name, published, tables_folder
 from summhay_ray.store.rows import pieces_of
@@ -40,25 +39,21 @@ _READ = 32 << 20
 """How many bytes of a file are read at a time."""
 
 
-def publish(run: RunStore, apart: bool = True) -> list[str]:
+def publish(run: RunStore, apart: bool = True) -> None:
     """Write the run's tables into its folder unless they are there and up to date with its newest commit.
 
-    `apart`: a process of its own writes those of a large run. Returns a list with a warning if that fails, because the run itself
-    has succeeded; otherwise an empty list.
+    `apart`: a process of its own writes those of a large run. Raises StoreError, OSError, ProcessEnded; publishing again then
+    writes them all.
     """
-    try:
-        now = run.at()
-        # Earlier versions did not record the files.
-        before = _published(now).get("files")
-        if before is None or not all(map(run.store.files.exists, before)):
-            if apart and now.is_large():
-                in_own_process(_publish_stored, run.store.files.uri, run.run_id)
-            else:
-                publish_now(now)
-    except (StoreError, OSError, ProcessEnded) as error:
-        why = str(error) or type(error).__name__
-        return [f"the tables were not written as Parquet: {why}; run again, or: summhay export {run.run_id} --tables FOLDER"]
-    return []
+    now = run.at()
+    # Earlier versions did not record the files.
+    before = _published(now).get("files")
+    if before is not None and all(map(run.store.files.exists, before)):
+        return
+    if apart and now.is_large():
+        in_own_process(_publish_stored, run.store.files.uri, run.run_id)
+    else:
+        publish_now(now)
 
 
 def publish_now(run: RunStore) -> None:
@@ -100,7 +95,7 @@ def _written(
                 if error.errno is None or error.filename is not None:
                     raise
                 # The error of a full disk does not say which disk it is.
-                raise OSError(error.errno, os.strerror(error.errno), str(path.parent)) from error
+                raise OSError(error.errno, os.strerror(error.errno), str(path.parent)) from None
         yield table, name, sha256
 
 
@@ -110,13 +105,18 @@ def _entered(pieces: Iterable[pl.DataFrame], digest: Digest) -> Iterator[pl.Data
         yield piece
 
 
+def not_published(run: RunStore) -> list[str]:
+    """A line if the tables of an ended run were not written, or not since it changed; else an empty list."""
+    if _published(run):
+        return []
+    where = run.store.files.where(f"runs/{run.run_id}/tables")
+    return [f"{where} does not hold the run's current tables; run or import again, which writes them"]
+
+
 def lost_tables(run: RunStore) -> list[str]:
     """A line for each of the published tables of an ended run that is missing or damaged. Reads them all."""
-    lines, written = [], _published(run)
-    if not written:
-        where = run.store.files.where(f"runs/{run.run_id}/tables")
-        lines.append(f"{where} does not hold the run's current tables; run or import again, which writes them")
-    for name, digest in written.get("files", {}).items():
+    lines = not_published(run)
+    for name, digest in _published(run).get("files", {}).items():
         found = _digest_of(run.store.files, name)
         if found is None:
             lines.append(f"{run.store.files.where(name)} is gone; run or import again, which writes it")

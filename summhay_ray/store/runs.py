@@ -21,7 +21,7 @@ from summhay_ray.store.blocks import Block, Finished, check_block, write_block
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
-from summhay_ray.store.files import Files, open_files
+from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.published import published_pieces
 from summhay_ray.store.rows import are_large, digests_of, finished_of, frames_of, pieces_of, units_of
@@ -95,11 +95,14 @@ class Store:
             )
         name = f"objects/{kind}/{digest}"
         try:
-            content = self.files.read(name)
+            content = read_whole(
+                lambda: self.files.read(name),
+                lambda content: content if hashlib.sha256(content).hexdigest() == digest else None,
+            )
         except FileNotFoundError:
             mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
-        if hashlib.sha256(content).hexdigest() != digest:
+        if content is None:
             raise StoreError(f"store {self.uri!r}: {name} is damaged; delete it, and import or run its source again")
         return content
 
@@ -340,8 +343,10 @@ def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[st
 
 
 def _object(files: Files, name: str, mend: str) -> dict[str, Any]:
-    content = files.read_range(name, 0, MAX_RECORD + 1)
-    body = read_checked(content) if len(content) <= MAX_RECORD else None
+    body = read_whole(
+        lambda: files.read_range(name, 0, MAX_RECORD + 1),
+        lambda content: read_checked(content) if len(content) <= MAX_RECORD else None,
+    )
     if body is None:
         raise StoreError(f"{files.where(name)} is damaged: it is not as it was written; {mend}")
     return body

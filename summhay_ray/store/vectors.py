@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.store.files import Files
+from summhay_ray.store.files import Files, read_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,10 +103,10 @@ class VectorSpace:
     def _whole(self, files: Files, name: str) -> bytes | None:
         """The content of a file; None if another process has deleted it, or if it is damaged and was deleted here."""
         try:
-            content = files.read(name)
+            content = read_whole(lambda: files.read(name), lambda read: read if _is_whole(name, read) else None)
         except FileNotFoundError:
             return None
-        if _is_whole(name, content):
+        if content is not None:
             return content
         self.damaged.append(files.where(name))
         files.delete(name)

@@ -8,6 +8,7 @@ from summhay_ray.text.citations import citations
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.nltk_parts import nltk_part
 from summhay_ray.text.objects import whole_objects
+from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
 from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
@@ -27,6 +28,7 @@ __all__ = [
     "encode_tokens",
     "first_tokens",
     "nltk_part",
+    "parsed_json",
     "plain_words",
     "punkt_sentences",
     "quoted",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import Said, write_spec
+from commands import Said, command, released, write_json, write_spec
 
 from summhay_ray import api
 from summhay_ray.engine import Check
@@ -47,6 +48,17 @@ class Breaks:
 
     async def judge(self, insights, bullets, settings, ask):
         raise KeyError("verdict")
+
+
+class Ends:
+    name = "ends"
+
+    async def summarize(self, task, ask):
+        import os
+
+        if os.fork() == 0:
+            os._exit(0)
+        os._exit(7)
 """
 SMALL = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "executor": "inline"}
 
@@ -78,6 +90,15 @@ def test_ones_own_code_that_raises_is_told_with_file_and_line(mine: Path, cli: C
     }
     lost = next(row for row in found["failures"] if row["error"] == "strategy_error")
     assert "SystemExit: bye (of_mine.py:18)" in cli("explain", found["run"], lost["cell_id"]).out
+
+
+def test_ones_own_code_that_ends_the_process_is_told_with_file_and_line(mine: Path) -> None:
+    spec = write_spec(mine, {**SMALL, "summarizers": [{"model": "offline/lead", "strategy": "of_mine:Ends"}]})
+    for words in (["plan"], ["run", "--store", "store"]):
+        said = command(*words, spec, "--json", cwd=mine)
+        lines = [line for line in said.err.splitlines() if line.startswith("summhay: ")]
+        assert (said.code, said.out, len(lines)) == (1, "", 1), said
+        assert f"own code ended the process: os._exit(7) in {mine / 'of_mine.py'}, line 36" in lines[0]
 
 
 def test_a_plan_tries_ones_own_code_and_says_what_comes_of_it(mine: Path, cli: Cli) -> None:
@@ -135,6 +156,16 @@ def test_a_disk_that_fills_up_in_a_run_is_told_with_its_place(tmp_path: Path, cl
     said = cli("run", write_spec(tmp_path, {**SMALL, "summarizers": ["offline/lead"]}), "--store", tmp_path / "store")
     told = f"no room is left on the disk of {tmp_path / 'store'} (No space left on device); make room; what was answered is kept"
     assert said.code == 1 and told in said.err
+
+
+def test_an_import_whose_tables_cannot_be_written_fails(tmp_path: Path, cli: Cli) -> None:
+    file, store = write_json(tmp_path / "news.json", released()), tmp_path / "store"
+    run = cli("import", file, "--store", store, "--json").document["run"]
+    tables = store / "runs" / run / "tables"
+    shutil.rmtree(tables)
+    tables.write_text("a file stands where the folder is to be")
+    said = cli("import", file, "--store", store)
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1) and said.err.startswith(f"summhay: {tables}")
 
 
 def test_places_that_cannot_be_are_refused_in_one_line(finished: object, tmp_path: Path, cli: Cli) -> None:

@@ -122,11 +122,11 @@ def said(process: subprocess.Popen[bytes]) -> tuple[int, list[str]]:
     return process.returncode, [line for line in lines if line.startswith("summhay: ")]
 
 
-def refused(spec: Path, store: str | Path) -> tuple[int, str, float]:
-    """(exit code, all of stderr, seconds) of a run of this process that does not begin."""
+def refused(spec: Path, store: str | Path, *more: str) -> tuple[int, str, float]:
+    """(exit code, all of stderr, seconds) of a run of this process that does not begin, or fails."""
     began, told = time.monotonic(), io.StringIO()
     with contextlib.redirect_stderr(told), pytest.raises(SystemExit) as stop:
-        cli.main(["run", str(spec), "--store", str(store), "--json"])
+        cli.main(["run", str(spec), "--store", str(store), *more, "--json"])
     return int(stop.value.code or 0), told.getvalue(), time.monotonic() - began
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from fake_provider import FakeProvider, Reply, completion
 from runs import at_most, kill, log_records, start, summhay, wait_for_records, write_spec
 
-from summhay_ray import api
+from summhay_ray import api, cli
 from summhay_ray.errors import UserError
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.llm import Request
@@ -191,14 +191,20 @@ def _an_unfinished_run_is_exported(store: Path, folder: Path) -> None:
         api.export_tables(run, "/proc/none", str(store))
 
 
-def test_a_run_whose_tables_cannot_be_written_has_ended_and_says_so(provider: Answering, tmp_path: Path) -> None:
+def test_a_run_whose_tables_cannot_be_written_has_not_ended(
+    provider: Answering, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     spec, store = spec_of(tmp_path, provider), tmp_path / "store"
     run = summhay("plan", spec, "--store", store)["run"]
     (store / "runs" / run).mkdir(parents=True)
     (store / "runs" / run / "tables").write_text("in the way")
-    done = summhay("run", spec, "--store", store)
-    assert done["status"] == "done" and any("tables were not written" in line and run in line for line in done["warnings"])
+    with pytest.raises(SystemExit, match="1"):
+        cli.main(["run", str(spec), "--store", str(store), "--json"])
+    told = capfd.readouterr()
+    assert told.out == "" and str(store / "runs" / run / "tables") in told.err.splitlines()[-1]
+    assert any("tables" in line for line in summhay("status", run, "--store", store)["warnings"])
     (store / "runs" / run / "tables").unlink()
     again = summhay("run", spec, "--store", store)
-    assert (again["calls"]["made"], again["warnings"]) == (0, [])
+    assert (again["calls"]["made"], again["status"], again["warnings"]) == (0, "done", [])
+    assert summhay("status", run, "--store", store)["warnings"] == []
     published(store, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import Fault, FaultProxy
+from inline_runs import SAMPLE
 from paid_runs import KEY_ENV, Office, fields_of, refused, said
 from runs import at_most, start, summhay, write_spec
 from s3_servers import CREDENTIALS, S3Server, running, set_credentials
@@ -102,6 +104,9 @@ def test_a_store_of_a_newer_version(provider: Simulated, server: S3Server, tmp_p
 # From here on: real runs, and a real disk that is full.
 
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
 class Disk:
     """A small tmpfs."""
 
@@ -121,6 +126,11 @@ class Disk:
             while True:
                 # A full disk takes part of a block first.
                 ballast.write(bytes(4096))
+
+    def used(self) -> int:
+        """Bytes that are not free."""
+        room = os.statvfs(self.folder)
+        return (room.f_blocks - room.f_bfree) * room.f_frsize
 
 
 @pytest.fixture
@@ -170,3 +180,37 @@ def test_a_spool_on_a_full_disk(
     desk.provider.reset()
     fill_up(desk, disk, server.uri(server.bucket()), executor)
     assert not list((disk.folder / "spool").rglob("*.jsonl")) and os.path.ismount(disk.folder)
+
+
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
+def test_a_disk_that_is_full_at_the_end_of_a_run(disk: Disk, tmp_path: Path, executor: str) -> None:
+    """Blocks and commits, then published tables, then their record: one line each time, and with more room the run goes on."""
+    spec, store = write_spec(tmp_path, {**SAMPLE, "workers": 1}), disk.folder / "store"
+
+    def full(room: int) -> None:
+        disk.mount(f"remount,size={disk.used() + room}")
+        code, told, _ = refused(spec, store, "--executor", executor)
+        lines = [line for line in told.splitlines() if line.startswith("summhay: ")]
+        assert (code, len(lines)) == (1, 1) and "No space left on device" in lines[0] and "again" in lines[0], lines
+
+    full(240 << 10)
+    disk.mount("remount,size=96m")
+    run = summhay("run", spec, "--store", store, "--executor", executor)["run"]
+    folder = store / "runs" / run / "tables"
+    tables = {file: file.read_bytes() for file in folder.rglob("*.parquet")}
+    shutil.rmtree(folder)
+    folder.with_suffix(".json").unlink()
+    full(0)
+    assert not [*folder.rglob("*.parquet")]
+    full(32 << 10)
+    missing = [table for file, table in tables.items() if not file.exists()]
+    assert 0 < len(missing) < len(tables)
+    # Room for all of them, and none for their record.
+    full(sum(-len(table) // PAGE * -PAGE for table in missing))
+    assert len([*folder.rglob("*.parquet")]) == len(tables)
+    assert any("current tables" in line for line in summhay("status", run, "--store", store)["warnings"])
+    disk.mount("remount,size=96m")
+    again = summhay("run", spec, "--store", store, "--executor", executor)
+    assert (again["status"], again["calls"]["made"], again["warnings"]) == ("done", 0, [])
+    assert {file: file.read_bytes() for file in folder.rglob("*.parquet")} == tables
+    assert summhay("status", run, "--store", store)["warnings"] == []

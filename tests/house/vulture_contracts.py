@@ -41,6 +41,7 @@ drop_params
 sent_starters
 ortho_context
 # A notebook, and the server of a served report.
+do_HEAD
 log_message
 # A task is held so that it is not collected while it runs.
 _committing

@@ -6,6 +6,8 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,27 @@ RUN = {
 }
 
 
+INCLUDED = """source => new Promise(end => {
+    const stolen = [];
+    window.summhay = (name, content) => stolen.push(name);
+    const script = document.createElement("script");
+    script.src = source;
+    script.onload = script.onerror = () => end(stolen);
+    document.head.append(script);
+})"""
+"""The names of what a script hands to the page that includes it."""
+FETCHED = "source => fetch(source, {mode: 'no-cors'}).then(answer => answer.type, () => 'refused')"
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium here; `make browsers` installs it")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        # The name of another site that points to this machine, as by DNS rebinding.
+        rules = "--host-resolver-rules=MAP evil.example 127.0.0.1"
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", rules])
         yield opened
         opened.close()
 
@@ -201,7 +217,9 @@ def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
     assert page.evaluate("window.pwned") is None and tab.told == []
 
 
-def test_a_served_report_is_live(browser: Any, made: Report) -> None:
+@pytest.fixture(scope="module")
+def url(made: Report) -> str:
+    """Where the report is served."""
     said: list[str] = []
     there = threading.Event()
 
@@ -211,7 +229,31 @@ def test_a_served_report_is_live(browser: Any, made: Report) -> None:
 
     threading.Thread(target=serve_report, args=(lambda: made, "", 0, say), daemon=True).start()
     assert there.wait(60)
+    return said[0]
+
+
+def test_a_served_report_is_live(browser: Any, url: str) -> None:
     tab = Tab(browser, offline=False)
-    tab.page.goto(f"{said[0]}#samples")
+    tab.page.goto(f"{url}#samples")
     tab.page.wait_for_selector("#grid .slick-row")
     assert tab.page.evaluate("document.body.dataset.live") == "1" and json.dumps(tab.told) == "[]"
+
+
+def test_another_site_reads_nothing_of_a_served_report(browser: Any, url: str, folder: Path) -> None:
+    """Even one that knows the secret path: data files are scripts, which any page may include."""
+    tab, others = Tab(browser, offline=False), partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), others) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tab.page.goto(f"http://evil.example:{server.server_port}/data/")
+        unprotected = f"http://127.0.0.1:{server.server_port}/"
+        assert tab.page.evaluate(INCLUDED, f"{unprotected}data/manifest.js") == ["manifest"], "the theft itself works"
+        assert tab.page.evaluate(FETCHED, unprotected) == "opaque"
+        assert tab.page.evaluate(INCLUDED, f"{url}data/manifest.js") == []
+        assert tab.page.evaluate(FETCHED, url) == "refused"
+        server.shutdown()
+
+
+def test_a_name_that_is_made_to_point_here_opens_nothing(browser: Any, url: str) -> None:
+    tab = Tab(browser, offline=False)
+    answer = tab.page.goto(url.replace("127.0.0.1", "evil.example"))
+    assert answer.status == 403 and "summhay" not in answer.text()

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,22 @@ import pytest
 from run_rows import NAMES, TABLES, Watched, commit, done, lost, new_run, watched_run
 
 from summhay_ray.records import Document
-from summhay_ray.store import Finished, Store, StoreError, Table, blocks, columns_of, digest, rows, tables
+from summhay_ray.store import (
+    Finished,
+    LocalFiles,
+    LogWriter,
+    RunStore,
+    Store,
+    StoreError,
+    Table,
+    VectorSpace,
+    blocks,
+    columns_of,
+    digest,
+    read_at,
+    rows,
+    tables,
+)
 from summhay_ray.store.blocks import UNITS, read_block, winners, write_block
 
 pytestmark = pytest.mark.core
@@ -209,3 +225,46 @@ def test_a_key_that_is_a_number_is_sorted_as_one(
     assert [one.number for one in found] == sorted({one.number for one in found}) and found[0].number == -35
     monkeypatch.setattr(rows, "TOGETHER", together)
     assert run.digests() == {"units": {"rows": len(found), "sha256": digest(draws.frame(found))}}
+
+
+class FlippedOnce(LocalFiles):
+    """A byte is wrong in the first reading of each file but the hints, and in none after it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.flipped: set[str] = set()
+
+    def read(self, name: str) -> bytes:
+        return self._flip(name, super().read(name))
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        return self._flip(name, super().read_range(name, offset, length))
+
+    def _flip(self, name: str, content: bytes) -> bytes:
+        if name in self.flipped or name.endswith("/latest"):
+            return content
+        self.flipped.add(name)
+        middle = len(content) // 2
+        return bytes([*content[:middle], content[middle] ^ 4, *content[middle + 1 :]])
+
+
+@pytest.mark.parametrize("small", [0, 1 << 30])
+def test_a_byte_that_is_wrong_in_one_reading_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(blocks, "_SMALL", small)
+    run = new_run(tmp_path)
+    commit(run, [done("a")])
+    digest_of = run.store.put_object("prompt", b"Summarize.")
+    log = LogWriter(LocalFiles(tmp_path), "w")
+    (place,) = log.append([{"kind": "answer", "call": "c", "run": "run", "key": "k", "usd_micros": 5, "text": "paid"}])
+    log.close()
+    vectors = VectorSpace(LocalFiles(tmp_path), "space")
+    vectors.put([b"k" * 32], np.ones((1, 2), np.float32), [1])
+    store = Store(str(tmp_path))
+    store.files = files = FlippedOnce(tmp_path)
+    again = RunStore(store, "run")
+    assert again.record["kind"] == "mine" and again.table("judgments").height == 1
+    assert store.get_object("prompt", digest_of) == b"Summarize."
+    assert read_at(files, place)["text"] == "paid"
+    assert [*VectorSpace(files, "space").get([b"k" * 32])] == [b"k" * 32]
+    assert {name.partition("/")[0] for name in files.flipped} == {"runs", "objects", "log", "vectors"}
+    assert any(name.endswith(".block") for name in files.flipped) and any("/commits/" in name for name in files.flipped)

@@ -118,6 +118,24 @@ def test_every_flipped_byte_costs_one_record_at_most_and_forges_none(tmp_path: P
         assert set(found) <= {"a", "b", "c"}
 
 
+@pytest.mark.parametrize(
+    "newer", [{**void("x", 0), "kind": "refund"}, {"kind": "ceiling", "to": 9}, {**void("x", 0), "kind": ["void"]}]
+)
+def test_a_kind_of_record_that_is_not_known_is_refused_and_ends_no_call(tmp_path: Path, newer: dict[str, Any]) -> None:
+    before = [answer("a", 5), intent("x", 500)]
+    file = written(tmp_path, before)
+    index = index_of(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole + room.encode(newer) + room.encode(answer("b", 7)))
+    for found in (index, LogIndex(LocalFiles(tmp_path))):
+        with pytest.raises(StoreError, match=f"log/w.jsonl: the record at byte {len(whole)} .* newer version .*; upgrade"):
+            found.refresh()
+    assert (index.spent("r"), set(index.answers)) == (505, {"a"}), "nothing is set free, and nothing lost"
+    file.write_bytes(whole + room.encode(void("x", 3)))
+    index.refresh()
+    assert index.spent("r") == 8, "what was refused is read again"
+
+
 def test_a_damaged_answer_is_an_error_where_it_is_read(tmp_path: Path) -> None:
     file = written(tmp_path, RECORDS)
     index = index_of(tmp_path)

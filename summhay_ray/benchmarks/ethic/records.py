@@ -8,7 +8,6 @@ built)."""
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
 import zlib
@@ -21,6 +20,7 @@ from typing import Any
 from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic.prompts import FRAME
 from summhay_ray.benchmarks.ethic.release import DOMAINS
+from summhay_ray.text import parsed_json
 
 LOOKUP = "Lookup"
 TASKS = (*DOMAINS, LOOKUP)
@@ -153,7 +153,7 @@ def _of_lines(content: bytes, name: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield f"{name}:{number}", json.loads(line)
+                yield f"{name}:{number}", parsed_json(line)
             except (ValueError, RecursionError):
                 yield f"{name}:{number}", None
 

@@ -16,6 +16,7 @@ from typing import Any
 from summhay_ray.benchmark import Inputs, SpecError
 from summhay_ray.haystack import load_sample, read_released
 from summhay_ray.records import Haystack
+from summhay_ray.text import parsed_json
 
 _TEXT_FIELDS = ("text", "document", "divided_document")
 _NAME_FIELDS = ("id", "ID", "title")
@@ -144,7 +145,7 @@ def _lines(content: str, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
-                row = json.loads(line)
+                row = parsed_json(line)
             except ValueError:
                 row = None
             if not isinstance(row, Mapping):

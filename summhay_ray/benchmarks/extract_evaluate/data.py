@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -10,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from summhay_ray.benchmark import SpecError
+from summhay_ray.text import parsed_json
 
 ALIASES = {"consistency": ("consistency", "factual_consistency"), "faithfulness": ("faithfulness", "correctness")}
 """Criterion -> the names that files use for its human scores; a criterion that is not listed has only its own name."""
@@ -88,7 +88,7 @@ def check_unique(pairs: Sequence[Pair]) -> None:
 
 def _content(text: str, file: str) -> Any:
     try:
-        return json.loads(text)
+        return parsed_json(text)
     except ValueError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2 or not lines[0].lstrip().startswith("{"):
@@ -99,7 +99,7 @@ def _content(text: str, file: str) -> Any:
 def _lines(lines: Sequence[str], file: str) -> Iterator[Any]:
     for number, line in enumerate(lines, 1):
         try:
-            yield json.loads(line)
+            yield parsed_json(line)
         except ValueError as error:
             raise SpecError(f"{file}: line {number} is not JSON: {error}") from None
 

@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.retrieve import Corpus
+from summhay_ray.retrieve import Corpus, query_flaw
 from summhay_ray.retrieve import Query as Searched
+from summhay_ray.text import parsed_json
 
 SHOWN = 5
 """Names that a warning lists; it also states how many there are in all."""
@@ -113,7 +114,7 @@ class Collection:
     @classmethod
     def from_bytes(cls, content: bytes) -> Collection:
         """Inverse of `to_bytes`. Raises ValueError, TypeError, KeyError or zlib.error for other content."""
-        fields: dict[str, Any] = json.loads(zlib.decompress(content))
+        fields: dict[str, Any] = parsed_json(zlib.decompress(content))
         queries = tuple(
             Query(**{**query, "references": tuple(query["references"]), "gold": tuple(query["gold"])})
             for query in fields["queries"]
@@ -135,7 +136,8 @@ class Collection:
 
 
 def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], attribution: str = "") -> Collection:
-    """A collection with warnings about its flaws. Raises ValueError for a duplicate id or a collection without documents."""
+    """A collection with warnings about its flaws. Raises ValueError for a duplicate id, a query that is too long, or a
+    collection without documents."""
     for what, ids in (
         ("document", [document.document_id for document in documents]),
         ("query", [query.query_id for query in queries]),
@@ -145,6 +147,9 @@ def checked(name: str, documents: Sequence[Document], queries: Sequence[Query], 
             if one in seen:
                 raise ValueError(f"two {'documents' if what == 'document' else 'queries'} have the id {one!r}; give each its own")
             seen.add(one)
+    for query in queries:
+        if flaw := query_flaw(query.text):
+            raise ValueError(f"query {query.query_id!r}: {flaw}")
     if not documents:
         raise ValueError("the collection has no documents; expected at least one")
     return Collection(Path(name).name, tuple(documents), tuple(queries), attribution, warnings=_flaws(documents, queries, 0))

@@ -24,6 +24,7 @@ from summhay_ray.benchmarks.odsum.splits import meeting_splits
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.retrieve import titled
+from summhay_ray.text import parsed_json
 
 SPLITS = ("train", "test", "dev")
 """In the order in which the release lists documents and queries."""
@@ -164,6 +165,11 @@ def _texts_folder(folder: Path) -> Path:
 def _text_files(folder: Path) -> list[Document]:
     """The folder's .txt files as documents, ordered by file name; LICENSE.txt is left out."""
     files = sorted(folder.glob("*.txt"), key=lambda file: file.name)
+    for file in files:
+        try:
+            file.name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{folder.name}/{ascii(file.name)}: the name is not UTF-8; rename the file") from None
     return [
         Document(file.stem, _decoded(read_file(file), f"{folder.name}/{file.name}")) for file in files if file.stem != "LICENSE"
     ]
@@ -194,9 +200,9 @@ def _lines(file: Path) -> Iterator[tuple[str, Any]]:
 
 def _json(content: bytes, where: str) -> Any:
     try:
-        return json.loads(content)
+        return parsed_json(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: not JSON ({' '.join(str(error).split())[:80]})") from None
+        raise ValueError(f"{where}: not JSON ({' '.join(str(error).split())[:100]})") from None
 
 
 def _decoded(content: bytes, where: str) -> str:

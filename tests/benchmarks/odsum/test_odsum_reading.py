@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,27 @@ def test_the_given_stories_are_read_with_their_blank_parts() -> None:
     found = read_collection(SHARED / "data/odsum_story_train", "stories")
     assert (len(found.documents), len(found.queries), sum(one.blank for one in found.documents)) == (476, 250, 17)
     assert len(found.without_blank().documents) == 459
+
+
+@pytest.mark.parametrize("field", ["query_id", "text", "references", "gold", "split"])
+def test_half_a_character_is_refused_wherever_it_stands(tmp_path: Path, field: str) -> None:
+    folder = own(tmp_path / "o")
+    line = {"query_id": "9", "text": "?", "references": [], "gold": [], "split": ""}
+    half = "half \ud83d"
+    (folder / "queries.jsonl").write_text(json.dumps({**line, field: [half] if isinstance(line[field], list) else half}))
+    with pytest.raises(SpecError, match=r"queries.jsonl:1: .*lone surrogate .ud83d"):
+        read_collection(folder, "o")
+
+
+def test_a_name_that_is_not_utf_8_and_a_query_that_is_none_are_refused(tmp_path: Path) -> None:
+    folder = own(tmp_path / "o")
+    odd = Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt"))
+    odd.write_text("A text.")
+    with pytest.raises(SpecError, match=r"udcff.txt': the name is not UTF-8"):
+        read_collection(folder, "o")
+    odd.unlink()
+    (folder / "queries.jsonl").write_text(json.dumps({"query_id": "9", "text": "why? " * 8_000_000}))
+    began = time.monotonic()
+    with pytest.raises(SpecError, match="query '9': has 40,000,000 characters, and a query at most 1,000,000"):
+        read_collection(folder, "o")
+    assert time.monotonic() - began < 20

@@ -224,6 +224,11 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
         ({"corpus": '{"_id": "a"}\n'}, r"small/corpus.jsonl:1: lacks a text _id or text"),
         ({"corpus": "[]\n"}, r"small/corpus.jsonl:1: lacks a text _id or text"),
         ({"corpus": "{\n"}, r"small/corpus.jsonl:1: is not a JSON object"),
+        ({"corpus": '{"_id": "a", "text": "\\ud800"}\n'}, r"small/corpus.jsonl:1: is not a JSON object .*lone surrogate .ud800"),
+        (
+            {"queries": f'{{"_id": "q1", "text": "{"why " * 300_000}"}}\n'},
+            r"small/queries.jsonl: query 'q1': has 1,200,000 characters",
+        ),
         ({"queries": '{"_id": "a", "text": ""}\n' * 2}, r"small/queries.jsonl:2: _id 'a' is a duplicate"),
         ({"qrels": "q1 d1 1\n"}, r"small/qrels/test.tsv:2: expected query-id, corpus-id and score between tabs, found 1 fields"),
         ({"qrels": "q1\td1\tyes\n"}, r"small/qrels/test.tsv:2: the score is 'yes'; expected a number"),
