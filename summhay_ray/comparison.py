@@ -469,7 +469,7 @@ def _standings(
             **{"common": None, **more.get(one, {})},
         )
         for one, label in enumerate(labels)
-        if expected[one]
+        if counted[:, one].any()
     ]
     return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, -one.floor, one.name))
 

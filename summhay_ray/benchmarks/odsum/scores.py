@@ -85,8 +85,10 @@ def _scored(tables: Tables) -> pl.DataFrame:
 def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> ByQuery:
     """How each system scored on each query. Systems are named RETRIEVER@K_MODEL+STRATEGY; a part that is unknown is left out."""
     if not spec.summarizers:
-        ranked = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered)
-        return replace(ranked, scores=ranked.scores.drop("cluster"))
+        retrievers = [retriever_label(entry) for entry in spec.retrievers]
+        ranked = retrieval_by_query(retrieved_of(tables, max(spec.k)), spec.k, unordered, retrievers)
+        expected = None if ranked.expected is None else ranked.expected.drop("cluster")
+        return replace(ranked, scores=ranked.scores.drop("cluster"), expected=expected)
     shown = pl.concat_str("retriever", pl.concat_str(pl.lit("@"), "k").fill_null(""), pl.lit("_")).fill_null("")
     written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
     scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))

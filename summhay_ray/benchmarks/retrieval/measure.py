@@ -106,9 +106,12 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
     return pl.concat(parts).sort("retriever", "query", maintain_order=True)
 
 
-def retrieval_by_query(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = ()) -> ByQuery:
+def retrieval_by_query(
+    found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection[str] = (), retrievers: Collection[str] = ()
+) -> ByQuery:
     """How the retrievers scored on each query: F1, recall and precision of the documents within the token budget, F1 at each k,
-    and nDCG at the deepest k. Queries of one corpus are resampled together."""
+    and nDCG at the deepest k. Queries of one corpus are alike. `retrievers`: those that were to rank every query, if these are
+    not all that did."""
     import polars as pl
 
     cuts = [("f1", None), ("recall", None), ("precision", None), *(("f1", k) for k in ks), ("ndcg", max(ks))]
@@ -117,7 +120,11 @@ def retrieval_by_query(found: Iterable[Retrieved], ks: Sequence[int], unordered:
     by_query = _scored(found, ks, unordered).group_by("retriever", "query", maintain_order=True).agg(columns)
     place = pl.col("query").str.splitn("/", 2).struct.rename_fields(["cluster", "query"])
     named = by_query.select(pl.col("retriever").alias("system"), place.alias("place"), *figures).unnest("place")
-    return ByQuery(named, dict.fromkeys(figures, "%"))
+    places = named.select("cluster", "query").unique(maintain_order=True)
+    asked = pl.DataFrame({"system": sorted({*named["system"], *retrievers})}, schema={"system": pl.String})
+    # An unordered ranking has no figures at a k.
+    at_k = [title for title, (_, k) in figures.items() if k is not None]
+    return ByQuery(named, dict.fromkeys(figures, "%"), expected=asked.join(places, how="cross"), may_lack=at_k)
 
 
 def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:

@@ -173,7 +173,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
 
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a retriever."""
-        return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.unordered)
+        return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.unordered, self.retrievers)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`. The fields of `summhay retrieve --json`."""
