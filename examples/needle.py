@@ -133,8 +133,7 @@ class Needle(Benchmark[NeedleSpec]):
     def by_query(self, tables: Tables) -> ByQuery:
         query = pl.format("{}#{}", "depth", "trial")
         scores = tables["found"].select(system="model", query=query, found=pl.col("found").cast(pl.Float64))
-        asked = tables["items"].select(system="model", query=query)
-        return ByQuery(scores, {"found": "%"}, expected=asked)
+        return ByQuery(scores, {"found": "%"}, expected=tables["items"].select(system="model", query=query))
 
     # --- picture -------------------------------------------------------------------------------------------------------
 
