@@ -622,7 +622,7 @@ def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterat
         f"Is it real? {_titled(figure)}, compared with the best",
         f"The mean {figure} of each system minus that of the best other system{', in points' * points}, on the queries that all "
         "answered, with Hsu's multiple comparisons with the best: all intervals hold the truth together in 95 % of cases, for "
-        f"{comparison.about[figure]}. Where one ends at 0 (orange), the system is not the best; others may be.{rest}",
+        f"{comparison.about[figure]}. Where one ends at 0 (orange), the system is not the best or, above 0, it is.{rest}",
         _frame(forest).with_columns(pl.col(*ends).cast(pl.Float64)),
         {ends[0]: "points"} if points else {},
         Chart.forest(ends[0], "system"),
