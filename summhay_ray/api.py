@@ -62,12 +62,14 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
-def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Workload[Any]:
+def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
-    `store`: the store of inputs that the spec names by hash or that another spec's run has made.
+    `store`: the store of inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec is from
+    somebody else; it may not run code of its own, read files outside its folder, or send a key elsewhere (docs/untrusted.md).
+    Every function that reads a spec has this option; a mapping's folder is the current one.
     """
-    return engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)))
+    return engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)), untrusted=untrusted)
 
 
 def _store_of(spec: engine.Spec, store: str | None) -> str:
@@ -123,6 +125,7 @@ def run(
     executor: str | None = None,
     limit: int | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> ReportableResult:
     """Run or resume the work of a spec of any kind. The dollars spent never exceed `budget` (default: the spec's).
 
@@ -131,7 +134,7 @@ def run(
     of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
     """
     options = _options(budget, executor, address, watch, note, compat, limit)
-    loaded = load(spec, overrides, store)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
     opened = _opened(loaded, store)
     result = engine.run_workload(loaded, opened, options)
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
@@ -149,6 +152,7 @@ def retrieve(
     note: Callable[[str], None] | None = None,
     trec: str | Path | None = None,
     beir: str | Path | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Rank documents and measure the rankings; the spec's summarizers and judges are ignored. The same call resumes.
 
@@ -158,7 +162,8 @@ def retrieve(
     from summhay_ray.benchmarks import retrieval
 
     options = _options(budget, executor, address, watch, note)
-    loaded = engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)), retrieval.retrieval_alone)
+    place, change = (lambda parsed: Store(_store_of(parsed, store))), retrieval.retrieval_alone
+    loaded = engine.load_workload(spec, overrides, place, change, untrusted)
     opened = _opened(loaded, store)
     result = engine.run_workload(loaded, opened, options)
     if trec is not None:
@@ -176,23 +181,31 @@ def submit(
     *,
     overrides: Iterable[str] = (),
     compat: Compat = "default",
+    untrusted: bool = False,
 ) -> Job:
     """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
     Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
     """
     _check_budget(budget)
-    loaded = load(spec, overrides, store)
-    return engine.submit(loaded, engine.JobOrder(_store_of(loaded.spec, store), budget, compat), address)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    return engine.submit(loaded, engine.JobOrder(_store_of(loaded.spec, store), budget, compat, untrusted), address)
 
 
-def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = (), budget: float | None = None) -> PlanResult:
+def plan(
+    spec: Spec,
+    store: str | None = None,
+    overrides: Iterable[str] = (),
+    budget: float | None = None,
+    *,
+    untrusted: bool = False,
+) -> PlanResult:
     """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
 
     The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
     """
     _check_budget(budget)
-    loaded = load(spec, overrides, store)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
     made = engine.plan(loaded, _opened(loaded, store), budget)
     asked = any(stage.calls for stage in made.stages)
     return replace(made, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
@@ -326,12 +339,12 @@ def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "d
     return workload.explain(stored, key, compat)
 
 
-def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
+def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
     """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
     from summhay_ray import local_models
 
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
-    loaded = load(spec, store=store) if spec is not None else None
+    loaded = load(spec, store=store, untrusted=untrusted) if spec is not None else None
     uri = store_uri(store) if loaded is None else _store_of(loaded.spec, store)
     checks = [*engine.examine(uri, loaded), offline, *_models_here(loaded)]
     # A store that cannot be opened is reported by its own check.
@@ -435,6 +448,7 @@ def judge_bench(
     *,
     spec: str | None = None,
     held_out: bool = False,
+    untrusted: bool = False,
 ) -> bench.BenchResult:
     """Compare judges with people's annotations; without `judges`, the file's stored predictions and the offline judge.
 
@@ -444,7 +458,7 @@ def judge_bench(
     from summhay_ray.benchmarks import judge_bench as bench
 
     _check_budget(budget)
-    return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out))
+    return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out, untrusted))
 
 
 def rejudge(
@@ -459,6 +473,7 @@ def rejudge(
     address: str | None = None,
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
@@ -469,7 +484,7 @@ def rejudge(
 
     named = (judges,) if isinstance(judges, str) else tuple(judges)
     options = _options(budget, executor, address, watch, note)
-    request = rejudging.RejudgeRequest(named, spec, tuple(overrides))
+    request = rejudging.RejudgeRequest(named, spec, tuple(overrides), untrusted)
     return rejudging.rejudge_run(_run(run_id, store), request, options)
 
 
@@ -486,6 +501,7 @@ def coverage(
     address: str | None = None,
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Measure information coverage: the share of a context's chunks that a benchmark's questions need (ETHIC, appendix A).
 
@@ -496,7 +512,7 @@ def coverage(
 
     options = _options(budget, executor, address, watch, note)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
-    request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides))
+    request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides), untrusted)
     return measuring.coverage_run(request, Store(store_uri(store)), options)
 
 
@@ -511,6 +527,7 @@ def synth(
     out: str | Path | None = None,
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Make and verify the haystacks of a synth spec. The same call resumes. `out`: a folder to write them to.
 
@@ -519,7 +536,7 @@ def synth(
     from summhay_ray.benchmarks import synth as synthesis
 
     options = _options(budget, executor, address, watch, note)
-    loaded = load(spec, overrides, store)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
     if not isinstance(loaded, synthesis.Synth):
         raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
     return synthesis.run_synth(loaded, _opened(loaded, store), options, None if out is None else Path(out))

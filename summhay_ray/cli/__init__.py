@@ -32,7 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
-    _find_users_modules()
     # A short command mostly imports modules, which makes no garbage. Runs set their own thresholds.
     gc.set_threshold(COLLECT_AFTER, 10, 10)
     # Otherwise the interpreter goes through all objects at exit, which takes a tenth of a second.
@@ -96,16 +95,6 @@ def _command(arguments: Sequence[str] | None) -> int:
         # typer turns Ctrl-C into this code without a message.
         raise KeyboardInterrupt
     return code if isinstance(code, int) else DONE
-
-
-def _find_users_modules() -> None:
-    # A spec's module:Class may lie in the working directory; it comes last, so that it never hides an installed module.
-    try:
-        here = os.getcwd()
-    except FileNotFoundError:
-        return
-    if here not in sys.path:
-        sys.path.append(here)
 
 
 def _usage(problem: Exception) -> str:

@@ -41,6 +41,7 @@ from summhay_ray.engine.scoring import scores_by_query, table_pieces
 from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
     FILL_IN,
+    STORED,
     LimitsSpec,
     Model,
     ModelSpec,
@@ -113,6 +114,7 @@ __all__ = [
     "Start",
     "StatusResult",
     "Stopped",
+    "STORED",
     "Strict",
     "Tables",
     "Text",

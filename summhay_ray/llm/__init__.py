@@ -20,7 +20,7 @@ from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, assistant, marked, system, user
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.sampling import RESERVED, REVISION
-from summhay_ray.llm.secrets import NoKey, answer_secrets, key_of
+from summhay_ray.llm.secrets import NoKey, answer_secrets, foreign_key, key_of
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "claims_of",
     "find_price",
     "find_window",
+    "foreign_key",
     "is_local",
     "key_of",
     "margins_of",

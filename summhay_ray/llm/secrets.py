@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm.provider_table import ANYWHERE, own_variables, place_of
+from summhay_ray.llm.provider_table import ANYWHERE, PROVIDERS, own_variables, place_of
 from summhay_ray.llm.providers import provider_of
 
 HIDDEN = "***"
@@ -42,6 +42,19 @@ def key_of(api_key_env: str | None, model: str, api_base: str | None = None) -> 
             f"api_base {api_base} belongs to a provider that is reached over https: no key goes there in clear text; write https://"
         )
     return key
+
+
+def foreign_key(api_key_env: str | None, model: str, api_base: str | None = None) -> str:
+    """Why a model's entry would send a key to a place that is not its own, in one line; empty if it would not.
+
+    A key's own place is its provider's domain, or this machine; a provider's key is in its own variables.
+    """
+    provider = provider_of(model)
+    if api_key_env and (provider not in PROVIDERS or api_key_env not in own_variables(provider)):
+        return f"api_key_env: {api_key_env} is not its provider's own variable; --untrusted reads no other"
+    if place_of(provider, api_base) not in ("own", "here") and (api_key_env or provider in ANYWHERE):
+        return f"api_base: its key would go to {api_base}; --untrusted sends a key to its provider's own domain only"
+    return ""
 
 
 def _value(name: str) -> str | None:
