@@ -39,8 +39,8 @@ class UnknownName(UserError):
     """An unknown name. The message suggests the nearest known one."""
 
 
-class OwnCodeRefused(UserError):
-    """A spec from somebody else names code."""
+class OwnCodeRefused(UnknownName):
+    """Code is named where none is imported: in a spec from somebody else, or in a run that is only read."""
 
     def __init__(self, path: str) -> None:
         mend = "read it, and leave the option out if you trust it"
@@ -49,7 +49,7 @@ class OwnCodeRefused(UserError):
 
 @contextlib.contextmanager
 def own_code_allowed(allowed: bool) -> Iterator[None]:
-    """A context for reading a spec. If not `allowed`, here or in a context around it, `load` raises OwnCodeRefused."""
+    """A context for reading a spec or a run. If not `allowed`, here or in a context around it, `load` raises OwnCodeRefused."""
     token = _OWN_CODE.set(allowed and _OWN_CODE.get())
     try:
         yield
@@ -171,7 +171,7 @@ def source_identity(name: str) -> str:
         path = list(found.submodule_search_locations or ()) if found is not None else []
     if found is None or not isinstance(found.loader, SourceFileLoader):
         return ""
-    source = found.loader.get_source(module).rstrip("\n") + "\n"
+    source = (found.loader.get_source(module) or "").rstrip("\n") + "\n"
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 

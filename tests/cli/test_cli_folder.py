@@ -38,6 +38,21 @@ class Method:
 def backwards(haystack, subtopic_id, seed):
     return [document.number for document in reversed(haystack.documents)]
 """
+OWN_KIND = """
+from summhay_ray.benchmark import Benchmark, Item, Model, Spec, Stage, user
+
+class AskedSpec(Spec):
+    models: list[Model]
+
+class Asked(Benchmark[AskedSpec]):
+    stages = (Stage("ask"),)
+
+    def items(self):
+        yield Item("one", model=self.spec.models[0])
+
+    async def answer(self, item, ask):
+        raise ValueError("no answer")
+"""
 HOSTILE = """
 import pathlib
 pathlib.Path(__file__).with_name("imported").touch()
@@ -82,6 +97,19 @@ def test_a_stored_run_is_read_without_code_of_ones_own(kind: str, tmp_path: Path
         here, there = (command(name, run, "--store", store, "--json", cwd=folder) for folder in (mine, theirs))
         assert (there.code, there.out) == (0, here.out), there.err
     for words in (("runs",), ("report", run, "--out", tmp_path / "report")):
+        assert command(*words, "--store", store, cwd=theirs).code == 0
+    assert not (theirs / "imported").exists()
+
+
+def test_the_status_of_a_benchmark_of_ones_own_needs_no_code(tmp_path: Path) -> None:
+    mine, theirs, store = tmp_path / "mine", tmp_path / "theirs", tmp_path / "store"
+    for folder, code in ((mine, OWN_KIND), (theirs, HOSTILE)):
+        folder.mkdir()
+        (folder / "own.py").write_text(code, encoding="ascii")
+    run = command(
+        "run", write_spec(mine, {"kind": "own:Asked", "models": ["offline/lead"]}), "--store", store, "--json", cwd=mine
+    )
+    for words in (("status", run.document["run"]), ("failures", run.document["run"]), ("runs",)):
         assert command(*words, "--store", store, cwd=theirs).code == 0
     assert not (theirs / "imported").exists()
 
