@@ -41,7 +41,6 @@ from summhay_ray.engine.scoring import scores_by_query, table_pieces
 from summhay_ray.engine.sections import Chart, Pivot, Section
 from summhay_ray.engine.spec import (
     FILL_IN,
-    STORED,
     LimitsSpec,
     Model,
     ModelSpec,
@@ -114,7 +113,6 @@ __all__ = [
     "Start",
     "StatusResult",
     "Stopped",
-    "STORED",
     "Strict",
     "Tables",
     "Text",
