@@ -55,9 +55,12 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     _check_address(address)
     with own_variables(), contextlib.ExitStack() as stack:
         try:
-            # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
-            stand = None if own_modules else stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
             folder = stack.enter_context(ray_home()) if address == "local" else None
+            # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
+            stand = None
+            if not own_modules:
+                empty = tempfile.TemporaryDirectory(dir=folder and folder.parent, ignore_cleanup_errors=True)
+                stand = stack.enter_context(empty)
             stack.enter_context(unwatched() if address == "local" else contextlib.nullcontext())
         except OSError as error:
             raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
