@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,12 +63,14 @@ def store_uri(uri: str | None = None) -> str:
     return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
 
 
-def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None) -> Workload[Any]:
+def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
     """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
 
-    `store`: the store of inputs that the spec names by hash or that another spec's run has made.
+    `store`: the store of inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec is from
+    somebody else; it may not run code of its own, read files outside its folder, or send a key elsewhere (docs/untrusted.md).
+    Every function that reads a spec has this option; a mapping's folder is the current one.
     """
-    return engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)))
+    return engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)), untrusted=untrusted)
 
 
 def _store_of(spec: engine.Spec, store: str | None) -> str:
@@ -123,6 +126,7 @@ def run(
     executor: str | None = None,
     limit: int | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> ReportableResult:
     """Run or resume the work of a spec of any kind. The dollars spent never exceed `budget` (default: the spec's).
 
@@ -131,7 +135,7 @@ def run(
     of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
     """
     options = _options(budget, executor, address, watch, note, compat, limit)
-    loaded = load(spec, overrides, store)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
     opened = _opened(loaded, store)
     result = engine.run_workload(loaded, opened, options)
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
@@ -149,6 +153,7 @@ def retrieve(
     note: Callable[[str], None] | None = None,
     trec: str | Path | None = None,
     beir: str | Path | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Rank documents and measure the rankings; the spec's summarizers and judges are ignored. The same call resumes.
 
@@ -158,7 +163,8 @@ def retrieve(
     from summhay_ray.benchmarks import retrieval
 
     options = _options(budget, executor, address, watch, note)
-    loaded = engine.load_workload(spec, overrides, lambda parsed: Store(_store_of(parsed, store)), retrieval.retrieval_alone)
+    place, change = (lambda parsed: Store(_store_of(parsed, store))), retrieval.retrieval_alone
+    loaded = engine.load_workload(spec, overrides, place, change, untrusted)
     opened = _opened(loaded, store)
     result = engine.run_workload(loaded, opened, options)
     if trec is not None:
@@ -176,23 +182,31 @@ def submit(
     *,
     overrides: Iterable[str] = (),
     compat: Compat = "default",
+    untrusted: bool = False,
 ) -> Job:
     """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
     Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
     """
     _check_budget(budget)
-    loaded = load(spec, overrides, store)
-    return engine.submit(loaded, engine.JobOrder(_store_of(loaded.spec, store), budget, compat), address)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    return engine.submit(loaded, engine.JobOrder(_store_of(loaded.spec, store), budget, compat, untrusted), address)
 
 
-def plan(spec: Spec, store: str | None = None, overrides: Iterable[str] = (), budget: float | None = None) -> PlanResult:
+def plan(
+    spec: Spec,
+    store: str | None = None,
+    overrides: Iterable[str] = (),
+    budget: float | None = None,
+    *,
+    untrusted: bool = False,
+) -> PlanResult:
     """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
 
     The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
     """
     _check_budget(budget)
-    loaded = load(spec, overrides, store)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
     made = engine.plan(loaded, _opened(loaded, store), budget)
     asked = any(stage.calls for stage in made.stages)
     return replace(made, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
@@ -223,6 +237,11 @@ def import_collection(folder: str | Path, store: str | None = None) -> Collectio
 
 def _run(run_id: str, store: str | None) -> RunStore:
     return Store(store_uri(store)).run(run_id)
+
+
+def _reading(*runs: RunStore) -> AbstractContextManager[None]:
+    """A context for reading runs, which imports code of the user's only for a kind of the user's own, to score or show it."""
+    return plugins.own_code_allowed(any(":" in str(run.record.get("kind")) for run in runs))
 
 
 def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], RunStore]:
@@ -283,27 +302,31 @@ def score(
     from summhay_ray.benchmarks import summhay as haystacks
 
     stored = _run(run_id, store)
-    if engine.scores_itself(stored):
-        _check_judged(stored, judge)
-        return engine.workload_of(stored).results(stored, compat)
-    biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
-    return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge)
+    with _reading(stored):
+        if engine.scores_itself(stored):
+            _check_judged(stored, judge)
+            return engine.workload_of(stored).results(stored, compat)
+        biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
+        return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge)
 
 
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
     """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
-    workload, stored = _stored(run_id, store)
-    return workload.results(stored, compat)
+    stored = _run(run_id, store)
+    with _reading(stored):
+        return engine.workload_of(stored).results(stored, compat)
 
 
 def status(run_id: str, store: str | None = None) -> StatusResult:
-    """The state of a run: progress, cost, failures, damage."""
-    return engine.status(_run(run_id, store))
+    """The state of a run: progress, cost, failures, damage. Imports no code of the user's."""
+    with plugins.own_code_allowed(False):
+        return engine.status(_run(run_id, store))
 
 
 def runs(store: str | None = None) -> list[RunEntry]:
     """All runs of the store, latest first."""
-    return engine.entries(Store(store_uri(store)))
+    with plugins.own_code_allowed(False):
+        return engine.entries(Store(store_uri(store)))
 
 
 def stop(run_id: str, store: str | None = None) -> str:
@@ -316,9 +339,14 @@ def stop(run_id: str, store: str | None = None) -> str:
 
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
-    workload, stored = _stored(run_id, store)
+    stored = _run(run_id, store)
     frame = stored.table("failures")
-    places = workload.places(stored, frame[frame.columns[0]].unique().to_list())
+    with plugins.own_code_allowed(False):
+        try:
+            places = engine.workload_of(stored).places(stored, frame[frame.columns[0]].unique().to_list())
+        except plugins.UnknownName:
+            # A kind of the user's own.
+            places = {}
     return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
 
 
@@ -328,12 +356,12 @@ def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "d
     return workload.explain(stored, key, compat)
 
 
-def doctor(spec: Spec | None = None, store: str | None = None) -> list[Check]:
+def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
     """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
     from summhay_ray import local_models
 
     offline = Check("offline models", True, ", ".join(local_models.local_names()))
-    loaded = load(spec, store=store) if spec is not None else None
+    loaded = load(spec, store=store, untrusted=untrusted) if spec is not None else None
     uri = store_uri(store) if loaded is None else _store_of(loaded.spec, store)
     checks = [*engine.examine(uri, loaded), offline, *_models_here(loaded)]
     # A store that cannot be opened is reported by its own check.
@@ -437,6 +465,7 @@ def judge_bench(
     *,
     spec: str | None = None,
     held_out: bool = False,
+    untrusted: bool = False,
 ) -> bench.BenchResult:
     """Compare judges with people's annotations; without `judges`, the file's stored predictions and the offline judge.
 
@@ -446,7 +475,7 @@ def judge_bench(
     from summhay_ray.benchmarks import judge_bench as bench
 
     _check_budget(budget)
-    return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out))
+    return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out, untrusted))
 
 
 def rejudge(
@@ -461,6 +490,7 @@ def rejudge(
     address: str | None = None,
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
 
@@ -471,7 +501,7 @@ def rejudge(
 
     named = (judges,) if isinstance(judges, str) else tuple(judges)
     options = _options(budget, executor, address, watch, note)
-    request = rejudging.RejudgeRequest(named, spec, tuple(overrides))
+    request = rejudging.RejudgeRequest(named, spec, tuple(overrides), untrusted)
     return rejudging.rejudge_run(_run(run_id, store), request, options)
 
 
@@ -488,6 +518,7 @@ def coverage(
     address: str | None = None,
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Measure information coverage: the share of a context's chunks that a benchmark's questions need (ETHIC, appendix A).
 
@@ -498,7 +529,7 @@ def coverage(
 
     options = _options(budget, executor, address, watch, note)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
-    request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides))
+    request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides), untrusted)
     return measuring.coverage_run(request, Store(store_uri(store)), options)
 
 
@@ -513,6 +544,7 @@ def synth(
     out: str | Path | None = None,
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
 ) -> RunResult:
     """Make and verify the haystacks of a synth spec. The same call resumes. `out`: a folder to write them to.
 
@@ -521,7 +553,7 @@ def synth(
     from summhay_ray.benchmarks import synth as synthesis
 
     options = _options(budget, executor, address, watch, note)
-    loaded = load(spec, overrides, store)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
     if not isinstance(loaded, synthesis.Synth):
         raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
     return synthesis.run_synth(loaded, _opened(loaded, store), options, None if out is None else Path(out))
@@ -679,4 +711,5 @@ def make_report(
     stored = [opened.run(run_id) for run_id in ([runs] if isinstance(runs, str) else runs)]
     for run in stored:
         _check_judged(run, judge)
-    return reports.report(stored, compat, judge)
+    with _reading(*stored):
+        return reports.report(stored, compat, judge)

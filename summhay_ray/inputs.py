@@ -1,4 +1,7 @@
-"""Reading the user's files within limits: no endless pipe, no file that fills the memory. Imports `errors` alone."""
+"""The one way to read the user's files: inside the place that was named, no endless pipe, no file that fills the memory.
+
+What a person or a spec names may be a link; what is found in a named folder may not lead out of it. Imports `errors` alone.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import itertools
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from summhay_ray.errors import UserError
@@ -17,9 +21,10 @@ MAX_MB = 256
 VALUES_A_MB = 8000
 """JSON values allowed per MB of the limit: an empty object takes three bytes in a file but 72 in memory."""
 
+NO_DATA = ("/proc", "/sys", "/dev")
+"""Folders whose files tell of the machine and its processes, environments with keys among them: they are never read as data."""
+
 _MB = 2**20
-_UNSIZED = _MB
-"""Bytes read at most from a file that reports no size, such as those in /proc."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -31,28 +36,43 @@ _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]
 """A string; or, as group 1, a comma or the opening of a non-empty container: one for each value but the first."""
 
 
-def read_file(path: str | Path, most_mb: float | None = None) -> bytes:
-    """The content of a regular file of at most `most_mb` MB; by default `$SUMMHAY_MAX_FILE_MB`.
+def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[str | Path] = ()) -> bytes:
+    """The content of a regular file of at most `most_mb` MB; by default `$SUMMHAY_MAX_FILE_MB`. `within`: see `real_path`.
 
-    Raises UserError for any other kind of file and for a larger one, and OSError where it cannot be read.
+    Raises UserError for any other kind of file, for a larger one and for one that `real_path` refuses, and OSError where it
+    cannot be read.
     """
     most = max_mb() if most_mb is None else most_mb
-    kind = stat.S_IFMT(os.stat(path).st_mode)
+    real = real_path(path, *within)
+    kind = stat.S_IFMT(os.stat(real).st_mode)
     if kind != stat.S_IFREG:
         raise UserError(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no file')}; give a regular file")
-    # Should a pipe have replaced the file by now, opening it must not block.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-        allowed = min(int(most * _MB), max(os.fstat(stream.fileno()).st_size, _UNSIZED))
-        content = stream.read(allowed + 1)
-    if len(content) > allowed:
-        mend = f"make it smaller, or set {LIMIT} higher" if most_mb is None else "make it smaller"
-        raise UserError(f"{path}: is larger than {most:g} MB; {mend}")
-    return content
+    # Should a pipe or a link have replaced the file by now, opening it must not block, and must not follow the link.
+    with open(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most * _MB:
+            mend = f"make it smaller, or set {LIMIT} higher" if most_mb is None else "make it smaller"
+            raise UserError(f"{path}: is larger than {most:g} MB; {mend}")
+        return stream.read(size)
 
 
-def read_json(path: str | Path) -> bytes:
+def real_path(path: str | Path, *within: str | Path) -> Path:
+    """Where data at `path` really lies, with every link followed. `within`: folders (or files) that it must not leave.
+
+    Raises UserError, naming the path, for what lies outside one of them, or under one of `NO_DATA`.
+    """
+    real = Path(os.path.realpath(path))
+    if any(place.is_relative_to(folder) for place in (real, Path(os.path.abspath(path))) for folder in NO_DATA):
+        raise UserError(f"{path}: what lies under {', '.join(NO_DATA)} is no data and is not read; give a file of your own")
+    for place in within:
+        if not real.is_relative_to(os.path.realpath(place)):
+            raise UserError(f"{path}: lies outside {place}, at {real}; put the file itself there, not a link")
+    return real
+
+
+def read_json(path: str | Path, within: Iterable[str | Path] = ()) -> bytes:
     """Like `read_file`, for JSON: a file with too many values is refused before it is parsed."""
-    content = read_file(path)
+    content = read_file(path, within=within)
     most = int(max_mb() * VALUES_A_MB)
     # Each value takes at least two bytes, so smaller files need no count.
     if len(content) > 2 * most:
@@ -74,9 +94,9 @@ def max_mb() -> float:
     return limit
 
 
-def find(entry: str, folder: Path) -> Path | None:
-    """The path of `entry` in `folder`, else in the working directory; None where neither has it. Regular files come first."""
-    paths = [folder / entry, Path(entry)]
+def find(entry: str, *folders: Path) -> Path | None:
+    """The path of `entry` in the first of the folders that has it; None where none has. Regular files come first."""
+    paths = [folder / entry for folder in folders]
     try:
         return next(filter(Path.is_file, paths), None) or next(filter(Path.exists, paths), None)
     except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from summhay_ray.generators import GENERATORS, Generator, check_generator
 from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed, OfflineRater
 from summhay_ray.llm import LocalModel
-from summhay_ray.plugins import UnknownName, load, unknown
+from summhay_ray.plugins import UnknownName, installed, unknown
 from summhay_ray.summarize import local_models
 
 FAMILIES = ("replay/", GENERATORS)
@@ -41,7 +41,7 @@ class LocalModels(Mapping[str, LocalModel]):
 
 
 def _class_of(name: str) -> type[LocalModel]:
-    found: type[LocalModel] = load(_WRITER) if name == WRITER else _classes()[name]
+    found: type[LocalModel] = installed(_WRITER) if name == WRITER else _classes()[name]
     return found
 
 

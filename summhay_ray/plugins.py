@@ -1,7 +1,8 @@
 """Finding retrievers, orderings, strategies, judges and models by name. Imports `errors` alone.
 
 A room's package is searched for classes that define a `name`, so that adding a file is enough to add one. A name with a colon
-(`my_package.my_module:MyRetriever`) is the user's own class, and is imported from the Python path.
+(`my_package.my_module:MyRetriever`) is the user's own class, which `load` alone imports, from the Python path or the current
+folder; `own_code_allowed` can forbid that.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import hashlib
 import importlib
 import inspect
 import io
+import os
 import pkgutil
+import sys
 import tokenize
 import traceback
 from asyncio import CancelledError
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,8 +35,29 @@ STOPS = (CancelledError, GeneratorExit)
 """Exceptions that cancel a coroutine from outside. Anything else that the user's code raises is its own error."""
 
 
+_OWN_CODE = ContextVar("own code is imported", default=True)
+
+
 class UnknownName(UserError):
     """An unknown name. The message suggests the nearest known one."""
+
+
+class OwnCodeRefused(UnknownName):
+    """Code is named where none is imported: in a spec from somebody else, or in a run that is only read."""
+
+    def __init__(self, path: str) -> None:
+        mend = "read it, and leave the option out if you trust it"
+        super().__init__(f"{path!r} is code of the spec's own, which --untrusted does not run; {mend}")
+
+
+@contextlib.contextmanager
+def own_code_allowed(allowed: bool) -> Iterator[None]:
+    """A context for reading a spec or a run. If not `allowed`, here or in a context around it, `load` raises OwnCodeRefused."""
+    token = _OWN_CODE.set(allowed and _OWN_CODE.get())
+    try:
+        yield
+    finally:
+        _OWN_CODE.reset(token)
 
 
 @functools.cache
@@ -48,10 +74,22 @@ def discover(package: ModuleType) -> dict[str, type[Any]]:
 
 
 def load(path: str) -> Any:
-    """The object at `module:attribute`. Raises UnknownName if there is none."""
-    module_name, _, attribute = path.partition(":")
+    """The user's own object at `module:attribute`. Raises UnknownName if there is none, and OwnCodeRefused."""
+    if not _OWN_CODE.get():
+        raise OwnCodeRefused(path)
+    # The current folder comes last, so that it never hides an installed module, and only once code of one's own is named: without
+    # that, nothing is imported from it.
+    with contextlib.suppress(FileNotFoundError):
+        if (here := os.getcwd()) not in sys.path:
+            sys.path.append(here)
     with own_code(f"{path!r} cannot be imported", "expected module:Class on the Python path or in the folder you stand in"):
-        return getattr(importlib.import_module(module_name), attribute)
+        return installed(path)
+
+
+def installed(path: str) -> Any:
+    """The object at `module:attribute` of this package or of an installed one."""
+    module_name, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module_name), attribute)
 
 
 def find(kind: str, name: str, package: ModuleType, method: str, expected: str) -> Any:
@@ -162,6 +200,19 @@ def _without_comments(source: str) -> str:
         elif token.type not in (tokenize.NL, tokenize.ENDMARKER, tokenize.DEDENT):
             wanted.update(range(token.start[0], token.end[0] + 1))
     return "".join(line for number, line in enumerate(lines, 1) if number in wanted)
+
+
+def source_identity(name: str) -> str:
+    """As `code_identity`, of a module's file as it lies on the Python path or in the current folder, which is not imported."""
+    module, colon, _ = name.partition(":")
+    found, path = None, [*sys.path, ""]
+    for end in range(1, module.count(".") + 2) if colon else ():
+        found = PathFinder.find_spec(".".join(module.split(".")[:end]), path)
+        path = list(found.submodule_search_locations or ()) if found is not None else []
+    if found is None or not isinstance(found.loader, SourceFileLoader):
+        return ""
+    source = (found.loader.get_source(module) or "").rstrip("\n") + "\n"
+    return hashlib.sha256(_code_alone(source).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:

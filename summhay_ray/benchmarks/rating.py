@@ -42,14 +42,23 @@ class ExtractSpec(Strict):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        checked(extracts.make_extractor, method)
+        if ":" not in method:
+            checked(extracts.make_extractor, method)
         return method
 
     @model_validator(mode="before")
     @classmethod
     def _filled_in(cls, fields: Any) -> Any:
-        """Add `content`. It is part of a judge's identity, so that a changed method makes another run."""
+        """Add `content`. It is part of a judge's identity, so that a changed method makes another run.
+
+        A method of the user's own that has it, as in a stored run, is imported only to be used.
+        """
         if not isinstance(fields, Mapping) or not isinstance(method := fields.get("method", "rouge-1+2"), str):
+            return fields
+        if ":" in method:
+            if not fields.get("content"):
+                checked(extracts.make_extractor, method)
+                fields = {**fields, "content": extracts.method_identity(method)}
             return fields
         try:
             return {**fields, "content": extracts.method_identity(method)}

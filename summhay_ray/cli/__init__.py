@@ -33,7 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
-    _find_users_modules()
     # A short command mostly imports modules, which makes no garbage. Runs set their own thresholds.
     gc.set_threshold(COLLECT_AFTER, 10, 10)
     # Otherwise the interpreter goes through all objects at exit, which takes a tenth of a second.
@@ -130,16 +129,6 @@ def _telling_of_an_exit() -> Iterator[None]:
         os._exit = end
         with contextlib.suppress(OSError):
             os.close(told)
-
-
-def _find_users_modules() -> None:
-    # A spec's module:Class may lie in the working directory; it comes last, so that it never hides an installed module.
-    try:
-        here = os.getcwd()
-    except FileNotFoundError:
-        return
-    if here not in sys.path:
-        sys.path.append(here)
 
 
 def _usage(problem: Exception) -> str:

@@ -27,6 +27,7 @@ from summhay_ray.cli.options import (
     SetOption,
     SpecArgument,
     StoreOption,
+    UntrustedOption,
     VersionOption,
 )
 from summhay_ray.cli.report import report
@@ -82,6 +83,7 @@ def plan(
     store: StoreOption = None,
     budget: BudgetOption = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the calls and cost of a run before it makes any, and what is already paid."""
@@ -89,7 +91,7 @@ def plan(
     from summhay_ray.cli.show import document, facts, say, tables, warn
     from summhay_ray.report import BOUNDS_LEGEND, bounds_table, dollars_line, extracts_spare, minutes, plan_table
 
-    result = api.plan(spec, store, overrides or (), budget)
+    result = api.plan(spec, store, overrides or (), budget, untrusted=untrusted)
     warn(result.warnings)
     if as_json:
         document(result.to_json())
@@ -279,6 +281,7 @@ def _seconds(text: str) -> float:
 def doctor(
     spec: Annotated[str | None, typer.Argument(help="A spec whose models are checked too.", metavar="[SPEC]")] = None,
     store: StoreOption = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check keys, prices, Ray and offline models; with --store, check the store's files."""
@@ -287,7 +290,7 @@ def doctor(
     from summhay_ray import api
     from summhay_ray.cli.show import document, facts
 
-    checks = api.doctor(spec, store)
+    checks = api.doctor(spec, store, untrusted=untrusted)
     if as_json:
         document({"checks": [asdict(check) for check in checks]})
     else:

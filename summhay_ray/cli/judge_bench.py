@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray.cli.options import EXIT_CODES, JsonOption, StoreOption
+from summhay_ray.cli.options import EXIT_CODES, JsonOption, StoreOption, UntrustedOption
 from summhay_ray.errors import UserError
 
 FITTED = frozenset(
@@ -45,6 +45,7 @@ def judge_bench(
         bool, typer.Option("--held-out", help="Fit offline on the file's other topics, if ours was fitted on this file.")
     ] = False,
     out: Annotated[str | None, typer.Option(help="Write the measured biases to this file, for score --bias.")] = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure judges against people: correlation, linking, dollars (Table 1), and bias (Table 6).
@@ -56,7 +57,9 @@ def judge_bench(
 
     if out:
         _check_out(Path(out), Path(file))
-    result = api.judge_bench(file, [*(judge or ()), *(more or ())], store, budget, spec=spec, held_out=held_out)
+    result = api.judge_bench(
+        file, [*(judge or ()), *(more or ())], store, budget, spec=spec, held_out=held_out, untrusted=untrusted
+    )
     if not held_out and _in_sample(Path(file), [row.judge for row in result.judges]):
         note("offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out")
     for row in result.judges:

@@ -18,6 +18,12 @@ BudgetOption = Annotated[
     float | None, typer.Option("--budget", help="Dollars that the run never exceeds; default the spec's.", min=0)
 ]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a field of the spec: a.b=c, lists by index.")]
+UntrustedOption = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted", help="For a spec from somebody else: no code of its own, no file outside its folder, no key elsewhere."
+    ),
+]
 AddressOption = Annotated[str | None, typer.Option(help="auto, or the address of a Ray cluster; default this machine.")]
 ExecutorOption = Annotated[
     Literal["auto", "inline", "ray"] | None,

@@ -25,6 +25,7 @@ from summhay_ray.cli.options import (
     SetOption,
     SpecArgument,
     StoreOption,
+    UntrustedOption,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def run(
     address: AddressOption = None,
     executor: ExecutorOption = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     compat: CompatOption = "default",
     limit: Annotated[
         int | None, typer.Option("--limit", help="Answer only this many items, a fair sample; the run can be resumed.", min=1)
@@ -79,9 +81,10 @@ def run(
             executor=executor,
             limit=limit,
             note=display.note,
+            untrusted=untrusted,
         )
 
-    _carry_out(start, f"reading {spec}", store, _again("run", spec, overrides), as_json, everything)
+    _carry_out(start, f"reading {spec}", store, _again("run", spec, overrides, untrusted), as_json, everything)
 
 
 def retrieve(
@@ -93,6 +96,7 @@ def retrieve(
     trec: Annotated[str | None, typer.Option("--trec", help="A folder to write TREC's RETRIEVER.run and qrels to.")] = None,
     beir: Annotated[str | None, typer.Option("--beir", help="A folder to write each corpus to, as a BEIR folder.")] = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Rank the documents with every retriever of a spec and measure the rankings; nothing is summarized.
@@ -112,11 +116,12 @@ def retrieve(
             overrides=overrides or (),
             executor=executor,
             note=display.note,
+            untrusted=untrusted,
             trec=trec,
             beir=beir,
         )
 
-    _carry_out(start, "starting", store, _again("retrieve", spec, overrides), as_json)
+    _carry_out(start, "starting", store, _again("retrieve", spec, overrides, untrusted), as_json)
 
 
 def coverage(
@@ -136,6 +141,7 @@ def coverage(
     address: AddressOption = None,
     executor: ExecutorOption = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure information coverage: the share of a context's chunks that a question needs (ETHIC, appendix A).
@@ -157,11 +163,12 @@ def coverage(
             address=address,
             executor=executor,
             note=display.note,
+            untrusted=untrusted,
         )
 
     lengths = {"--sample": sample, "--chunk-tokens": chunk_tokens}
     words = [*_each("--evaluator", evaluators), *(word for name, n in lengths.items() if n for word in (name, str(n)))]
-    _carry_out(start, "starting", store, _again("coverage", spec, overrides, *words), as_json)
+    _carry_out(start, "starting", store, _again("coverage", spec, overrides, untrusted, *words), as_json)
 
 
 def rejudge(
@@ -174,6 +181,7 @@ def rejudge(
     workers: Annotated[int | None, typer.Option(help="Worker actors; default one per CPU, at most 4.", min=1)] = None,
     spec: Annotated[str | None, typer.Option(help="A spec (YAML) with judges, and with endpoints and prices of models.")] = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Judge the stored summaries of a run again; the old judgments stay.
@@ -195,6 +203,7 @@ def rejudge(
             overrides=[*(overrides or ()), *([f"workers={workers}"] if workers is not None else [])],
             executor=executor,
             note=display.note,
+            untrusted=untrusted,
         )
 
     _carry_out(start, f"reading run {run}", store, "", as_json)
@@ -208,6 +217,7 @@ def synth(
     executor: ExecutorOption = None,
     out: Annotated[str | None, typer.Option("--out", help="A folder to write the haystacks to, as released JSON files.")] = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make haystacks from topics (subtopics, insights, queries, documents, each verified), or resume.
@@ -228,14 +238,15 @@ def synth(
             out=out,
             executor=executor,
             note=display.note,
+            untrusted=untrusted,
         )
 
-    _carry_out(start, f"reading {spec}", store, _again("synth", spec, overrides), as_json)
+    _carry_out(start, f"reading {spec}", store, _again("synth", spec, overrides, untrusted), as_json)
 
 
-def _again(command: str, spec: str, overrides: Sequence[str] | None, *words: str) -> str:
+def _again(command: str, spec: str, overrides: Sequence[str] | None, untrusted: bool, *words: str) -> str:
     """The command that resumes a run, with every option that makes it this run."""
-    return shlex.join(["summhay", command, spec, *words, *_each("--set", overrides)])
+    return shlex.join(["summhay", command, spec, *words, *_each("--set", overrides), *["--untrusted"] * untrusted])
 
 
 def _each(option: str, values: Iterable[object] | None) -> list[str]:

@@ -16,6 +16,7 @@ from summhay_ray.cli.options import (
     JsonOption,
     SetOption,
     SpecArgument,
+    UntrustedOption,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def submit(
     store: NodesStoreOption = None,
     budget: BudgetOption = None,
     overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
     compat: CompatOption = "default",
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
@@ -45,7 +47,7 @@ def submit(
     from summhay_ray import api
     from summhay_ray.cli.show import note
 
-    job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat)
+    job = api.submit(spec, address, store, budget, overrides=overrides or (), compat=compat, untrusted=untrusted)
     for line in job.notes:
         note(f"note: {line}")
     note(f"job {job.job} of run {job.run} " + ("is already running; this is its log" if job.attached else "is sent"))

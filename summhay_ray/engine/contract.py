@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 import polars as pl
 
 from summhay_ray.engine.given import GivenAnswers
+from summhay_ray.engine.inputs import CODE, Inputs
 from summhay_ray.engine.inputs import KIND as INPUT
-from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.samples import Samples
 from summhay_ray.engine.sections import Section
-from summhay_ray.engine.spec import ModelSpec, Spec, SpecError, model_settings
+from summhay_ray.engine.spec import STORED, ModelSpec, Spec, SpecError, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
@@ -267,8 +267,8 @@ class Workload(Generic[S]):
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Workload[Any]:
         """The workload of a stored run. Its input files are read from the store."""
-        spec = cls.spec_class.model_validate(record["spec"])
-        made: Workload[Any] = cls(spec, Inputs.stored(store, record.get("inputs", {})))  # type: ignore[arg-type]
+        spec = cls.spec_class.model_validate(record["spec"], context=STORED)
+        made: Workload[Any] = cls(spec, Inputs.stored(store, record))  # type: ignore[arg-type]
         return made
 
     @classmethod
@@ -280,7 +280,7 @@ class Workload(Generic[S]):
         """The run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
         stages = [stage.name for stage in self.stages]
         head = {"kind": self.record_kind, "name": self.spec.name, "cells": self.n_items(), "stages": stages}
-        record = {**head, **self.record(store)}
+        record = {**head, **self.record(store), **self.code()}
         run = store.create_run(self.run_id, record, self.all_tables())
         if wrong := self.record_flaw(run.record):
             raise damaged(run, wrong)
@@ -498,6 +498,11 @@ class Workload(Generic[S]):
     def own_code(self) -> Sequence[str]:
         """The user's own classes that the spec names, as module:Class. A job packs their files."""
         return [name for name in (self.own_name(),) if name]
+
+    def code(self) -> dict[str, Any]:
+        """The field of the run's record with the identities of the user's own classes; without any, no field."""
+        names = dict.fromkeys(name.partition("/")[0] for name in self.own_code())
+        return {CODE: {name: self.inputs.code(name) for name in names}} if names else {}
 
     def by_store(self) -> Mapping[str, str]:
         """Large inputs that a job reads from the store: name in the spec -> name in the store."""

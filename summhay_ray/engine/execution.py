@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +63,11 @@ class Work:
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
         """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
-        return {**self.run.record, **self.workload.record(self.run.store), "kind": self.workload.record_kind}
+        return {
+            **self.run.record,
+            **self.workload.record(self.run.store),
+            "kind": self.workload.record_kind,
+        }
 
     def stopping(self, in_flight: int) -> None:
         """Note that the run is stopping, and how many calls it still waits for."""
@@ -194,9 +196,3 @@ async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any
         for future in (work, *others):
             future.cancel()
         await asyncio.gather(work, *others, return_exceptions=True)
-
-
-def own_modules() -> None:
-    """Let the user's own modules be imported from the current folder, too."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -35,7 +36,12 @@ def through(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserEr
 
     from summhay_ray.engine.ray_data import in_order_and_quiet
 
+    here = os.getcwd()
+
     def tried(text: str) -> dict[str, Any]:
+        # Workers start elsewhere; relative paths are meant from here.
+        with contextlib.suppress(OSError):
+            os.chdir(here)
         try:
             return {"found": work(json.loads(text))}
         except error as problem:

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import socket
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -47,45 +48,48 @@ class RayMissing(UserError):
 def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
 
-    `own_modules`: let workers on a cluster import the user's own modules from the current folder, as those of a private Ray do.
+    `own_modules`: let workers import the user's own modules from the current folder.
     """
     if ray.is_initialized():
         raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")
     _check_address(address)
-    with own_variables():
+    with own_variables(), contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(ray_home()) if address == "local" else None
+            # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
+            stand = None
+            if not own_modules:
+                empty = tempfile.TemporaryDirectory(dir=folder and folder.parent, ignore_cleanup_errors=True)
+                stand = stack.enter_context(empty)
+            stack.enter_context(unwatched() if address == "local" else contextlib.nullcontext())
+        except OSError as error:
+            raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
         if address != "local":
             environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
             if own_modules:
                 paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
                 environment["env_vars"] = {"PYTHONPATH": paths}
-            yield from _session(address, {"runtime_env": environment})
+            yield from _session(address, {"runtime_env": environment}, stand)
             return
-        with contextlib.ExitStack() as stack:
-            try:
-                folder = stack.enter_context(ray_home())
-                stack.enter_context(unwatched())
-            except OSError as error:
-                raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
-            options = {
-                "_temp_dir": str(folder),
-                "object_store_memory": 512 * 2**20,
-                # The metrics are not read, and prestarted workers are not of the kind that a run needs.
-                "_system_config": {"enable_metrics_collection": False, "prestart_worker_first_driver": False},
-            }
-            # Ray's processes inherit this process's variables, and its workers look for modules in the current folder. A worker
-            # with a runtime environment would import Ray twice: once to set it up.
-            os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = SETUP_HOOK
-            yield from _session(address, options)
+        options = {
+            "_temp_dir": str(folder),
+            "object_store_memory": 512 * 2**20,
+            # The metrics are not read, and prestarted workers are not of the kind that a run needs.
+            "_system_config": {"enable_metrics_collection": False, "prestart_worker_first_driver": False},
+        }
+        # Ray's processes inherit this process's variables. A worker with a runtime environment would import Ray twice.
+        os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = SETUP_HOOK
+        yield from _session(address, options, stand)
 
 
-def _session(address: str, options: dict[str, Any]) -> Iterator[None]:
+def _session(address: str, options: dict[str, Any], stand: str | None) -> Iterator[None]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     options = {**options, "log_to_driver": False, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with _silent():
+        with _silent(), contextlib.chdir(stand) if stand else contextlib.nullcontext():
             ray.init(address=address, **options)
         if address == "local" and not is_on_loopback():
             raise RayMissing("this version of Ray does not keep to this machine; nothing was asked, install ray 2.60")

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import all_suffixes
 from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -63,6 +64,8 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
     for name, source in modules.items():
         if name == SPEC or files.setdefault(name, source) != source:
             raise PackageError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
+    if workload.inputs.untrusted:
+        _check_suffixes(files)
     package = Package(_renamed(workload.spec.model_dump(mode="json"), names), files, tuple(notes))
     _check_size(package)
     _check_secrets(package, workload, [entries[entry] for entry in by_store if entry in entries])
@@ -130,6 +133,13 @@ def _files_of(place: Path) -> Iterator[Path]:
         parts = file.relative_to(place).parts
         if file.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
             yield file
+
+
+def _check_suffixes(files: Mapping[str, Path]) -> None:
+    """Raises PackageError for a file that Python could import from the job's folder, where it looks for modules first."""
+    for name in files:
+        if name.endswith(tuple(all_suffixes())):
+            raise PackageError(f"{name}: is named as code is, which --untrusted does not send; rename the file")
 
 
 def _check_size(package: Package) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
-from summhay_ray.engine.execution import own_modules
 from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.spec import Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.state import checked_items
-from summhay_ray.plugins import UnknownName, load, own_code, unknown
+from summhay_ray.engine.untrusted import texts_of
+from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import RunStore, Store, Table, columns_of
 
 GROUP = "summhay_ray.benchmarks"
@@ -37,14 +38,13 @@ def built_in() -> Mapping[str, str]:
 def find(kind: str) -> type[Workload[Any]]:
     """The benchmark of a kind. Raises UnknownName, SpecError."""
     # The built-in ones first: to look for the others, the metadata of every installed package is read.
-    path = built_in().get(kind) or kinds().get(kind) or (kind if ":" in kind else "")
-    if not path:
+    path = built_in().get(kind) or kinds().get(kind)
+    if not path and ":" not in kind:
         raise UnknownName(f"{unknown('kind of benchmark', kind, kinds())}; one of your own is module:Class")
-    if ":" in kind:
-        own_modules()
-    benchmark = load(path)
+    with own_code(f"{path!r} cannot be imported", "install its package again"):
+        benchmark = installed(path) if path else load(kind)
     if not isinstance(benchmark, type) or not issubclass(benchmark, Workload):
-        raise SpecError(f"kind: {path!r} is not a benchmark; write a class of summhay_ray.benchmark.Benchmark")
+        raise SpecError(f"kind: {path or kind!r} is not a benchmark; write a class of summhay_ray.benchmark.Benchmark")
     if kind not in built_in():
         _check_class(benchmark, f"kind {kind!r}")
     return benchmark
@@ -55,17 +55,43 @@ def load_workload(
     overrides: Iterable[str] = (),
     store: Callable[[Spec], Store] | Store | None = None,
     change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None = None,
+    untrusted: bool = False,
+    folder: Path | None = None,
 ) -> Workload[Any]:
     """The workload of a spec, which is a YAML file or a mapping of fields. Checks everything, asks nothing. Raises SpecError.
 
     `store`: the store of inputs that are named by their content; a function is called, with the spec, when one is needed.
-    `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included.
+    `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included. `untrusted`:
+    the spec is somebody else's; refuses code of its own, files outside its folder, and keys for other places than their own.
+    `folder`: of a mapping's files; None: the current one.
     """
     if isinstance(spec, Mapping):
-        fields, folder, where = dict(spec), Path.cwd(), "spec"
+        fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
     else:
         fields, folder = read_fields(str(spec))
         where = str(spec)
+    with own_code_allowed(not untrusted):
+        return _loaded(Written(fields, folder.absolute(), where), overrides, store, change, untrusted)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A spec as it is written, unchecked."""
+
+    fields: Mapping[str, Any]
+    folder: Path
+    where: str
+    """What messages call it."""
+
+
+def _loaded(
+    written: Written,
+    overrides: Iterable[str],
+    store: Callable[[Spec], Store] | Store | None,
+    change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None,
+    untrusted: bool,
+) -> Workload[Any]:
+    fields, folder, where = written.fields, written.folder, written.where
     changes = list(overrides)
     fields = overridden(fields, [change for change in changes if change.startswith("kind=")])
     kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
@@ -79,10 +105,10 @@ def load_workload(
     parsed = validated(
         benchmark.spec_class, {**fields, "kind": kind}, where, [change for change in changes if not change.startswith("kind=")]
     )
-    check_spec(parsed, where, [stage.name for stage in benchmark.stages])
+    check_spec(parsed, where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
     try:
-        return made(benchmark, parsed, Inputs(folder, opened))
+        return made(benchmark, parsed, Inputs(folder, opened, texts_of(parsed), untrusted))
     except SpecError as error:
         # The checks do not know the spec's file, so its name is added here.
         raise SpecError(f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)) from error
@@ -93,6 +119,9 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
         workload.settings()
+        # An installed benchmark is the user's choice, not the spec's.
+        if inputs.untrusted and (named := [name for name in workload.own_code() if name != workload.own_name()]):
+            raise OwnCodeRefused(named[0])
         if workload.own_name():
             _check_local_models(workload)
             # The files that `items` reads are part of the run's identity, so read them before its id is used.

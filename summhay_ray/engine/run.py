@@ -448,7 +448,7 @@ class Start:
         from summhay_ray.engine.on_ray import RayExecution, ray_session
 
         try:
-            with planning, ray_session(self.options.address or "local", own_modules=True):
+            with planning, ray_session(self.options.address or "local", own_modules=not self.workload.inputs.untrusted):
                 yield RayExecution(work, own_ray=self.options.address is None)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)

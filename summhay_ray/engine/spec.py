@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
+from summhay_ray.engine.untrusted import check_untrusted
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.llm import (
@@ -39,6 +40,10 @@ from summhay_ray.yaml_text import MAX_MB, YamlError, load
 
 class SpecError(UserError):
     """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
+
+
+STORED = {"stored": True}
+"""The context in which the spec of a stored run is validated: validators import no code of the user's."""
 
 
 class Strict(BaseModel):
@@ -322,8 +327,16 @@ def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str,
     return changed
 
 
-def check_spec(spec: Spec, where: str, stages: Sequence[str]) -> None:
-    """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage."""
+def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | None = None) -> None:
+    """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage.
+
+    `untrusted`: the folder of a spec from somebody else, which `check_untrusted` checks; None for any other spec.
+    """
+    if untrusted is not None:
+        try:
+            check_untrusted(spec, untrusted)
+        except UserError as error:
+            raise SpecError(f"{where}: {error}") from error
     for model in spec.model_entries():
         if wrong := flaw(model.extra, model.api_base, model.api_key_env) or reach_flaw(model.transport, model.api_base):
             raise SpecError(f"{where}: {model.label}: {wrong}")

@@ -36,6 +36,8 @@ class JobOrder:
     budget_usd: float | None = None
     """Overrides the spec's budget; None: the spec's."""
     compat: str = "default"
+    untrusted: bool = False
+    """Whether the spec is somebody else's, on the cluster, too."""
 
     def entrypoint(self) -> str:
         """The shell command that the job runs in the package's folder; it starts or resumes the run."""
@@ -44,6 +46,8 @@ class JobOrder:
             words += ["--budget", repr(self.budget_usd)]
         if self.compat != "default":
             words += ["--compat", self.compat]
+        if self.untrusted:
+            words.append("--untrusted")
         return shlex.join(words)
 
 

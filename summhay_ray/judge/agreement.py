@@ -84,7 +84,7 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
 
 def load_released(path: Path) -> list[Annotated]:
     """The judgments that a released haystack stores (GPT-4o's, `eval_summaries`), as if people had made them."""
-    haystack = json.loads(path.read_text(encoding="utf-8"))
+    haystack = json.loads(read_json(path))
     pairs = []
     for subtopic in haystack["subtopics"]:
         texts = {insight["insight_id"]: insight["insight"] for insight in subtopic["insights"]}

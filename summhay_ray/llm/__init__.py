@@ -7,6 +7,7 @@ from summhay_ray.llm.answers import read_answer, stored_answer
 from summhay_ray.llm.batching import Batched
 from summhay_ray.llm.budgets import Budgets
 from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
+from summhay_ray.llm.gate import foreign_key
 from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
@@ -64,6 +65,7 @@ __all__ = [
     "find_price",
     "find_window",
     "flaw_of",
+    "foreign_key",
     "is_local",
     "is_service",
     "key_in",

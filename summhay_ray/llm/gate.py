@@ -72,5 +72,19 @@ def key_for_litellm(settings: ModelSettings) -> str | None:
     return key
 
 
+def foreign_key(api_key_env: str | None, model: str, api_base: str | None = None) -> str:
+    """Why a model's entry would send a key to a place that is not its own, in one line; empty if it would not.
+
+    A key's own place is its provider's domain, or this machine; a provider's key is in its own variables.
+    """
+    provider = provider_of(model)
+    if api_key_env and (provider not in PROVIDERS or api_key_env not in own_variables(provider)):
+        return f"api_key_env: {api_key_env} is not its provider's own variable; --untrusted reads no other"
+    known = PROVIDERS.get(provider)
+    if place_of(provider, api_base) not in ("own", "here") and (api_key_env or known and known.anywhere):
+        return f"api_base: its key would go to {api_base}; --untrusted sends a key to its provider's own domain only"
+    return ""
+
+
 NO_KEY = "no-key"
 """Placeholder for a missing key. Headers that hold it are not sent to a foreign endpoint."""

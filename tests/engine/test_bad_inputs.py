@@ -22,6 +22,7 @@ from summhay_ray.synth import load_domain
 pytestmark = pytest.mark.core
 
 SPEC: dict[str, Any] = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]}
+RANKED = {name: SPEC[name] for name in ("haystacks", "retrievers")}
 LETTERS = "abcdefghi"
 
 
@@ -65,7 +66,7 @@ def special(tmp_path: Path) -> Iterator[dict[str, Path]]:
         os.chdir(tmp_path)
         listening.bind("socket")
         os.chdir(before)
-        yield {"a pipe": pipe, "a folder": folder, "a socket": tmp_path / "socket", "a device": Path("/dev/zero")}
+        yield {"a pipe": pipe, "a folder": folder, "a socket": tmp_path / "socket"}
 
 
 @pytest.fixture
@@ -91,6 +92,12 @@ def readers(tmp_path: Path) -> dict[str, Callable[[Path], object]]:
         "domain of a spec": lambda path: api.plan({**synth, "domain": str(path)}, store),
         "context": lambda path: api.plan({**synth, "topics": [{"topic": "a ferry", "context": [str(path)]}]}, store),
         "rejudge": lambda path: api.rejudge(run, (), store, spec=str(path)),
+        "answers": lambda path: as_part(summarizers=[{"answers": str(path), "name": "mine"}]),
+        "rankings": lambda path: as_part(retrievers=[{"run": str(path)}]),
+        "relevance": lambda path: api.load({"kind": "retrieval", **RANKED, "qrels": str(path)}),
+        "pairs": lambda path: api.load({"kind": "extract_evaluate", "pairs": [str(path)], "raters": ["offline/rater"]}),
+        "records": lambda path: api.load({"kind": "ethic", "data": [str(path)], "models": ["offline/order"]}).run_id,
+        "coverage": lambda path: api.coverage(path, (), store),
     }
 
 
@@ -110,6 +117,27 @@ def test_what_is_no_regular_file_is_never_waited_for(special: dict[str, Path], r
                     target.symlink_to(path)
             line = refusal(lambda read=read, target=target: read(target))
             assert kind in line and ("regular file" in line or "name the JSON files in it" in line), (name, line)
+
+
+@pytest.mark.parametrize("named", ["/proc/self/environ", "/dev/zero", "/sys/kernel/uevent_seqnum", "/proc/self/cwd/news.json"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_tells_of_the_machine_is_no_data(
+    named: str, linked: bool, readers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, read in readers.items():
+        path = tmp_path / f"link-{len(name)}.yaml"
+        if linked:
+            if "cwd" in named:
+                return
+            path.unlink(missing_ok=True)
+            path.symlink_to(named)
+        elif name.startswith("domain"):
+            # A domain's file ends in .yaml.
+            continue
+        target = path if linked else Path(named)
+        line = refusal(lambda read=read, target=target: read(target))
+        assert str(target) in line and "is no data" in line, (name, line)
 
 
 def test_a_spec_that_names_a_special_file_says_which(special: dict[str, Path]) -> None:

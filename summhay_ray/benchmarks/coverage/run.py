@@ -23,6 +23,8 @@ class CoverageRequest:
     chunk_tokens: int | None = None
     overrides: tuple[str, ...] = ()
     """Changes of the spec: `a.b=c`."""
+    untrusted: bool = False
+    """Whether the spec is somebody else's (see `load_workload`)."""
 
 
 def coverage_run(request: CoverageRequest, store: Store, options: RunOptions = RunOptions()) -> RunResult:
@@ -38,11 +40,12 @@ def load_coverage(request: CoverageRequest, store: Store) -> Coverage:
     if fields.get("kind") == Coverage.kind:
         of = fields.get("of")
         placed = {**fields, **({"of": str((folder / of).absolute())} if isinstance(of, str) else {}), **changed}
-        workload = load_workload(placed, request.overrides, store)
+        workload = load_workload(placed, request.overrides, store, untrusted=request.untrusted, folder=folder)
     else:
         reach = {name: fields[name] for name in ("seed",) if name in fields}
         own = {"kind": Coverage.kind, "name": f"coverage-of-{Path(request.spec).stem}", "of": str(Path(request.spec).absolute())}
-        workload = load_workload({**own, **reach, "overrides": list(request.overrides), **changed}, (), store)
+        made = {**own, **reach, "overrides": list(request.overrides), **changed}
+        workload = load_workload(made, (), store, untrusted=request.untrusted, folder=folder)
     if not isinstance(workload, Coverage):
         raise SpecError(f"{request.spec}: is of kind {workload.kind}; expected a benchmark's spec")
     return workload

@@ -136,7 +136,7 @@ class Coverage(Benchmark[CoverageSpec]):
                 raise SpecError(f"spec: {self.spec.of!r} reads a store; give the store")
             return self.inputs.store
 
-        other = load_workload(self.inputs.path(self.spec.of), self.spec.overrides, store)
+        other = load_workload(self.inputs.path(self.spec.of), self.spec.overrides, store, untrusted=self.inputs.untrusted)
         return questions.sampled(other, self.spec.sample, self.spec.seed)
 
     @functools.cached_property

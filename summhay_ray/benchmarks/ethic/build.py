@@ -45,6 +45,7 @@ from summhay_ray.benchmarks.ethic import prompts, scoring, sources
 from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_file
 from summhay_ray.local_models import check_models
 from summhay_ray.outputs import write_new
 from summhay_ray.store import RunStore
@@ -536,7 +537,7 @@ def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
     Raises UserError if the file is not such a sheet.
     """
     try:
-        rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
+        rows = list(csv.DictReader(io.StringIO(read_file(path).decode("utf-8-sig"), newline="")))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}); give the audit.csv that `summhay export` wrote, filled in") from error
     if not rows or set(_SHEET) - set(rows[0]):

@@ -37,7 +37,6 @@ from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModel
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import UserError
 from summhay_ray.extract import named_layers
-from summhay_ray.plugins import code_identity
 from summhay_ray.text import count_tokens
 
 
@@ -148,7 +147,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         """See `Workload`. Includes the prompts, user code, and revisions of local models."""
         prompts = {name: criterion.prompt_hash for name, criterion in self.criteria.items()}
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
-        code = {name: code_identity(name) for name in own if ":" in name}
+        code = {name: self.inputs.code(name) for name in own if ":" in name}
         revisions = {rater.label: self.revision_of(rater.model) for rater in self.spec.raters}
         known = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
         weights = {label: revision for label, revision in known.items() if revision}

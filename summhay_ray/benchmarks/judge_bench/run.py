@@ -16,6 +16,7 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import RunOptions, RunResult, check_spec, missing_keys, read_fields, run_workload, validated
 from summhay_ray.llm import USAGE_NOT_CREDIBLE, RawAnswer
 from summhay_ray.loops import run_loop
+from summhay_ray.plugins import own_code_allowed
 from summhay_ray.store import Store
 
 
@@ -29,6 +30,8 @@ class BenchOptions:
     """Path of a spec whose judges define how models are reached."""
     held_out: bool = False
     """Whether the free judge is fitted, for each topic, on the file's other topics."""
+    untrusted: bool = False
+    """Whether the spec is somebody else's (see `load_workload`)."""
 
 
 def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchOptions = BenchOptions()) -> BenchResult:
@@ -36,7 +39,8 @@ def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchO
 
     Raises BadAnnotations, SpecError, UnknownName and BadName before any call; StoreError, OSError.
     """
-    workload = load_bench(path, names, options)
+    with own_code_allowed(not options.untrusted):
+        workload = load_bench(path, names, options)
     outcomes = without_asking(workload)
     if outcomes is not None:
         return workload.measured(outcomes)
@@ -100,11 +104,16 @@ def load_bench(path: Path, names: Sequence[str], options: BenchOptions) -> Judge
     known = {name: value for name, value in fields.items() if name not in ELSEWHERE}
     own = {"kind": JudgeBench.kind, "file": str(path.absolute()), "names": list(names), "held_out": options.held_out}
     spec = validated(JudgeBenchSpec, {**known, **own}, where)
-    check_spec(_of_judges(spec, fields), where, [stage.name for stage in JudgeBench.stages])
+    judges = _of_judges(spec.model_copy(update={"file": ""}) if options.untrusted else spec, fields)
+    check_spec(judges, where, [stage.name for stage in JudgeBench.stages], folder if options.untrusted else None)
     # Other problems with the file are reported by the reader.
     if not path.exists():
         raise SpecError(f"{path}: no such file; give a file of annotated summaries")
-    return JudgeBench(spec, Inputs(folder))
+    inputs = Inputs(folder, untrusted=options.untrusted)
+    if options.untrusted:
+        # The annotations are named on the command line, by the user.
+        inputs.give(spec.file, Inputs(folder).read(spec.file))
+    return JudgeBench(spec, inputs)
 
 
 def _of_judges(spec: JudgeBenchSpec, fields: Mapping[str, Any]) -> JudgeBenchSpec:

@@ -14,15 +14,17 @@ The files may also be in a subfolder `raw`, as in the release. In BEIR folders a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any
 
 from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query, checked
 from summhay_ray.benchmarks.odsum.splits import meeting_splits
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import read_file
+from summhay_ray.inputs import read_file, real_path
 from summhay_ray.retrieve import titled
 from summhay_ray.text import parsed_json
 
@@ -40,15 +42,15 @@ STORIES = (
 
 def read_collection(folder: Path, called: str) -> Collection:
     """The collection in a folder. `called` is the folder as the spec names it. Raises SpecError, naming the file."""
-    for place in (folder, folder / "raw"):
+    for place in (_Place(folder, folder), _Place(folder / "raw", folder)):
         for fits, read in _FORMS:
-            if fits(place):
-                try:
+            try:
+                if fits(place):
                     return read(place, called)
-                except OSError as error:
-                    raise SpecError(f"corpus: {error.filename}: cannot be read ({error.strerror})") from error
-                except (ValueError, UserError) as error:
-                    raise SpecError(f"corpus: {called}: {error}") from error
+            except OSError as error:
+                raise SpecError(f"corpus: {error.filename}: cannot be read ({error.strerror})") from error
+            except (ValueError, UserError) as error:
+                raise SpecError(f"corpus: {called}: {error}") from error
     if not folder.is_dir():
         raise SpecError(f"corpus: no folder {called!r}; relative paths start at the spec's folder")
     raise SpecError(
@@ -57,9 +59,31 @@ def read_collection(folder: Path, called: str) -> Collection:
     )
 
 
-def _meetings(folder: Path, called: str) -> Collection:
-    file = folder / "queries.json"
-    by_id = _json(read_file(file), "queries.json")
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the files are, in the folder that the spec names. Raises UserError for a link that leads out of that folder."""
+
+    path: Path
+    named: Path
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file or folder of this name."""
+        if not os.path.lexists(self.path / name):
+            return False
+        real_path(self.path / name, self.named)
+        return True
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+        return read_file(self.path / name, within=[self.named])
+
+    def files(self, pattern: str) -> list[str]:
+        """The names of the files, in order."""
+        return sorted(file.relative_to(self.path).as_posix() for file in self.path.glob(pattern))
+
+
+def _meetings(place: _Place, called: str) -> Collection:
+    by_id = _json(place.read("queries.json"), "queries.json")
     if not isinstance(by_id, dict):
         raise ValueError("queries.json: expected an object of query id to query, answer, meetings_list")
     split_of = meeting_splits(list(by_id))
@@ -69,15 +93,15 @@ def _meetings(folder: Path, called: str) -> Collection:
         fields = _object(value, where)
         text, answer = (_text(fields, name, where) for name in ("query", "answer"))
         queries.append(Query(query_id, text, (answer,), _texts(fields, "meetings_list", where), split_of[query_id]))
-    return checked(called, _text_files(_texts_folder(folder)), queries, MEETINGS)
+    return checked(called, _text_files(place), queries, MEETINGS)
 
 
-def _stories(folder: Path, called: str) -> Collection:
-    place = folder / "documents" if (folder / "documents").is_dir() else folder
+def _stories(place: _Place, called: str) -> Collection:
+    beside = "documents/" if place.has("documents") else ""
     documents, passages, split_of = [], {}, {}
     for split in SPLITS:
-        file = place / f"{split}.jsonl"
-        for where, row in _lines(file) if file.exists() else ():
+        name = f"{beside}{split}.jsonl"
+        for where, row in _lines(place, name) if place.has(name) else ():
             story = _object(row, where)
             passage = str(_object(story.get("metadata"), f"{where}: metadata").get("passage_id", ""))
             parts = _texts(story, "divided_document", where)
@@ -90,7 +114,7 @@ def _stories(folder: Path, called: str) -> Collection:
             passages[title], split_of[title] = (passage, names), split
             documents += [Document(name, text, split) for name, text in zip(names, parts, strict=True)]
     queries = []
-    for where, row in _lines(folder / "queries.jsonl"):
+    for where, row in _lines(place, "queries.jsonl"):
         if not isinstance(row, list):
             raise ValueError(f"{where}: expected a list of a story's queries")
         for number, value in enumerate(row, start=1):
@@ -105,15 +129,15 @@ def _stories(folder: Path, called: str) -> Collection:
     return checked(called, documents, queries, STORIES)
 
 
-def _beir(folder: Path, called: str) -> Collection:
+def _beir(place: _Place, called: str) -> Collection:
     documents = []
-    for where, row in _lines(folder / "corpus.jsonl"):
+    for where, row in _lines(place, "corpus.jsonl"):
         fields = _object(row, where)
         title, text = str(fields.get("title") or ""), _text(fields, "text", where)
         documents.append(Document(_text(fields, "_id", where), titled(title, text), title=title))
-    gold, split_of = _qrels(folder / "qrels")
+    gold, split_of = _qrels(place)
     queries = []
-    for where, row in _lines(folder / "queries.jsonl"):
+    for where, row in _lines(place, "queries.jsonl"):
         fields = _object(row, where)
         query_id = _text(fields, "_id", where)
         more = fields.get("metadata")
@@ -124,26 +148,27 @@ def _beir(folder: Path, called: str) -> Collection:
     return checked(called, documents, queries)
 
 
-def _qrels(folder: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+def _qrels(place: _Place) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
     """(query id -> ids of its relevant documents, most relevant first; query id -> its split)."""
     grades: dict[str, dict[str, int]] = {}
     split_of: dict[str, str] = {}
-    for file in sorted(folder.glob("*.tsv")):
-        for number, line in enumerate(_decoded(read_file(file), f"qrels/{file.name}").splitlines(), start=1):
+    for name in place.files("qrels/*.tsv"):
+        split = PurePath(name).stem
+        for number, line in enumerate(_decoded(place.read(name), name).splitlines(), start=1):
             columns = line.split("\t")
             if not line.strip() or (number == 1 and not columns[-1].strip().isdigit()):
                 continue
             if len(columns) != 3 or not columns[2].strip().lstrip("-").isdigit():
-                raise ValueError(f"qrels/{file.name}:{number}: expected query-id, corpus-id and score, with tabs between")
+                raise ValueError(f"{name}:{number}: expected query-id, corpus-id and score, with tabs between")
             if int(columns[2]) > 0:
                 grades.setdefault(columns[0], {})[columns[1]] = int(columns[2])
-                split_of[columns[0]] = {"validation": "dev"}.get(file.stem, file.stem)
+                split_of[columns[0]] = {"validation": "dev"}.get(split, split)
     return {query: tuple(sorted(grade_of, key=lambda name: -grade_of[name])) for query, grade_of in grades.items()}, split_of
 
 
-def _own(folder: Path, called: str) -> Collection:
+def _own(place: _Place, called: str) -> Collection:
     queries = []
-    for where, row in _lines(folder / "queries.jsonl"):
+    for where, row in _lines(place, "queries.jsonl"):
         fields = _object(row, where)
         references, gold = (_texts(fields, name, where, needed=False) for name in ("references", "gold"))
         query_id, text = (_text(fields, name, where) for name in ("query_id", "text"))
@@ -151,50 +176,48 @@ def _own(folder: Path, called: str) -> Collection:
         if not isinstance(split, str):
             raise ValueError(f"{where}: split: expected text")
         queries.append(Query(query_id, text, references, gold, split))
-    licence = next(
-        (file for file in (folder / "LICENSE", folder / "LICENSE.txt", folder / "ATTRIBUTION") if file.is_file()), None
-    )
-    attribution = " ".join(_decoded(read_file(licence), licence.name).split()) if licence else ""
-    return checked(called, _text_files(_texts_folder(folder)), queries, attribution)
+    licence = next((name for name in ("LICENSE", "LICENSE.txt", "ATTRIBUTION") if place.has(name)), None)
+    attribution = " ".join(_decoded(place.read(licence), licence).split()) if licence else ""
+    return checked(called, _text_files(place), queries, attribution)
 
 
-def _texts_folder(folder: Path) -> Path:
-    return next((place for place in (folder / "documents", folder / "Documents") if place.is_dir()), folder)
+def _text_names(place: _Place) -> list[str]:
+    """The names of the .txt files, in order: those in `documents`, or else those beside the queries."""
+    beside = next((f"{name}/" for name in ("documents", "Documents") if place.has(name)), "")
+    return place.files(f"{beside}*.txt")
 
 
-def _text_files(folder: Path) -> list[Document]:
-    """The folder's .txt files as documents, ordered by file name; LICENSE.txt is left out."""
-    files = sorted(folder.glob("*.txt"), key=lambda file: file.name)
-    for file in files:
+def _text_files(place: _Place) -> list[Document]:
+    """The texts as documents, ordered by file name; LICENSE.txt is left out."""
+    stems = {name: PurePath(name).stem for name in _text_names(place)}
+    for name in stems:
         try:
-            file.name.encode()
+            name.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{folder.name}/{ascii(file.name)}: the name is not UTF-8; rename the file") from None
-    return [
-        Document(file.stem, _decoded(read_file(file), f"{folder.name}/{file.name}")) for file in files if file.stem != "LICENSE"
-    ]
+            raise ValueError(f"{ascii(name)}: the name is not UTF-8; rename the file") from None
+    return [Document(stem, _decoded(place.read(name), name)) for name, stem in stems.items() if stem != "LICENSE"]
 
 
-_Form = tuple[Callable[[Path], bool], Callable[[Path, str], Collection]]
+_Form = tuple[Callable[[_Place], bool], Callable[[_Place, str], Collection]]
 _FORMS: Sequence[_Form] = (
-    (lambda folder: (folder / "queries.json").is_file(), _meetings),
-    (lambda folder: (folder / "corpus.jsonl").is_file() and (folder / "queries.jsonl").is_file(), _beir),
+    (lambda place: place.has("queries.json"), _meetings),
+    (lambda place: place.has("corpus.jsonl") and place.has("queries.jsonl"), _beir),
     (
-        lambda folder: (
-            (folder / "queries.jsonl").is_file()
-            and any((place / f"{split}.jsonl").is_file() for place in (folder, folder / "documents") for split in SPLITS)
+        lambda place: (
+            place.has("queries.jsonl")
+            and any(place.has(f"{beside}{split}.jsonl") for beside in ("", "documents/") for split in SPLITS)
         ),
         _stories,
     ),
-    (lambda folder: (folder / "queries.jsonl").is_file() and any(_texts_folder(folder).glob("*.txt")), _own),
+    (lambda place: place.has("queries.jsonl") and bool(_text_names(place)), _own),
 )
 
 
-def _lines(file: Path) -> Iterator[tuple[str, Any]]:
+def _lines(place: _Place, name: str) -> Iterator[tuple[str, Any]]:
     """(file:line, parsed JSON) for each line that is not blank."""
-    for number, line in enumerate(read_file(file).split(b"\n"), start=1):
+    for number, line in enumerate(place.read(name).split(b"\n"), start=1):
         if line.strip():
-            where = f"{file.name}:{number}"
+            where = f"{PurePath(name).name}:{number}"
             yield where, _json(line, where)
 
 

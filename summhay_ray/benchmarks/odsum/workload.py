@@ -41,6 +41,7 @@ from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, R
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
+    UNORDERED,
     WithRetrievers,
     check_made,
     no_ranking,
@@ -60,7 +61,7 @@ from summhay_ray.benchmarks.summarizing import (
 from summhay_ray.local_models import check_model
 from summhay_ray.metrics import retrieval_scores
 from summhay_ray.outputs import write_new
-from summhay_ray.plugins import UnknownName, code_identity
+from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Subtopic
 from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.summarize import Shown, Task, make_summarizer
@@ -124,7 +125,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         spec = self.spec.semantic()
         return {
             "kind": self.kind,
-            "code": [code_identity(name) for name in self.own_code()],
+            "code": [self.inputs.code(name) for name in self.own_code()],
             "collection": self.whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.known_retrievers(),
@@ -138,6 +139,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         )
         own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.revision_of(summarizer.model)}
         return {**own, **reduce_identity(self, summarizer)}
+
+    def record(self, store: Store) -> dict[str, Any]:
+        return {**super().record(store), UNORDERED: sorted(self.unordered)}
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`. Also writes the collection's tables."""
@@ -169,7 +173,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         (one item per retriever). Other rankings are made in `prepare`.
         """
         asked = [(place, summarizer) for place, summarizer in enumerate(self.spec.summarizers) if summarizer.answers is None]
-        for retriever in self.made:
+        for retriever in self.retrievers:
             if retriever in self.asking:
                 for query in self.collection.queries:
                     data = {"query_id": query.query_id, "retriever": retriever}
@@ -182,7 +186,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     for place, summarizer in asked:
                         yield self._item(query.query_id, place, summarizer, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
-        only = next(iter(self.made)) if len(self.made) == 1 and len(self.spec.k) == 1 else None
+        only = next(iter(self.retrievers)) if len(self.retrievers) == 1 and len(self.spec.k) == 1 else None
         for place, summarizer in enumerate(self.spec.summarizers):
             if summarizer.answers is not None:
                 for query in self.collection.queries:
@@ -209,8 +213,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def n_items(self) -> int:
         given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
-        ranked = len(self.asking) * queries + (0 if asked else len(self.made) - len(self.asking))
-        return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.made) + given)
+        ranked = len(self.asking) * queries + (0 if asked else len(self.retrievers) - len(self.asking))
+        return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.retrievers) + given)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
@@ -264,7 +268,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
         """Query id -> its ranking; the oracle's without documents that are not gold."""
-        if isinstance(self.made[retriever], retrieve.Oracle):
+        if isinstance(self.made(retriever), retrieve.Oracle):
             # Only gold documents belong to the oracle's context.
             rankings = [[ranked for ranked in ranking if ranked.score > 0] for ranking in rankings]
         return {query.query_id: ranking for query, ranking in zip(self.collection.corpus.queries, rankings, strict=True)}

@@ -13,13 +13,16 @@ from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, fre
 from summhay_ray.engine import RunOptions, RunResult, missing_keys, run_workload
 from summhay_ray.errors import UserError
 from summhay_ray.judge import parse_name, parse_strategy
+from summhay_ray.plugins import own_code_allowed
 from summhay_ray.store import RunStore
 
 
 def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions = RunOptions()) -> RunResult:
     """Judge what is not judged yet. Raises SpecError or StoreError before any call, and the errors of any run."""
     source.store.files.check()
-    return run_workload(_chosen(source, request, options), source.store, options)
+    with own_code_allowed(not request.untrusted):
+        workload = _chosen(source, request, options)
+    return run_workload(workload, source.store, options)
 
 
 def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> Rejudge:

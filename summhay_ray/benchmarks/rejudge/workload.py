@@ -299,6 +299,8 @@ class RejudgeRequest:
     """Path of a spec with judges, limits and budgets."""
     overrides: tuple[str, ...] = ()
     """FIELD=VALUE, applied to the spec."""
+    untrusted: bool = False
+    """Whether the spec is somebody else's (see `load_workload`)."""
 
 
 def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
@@ -327,9 +329,9 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     asked = {*(one.model for one in first.judges), *first.partners()}
     spec = validated(RejudgeSpec, {**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
     spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
-    check_spec(spec, where, [STAGE.name])
+    check_spec(spec, where, [STAGE.name], folder if request.untrusted else None)
     kept = record.get("prompts", {}) if folder is None else {}
-    workload = Rejudge(spec, Inputs(folder or Path.cwd(), lambda: run.store), kept)
+    workload = Rejudge(spec, Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted), kept)
     workload.settings()
     return workload
 

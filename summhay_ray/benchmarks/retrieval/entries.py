@@ -18,7 +18,6 @@ from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Sco
 from summhay_ray.engine import validated
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Task, is_service
-from summhay_ray.plugins import code_identity
 
 Read = Callable[[str], str]
 """Path of a file as the spec names it -> its text."""
@@ -333,10 +332,10 @@ def make_retriever(entry: str | Entry, seed: int, read: Read) -> Any:
 def identity_of(entry: str | Entry, digests: Mapping[str, str]) -> Any:
     """The identity of a retriever: for a name, the name with the hash of user code behind it; for a mapping, JSON.
 
-    `digests`: path as the spec names it -> sha256 of the file.
+    `digests`: path as the spec names it -> sha256 of the file, and module:Class -> sha256 of the module.
     """
     if isinstance(entry, str):
-        return f"{entry} {code_identity(entry)}".rstrip()
+        return f"{entry} {digests.get(entry, '')}".rstrip()
     return entry.semantic(digests)
 
 

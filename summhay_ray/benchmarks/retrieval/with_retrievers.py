@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from summhay_ray.benchmarks.retrieval.entries import (
     local_parts,
     make_retriever,
     models_of,
+    own_code,
     retriever_label,
     services,
     settled,
@@ -24,6 +25,9 @@ from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, Not
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
+
+UNORDERED = "unordered"
+"""The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""
 
 S = TypeVar("S", bound=Spec)
 
@@ -40,18 +44,21 @@ class WithRetrievers:
         return {retriever_label(entry): entry for entry in self.spec.retrievers}
 
     @functools.cached_property
-    def made(self) -> dict[str, Any]:
-        """Name in tables -> the retriever."""
-        return {label: make_retriever(entry, self.spec.seed, self.run_file) for label, entry in self.retrievers.items()}
+    def made(self) -> Callable[[str], Any]:
+        """Name in tables -> the retriever, made when it is first asked for: until then, no code of the user's is imported."""
+        return functools.cache(lambda label: make_retriever(self.retrievers[label], self.spec.seed, self.run_file))
 
     def is_whole(self, retriever: str) -> bool:
         """Whether a retriever's ranking is the corpus itself, unordered."""
-        return bool(self.made[retriever].whole)
+        return retriever in self.unordered
 
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
-        """Names of the retrievers whose ranking is the corpus itself."""
-        return frozenset(filter(self.is_whole, self.made))
+        """Names of the retrievers whose ranking is the corpus itself. A stored run's record says it of the user's own."""
+        record = self.inputs.record
+        own = () if record is None else [label for label, entry in self.retrievers.items() if own_code([entry])]
+        kept = () if record is None else record.get(UNORDERED, ())
+        return frozenset(label for label in self.retrievers if (label in kept if label in own else self.made(label).whole))
 
     @functools.cached_property
     def services(self) -> Mapping[str, ModelSpec]:
@@ -66,7 +73,7 @@ class WithRetrievers:
     @functools.cached_property
     def encoders_here(self) -> list[Encoding | Scoring]:
         """The local models that the retrievers need, without repeats."""
-        needed = (one for made in self.made.values() for one in models_of(made))
+        needed = (one for label in self.retrievers for one in models_of(self.made(label)))
         return [one for one in dict.fromkeys(needed) if one.model not in self.services]
 
     @functools.cached_property
@@ -88,13 +95,13 @@ class WithRetrievers:
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
-        return retrieve.rankings(self.made[retriever], corpus, queries, self.models)
+        return retrieve.rankings(self.made(retriever), corpus, queries, self.models)
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
         """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
-            return retrieve.rankings(self.made[retriever], corpus, wanted, self.known_models)
+            return retrieve.rankings(self.made(retriever), corpus, wanted, self.known_models)
         except NotComputed:
             # The order differs by retriever and query, as it will in the run: equal contexts would be planned as one request.
             ids = corpus.document_ids
@@ -110,7 +117,7 @@ class WithRetrievers:
     async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
         here = self.known_models if ask.planning else self.models
         models = ServiceModels(ask, self.services, here, self.embedded_texts)
-        (ranking,) = await retrieve.rank_all(self.made[retriever], models, [query], corpus)
+        (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)
         return ranking
 
     async def ranking_or_failure(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
@@ -130,7 +137,7 @@ class WithRetrievers:
     @functools.cached_property
     def _computed(self) -> Mapping[str, Sequence[Any]]:
         """Name in tables -> the retriever's parts that need local models and call no service; possibly the whole retriever."""
-        return {label: local_parts(made, self.services) for label, made in self.made.items()}
+        return {label: local_parts(self.made(label), self.services) for label in self.retrievers}
 
     def compute_beside(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute its local models' part that needs no answer of the service."""
@@ -183,7 +190,8 @@ class WithRetrievers:
 
     def known(self, retriever: str) -> Any:
         """The identity of a retriever, as part of a run's identity."""
-        return identity_of(self.retrievers[retriever], self.inputs.digests())
+        entry = self.retrievers[retriever]
+        return identity_of(entry, {**self.inputs.digests(), **{name: self.inputs.code(name) for name in own_code([entry])}})
 
     def known_retrievers(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec."""

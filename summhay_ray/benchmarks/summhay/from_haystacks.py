@@ -100,7 +100,7 @@ def _made_by(entry: str, inputs: Inputs) -> list[str]:
     if inputs.store is None:
         raise SpecError(f"spec: haystacks: what {entry!r} makes lies in a store; give the store")
     path = inputs.path(entry)
-    maker = load_workload(path, store=inputs.store)
+    maker = load_workload(path, store=inputs.store, untrusted=inputs.untrusted)
     entries: Callable[[Store, str], list[str]] | None = getattr(maker, "entries", None)
     if entries is None:
         raise SpecError(f"spec: haystacks: {entry}: a spec of kind {maker.kind!r} makes no haystacks")

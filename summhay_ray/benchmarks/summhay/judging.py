@@ -13,7 +13,6 @@ from summhay_ray.benchmarks.summhay.replay import Replay
 from summhay_ray.benchmarks.summhay.sources import OUTLINES, Haystacks, Late, Outline, stored_haystacks, stored_outlines
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
 from summhay_ray.local_models import LocalModels
-from summhay_ray.plugins import code_identity
 from summhay_ray.store import RunStore, Store
 
 TOKENS_A_VERDICT = 20
@@ -42,7 +41,7 @@ class Judging(Benchmark[S]):
     def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
         """Set up the benchmark from a run's record. Haystacks and outlines are read on demand."""
         files = {**record.get("inputs", {}), **record.get("answers", {})}
-        Benchmark.__init__(self, spec, Inputs.stored(store, files))
+        Benchmark.__init__(self, spec, Inputs.stored(store, record, files))
         self.sources = Late(lambda: stored_outlines(store, record))
         self.haystacks = stored_haystacks(store, record["haystacks"])
         self.prompts = record["prompts"]
@@ -69,7 +68,7 @@ class Judging(Benchmark[S]):
             assert isinstance(model, SummarizerSpec)
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
-        own = {**semantic_model(model, identity), **self.revision_of(model.model), "code": code_identity(code)}
+        own = {**semantic_model(model, identity), **self.revision_of(model.model), "code": self.inputs.code(code)}
         return {**own, **reduce_identity(self, model)} if isinstance(model, SummarizerSpec) else own
 
     def identity_of(self, judging: JudgeSpec) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import Inputs, SpecError, Text
-from summhay_ray.benchmarks.retrieval import RetrievalFields, Retrieving, files, with_retrievers
+from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files, with_retrievers
 from summhay_ray.benchmarks.summhay.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
 from summhay_ray.benchmarks.summhay.opening import keep_sources
@@ -148,6 +148,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
             "haystacks": haystack_entries(self.sources),
             "inputs": self.inputs.keep(store, self._files()),
             OUTLINES: keep_outlines(store, self.sources),
+            UNORDERED: sorted(self.unordered),
         }
 
     @classmethod
@@ -158,9 +159,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
         """See `Workload`. Haystacks are read on demand."""
         workload = cls.__new__(cls)
-        Retrieving.__init__(
-            workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {}))
-        )
+        Retrieving.__init__(workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record))
         workload.sources = Late(lambda: stored_outlines(store, record))
         workload.haystacks = stored_haystacks(store, record["haystacks"])
         return workload

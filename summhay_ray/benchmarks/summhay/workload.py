@@ -27,7 +27,7 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.rating import lever_code
-from summhay_ray.benchmarks.retrieval import WithRetrievers, files, no_ranking, own_code, with_retrievers
+from summhay_ray.benchmarks.retrieval import UNORDERED, WithRetrievers, files, no_ranking, own_code, with_retrievers
 from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -47,7 +47,7 @@ from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.summarized import Summarized
 from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.haystack import system_key
-from summhay_ray.plugins import code_identity
+from summhay_ray.judge import parse_strategy
 from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store
 
@@ -82,7 +82,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
             "kind": self.kind,
             "haystacks": sorted(source.haystack_id for source in self.sources),
             "retrievers": self.known_retrievers(),
-            "orderings": sorted({_named(ordering) for name in self.retrievers for ordering in self.orderings_of(name)}),
+            "orderings": sorted({self._named(ordering) for name in self.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
             "summarizers": sorted((self.semantic(model) for model in spec.summarizers), key=semantic_hash),
@@ -100,6 +100,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
             "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
             OUTLINES: keep_outlines(store, self.sources),
             "answers": keep_answers(self, store),
+            UNORDERED: sorted(self.unordered),
         }
 
     @classmethod
@@ -120,7 +121,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def own_code(self) -> Sequence[str]:
         spec = self.spec
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
-        strategies += [judge.strategy for judge in spec.judges]
+        strategies += [parse_strategy(judge.strategy).base for judge in spec.judges]
         names = [*spec.orderings, *strategies]
         levers = lever_code(*(judge.extract for judge in spec.judges))
         return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
@@ -138,6 +139,10 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
         shared = Counter(short.values())
         return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
+
+    def _named(self, ordering: str) -> str:
+        """An ordering's name; for a user's own (`module:function`) followed by the identity of its code."""
+        return f"{ordering} {self.inputs.code(ordering)}".rstrip()
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
@@ -157,7 +162,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         """See `Workload`: a cell for each unit, summarizer and repeat."""
         n_insights = self.insight_counts()
         summarizers = [(summarizer.label, self.semantic(summarizer)) for summarizer in self.spec.summarizers]
-        named, known, whole = (functools.cache(function) for function in (_named, self.known, self.is_whole))
+        named, known, whole = (functools.cache(function) for function in (self._named, self.known, self.is_whole))
         for unit in self.units():
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
@@ -273,9 +278,10 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
             return dict(zip((query.query_id for query in corpus.queries), rankings(corpus, retriever), strict=True))
 
         singly, at_once = functools.lru_cache(maxsize=64)(rank), functools.lru_cache(maxsize=16)(rank_all)
-        batched = {label for label, made in self.made.items() if not hasattr(made, "rank")}
         return lambda haystack_id, subtopic_id, retriever: (
-            at_once(haystack_id, retriever)[subtopic_id] if retriever in batched else singly(haystack_id, subtopic_id, retriever)
+            singly(haystack_id, subtopic_id, retriever)
+            if hasattr(self.made(retriever), "rank")
+            else at_once(haystack_id, retriever)[subtopic_id]
         )
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -321,11 +327,6 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         longest = self.spec.summarizers[cell.summarizer].max_tokens
         bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
         return "\n".join(bullets)
-
-
-def _named(name: str) -> str:
-    """A name; for a user-defined ordering (`module:Class`) followed by the identity of its code."""
-    return f"{name} {code_identity(name)}".rstrip()
 
 
 def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:

@@ -114,7 +114,7 @@ class Synth(Benchmark[SynthSpec]):
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Synth:
         """See `Workload`. The topics are read on first use."""
         workload = cls.__new__(cls)
-        Benchmark.__init__(workload, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, {}))
+        Benchmark.__init__(workload, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, record, {}))
         workload.domain = domain_from(record["domain"], "stored domain")
         workload.topics = Late(lambda: [topic for _, topic in stored_topics(store, record)])
         workload.store = store

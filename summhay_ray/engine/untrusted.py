@@ -1,0 +1,47 @@
+"""What a spec from somebody else may not name: files outside its folder, and keys for other places. Part of the engine room.
+
+Its own code is refused where code is imported (`plugins.own_code_allowed`), its files again where they are read (`Inputs`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import real_path
+from summhay_ray.llm import foreign_key
+
+
+def check_untrusted(spec: Any, folder: Path) -> None:
+    """Raises UserError for a spec in `folder` that names a file outside it, a key for another place, or a store's service."""
+    if spec.endpoint_url is not None:
+        raise UserError("endpoint_url: it would get the store's credentials; --untrusted takes it from --store alone")
+    for model in spec.model_entries():
+        if wrong := foreign_key(model.api_key_env, model.model, model.api_base):
+            raise UserError(f"{model.label}: {wrong}")
+    for text in texts_of(spec):
+        # A family of local models names a folder after its slash: `transformers/FOLDER`.
+        for entry in filter(None, (text, text.partition("/")[2])):
+            place = folder / os.path.expanduser(entry)
+            if os.path.lexists(place):
+                real_path(place, folder)
+                # What loads a model reads its folder by itself.
+                for file in place.rglob("*") if place != folder else ():
+                    real_path(file, folder)
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in a spec or a part of one, each of which may be a path."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from texts_of(getattr(value, name))
+    elif isinstance(value, Mapping | list | tuple):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from texts_of(inner)

@@ -1,0 +1,39 @@
+"""The user's files are read in one place, `inputs`, which keeps to what was named (DESIGN, law 10)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.core
+
+PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
+OTHER_FILES = ("encoders", "inputs.py", "llm", "simulator", "simulator_settings.py", "store")
+"""Rooms that read files of other kinds: model folders, price lists and keys, a store."""
+NOT_DATA = {"engine/package.py", "engine/ray_home.py", "judge/embed.py"}
+"""What a job sends, which was read as data before; a token of Ray's; the weights of a package."""
+
+PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resources)$", re.MULTILINE)
+"""How a file finds what comes with the package."""
+
+
+def reads(call: ast.AST) -> bool:
+    """Whether it is a call that reads a file, not one that writes."""
+    if not isinstance(call, ast.Call):
+        return False
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""
+    modes = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    opens = name == "open" and (isinstance(call.func, ast.Name) or modes[:1] in (["r"], ["rb"]))
+    return name in ("read_text", "read_bytes") or opens
+
+
+def test_no_room_reads_a_file_of_the_users_by_itself() -> None:
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        place, text = file.relative_to(PACKAGE), file.read_text(encoding="utf-8")
+        if place.parts[0] not in OTHER_FILES and not PACKAGED.search(text) and any(map(reads, ast.walk(ast.parse(text)))):
+            found.add(place.as_posix())
+    assert found == NOT_DATA
