@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Spec)
 
+_OF_FILES = "sha256:"
+"""Prefix of a local model's revision that is a hash of its files."""
 Size = Literal["least", "expected", "most"]
 """Which length the plan assumes for an answer that is not known yet: as short as possible, as expected, as long as allowed."""
 
@@ -242,7 +244,10 @@ class Workload(Generic[S]):
     @property
     def run_id(self) -> str:
         """The prefix and the first 12 hex digits of a hash of `identity`: the same on every machine."""
-        return self.prefix + semantic_hash({"identity": self.identity(), "format": RUN_FORMAT})[:12]
+        local = {name for entry in self.spec.model_entries() if is_local(name := entry.model) and name in self._local}
+        weights = {name: revision for name in local if (revision := self._local[name].revision).startswith(_OF_FILES)}
+        content = {"identity": self.identity(), "format": RUN_FORMAT, **({"weights": weights} if weights else {})}
+        return self.prefix + semantic_hash(content)[:12]
 
     def record(self, store: Store) -> dict[str, Any]:
         """The benchmark's part of `run.json`: what `from_record` needs to restore the workload. Stores the input files."""

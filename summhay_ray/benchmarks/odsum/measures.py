@@ -12,7 +12,7 @@ from summhay_ray.benchmark import Answer, Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import reduced
-from summhay_ray.encoders import find_at_hand, find_model
+from summhay_ray.encoders import find_at_hand, find_model, known_revision
 from summhay_ray.judge import Criterion, Rater, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 
@@ -40,6 +40,12 @@ def check(spec: OdsumSpec) -> None:
             raise ValueError("metrics: bertscore is not installed; run: pip install 'summhay-ray[bertscore]'")
         find_at_hand(bert.bertscore)
         check_bertscore(bert_model(bert), bert.layer)
+
+
+def weights(spec: OdsumSpec) -> Mapping[str, str]:
+    """The revision of BERTScore's model where it lies in a folder; empty otherwise. Raises NoModel."""
+    bert = spec.metric(BertScoreSpec)
+    return {"bertscore": revision} if bert is not None and (revision := known_revision(bert.bertscore)) else {}
 
 
 def bert_model(bert: BertScoreSpec) -> str:

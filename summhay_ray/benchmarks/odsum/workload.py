@@ -127,6 +127,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.known_retrievers(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
+            **measures.weights(self.spec),
         }
 
     def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:

@@ -87,27 +87,30 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """A hash of relevance judgments that replace the corpora's own; empty without."""
         return ""
 
+    def queries_identity(self, corpus_id: str) -> str:
+        """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
+        return ""
+
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *own_code(self.spec.retrievers)]
 
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
         names = ("k", "token_budget", "depth", "seed")
+        queries = sorted(filter(None, map(self.queries_identity, self.corpus_queries())))
         return {
             "kind": self.kind,
             "corpora": sorted(self.corpus_queries()),
             "retrievers": self.known_retrievers(),
             **{name: getattr(self.spec, name) for name in names},
-            **self._judged(),
+            **_filled(qrels=self.relevance(), queries=queries),
         }
-
-    def _judged(self) -> dict[str, str]:
-        return {"qrels": relevance} if (relevance := self.relevance()) else {}
 
     def items(self) -> Iterator[Item]:
         """See `Workload`. One item per corpus and retriever; one per query for a retriever that calls a service."""
-        known, judged = functools.cache(self.known), self._judged()
+        known = functools.cache(self.known)
         for corpus_id, queries in self.corpus_queries().items():
+            judged = _filled(qrels=self.relevance(), queries=self.queries_identity(corpus_id))
             for retriever in self.retrievers:
                 content = {"corpus": corpus_id, "retriever": known(retriever), "seed": self.spec.seed}
                 content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget, **judged}
@@ -182,6 +185,11 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`. The section with the retrieval table."""
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
+
+
+def _filled(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value: identities without them stay as they were."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
