@@ -128,6 +128,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             "retrievers": self.known_retrievers(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
             **measures.weights(self.spec),
+            # An oracle that is cut at k made other runs.
+            **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._is_oracle, self.made)) else {}),
         }
 
     def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:
@@ -180,15 +182,19 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     for place, summarizer in asked:
                         yield self._item(query.query_id, place, summarizer, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
-        only = next(iter(self.made)) if len(self.made) == 1 and len(self.spec.k) == 1 else None
+        only = next(iter(self.made)) if len(self.made) == 1 and len(self._cuts(next(iter(self.made)))) == 1 else None
         for place, summarizer in enumerate(self.spec.summarizers):
             if summarizer.answers is not None:
                 for query in self.collection.queries:
-                    yield self._item(query.query_id, place, summarizer, only, self.spec.k[0] if only else None)
+                    yield self._item(query.query_id, place, summarizer, only, self._cuts(only)[0] if only else None)
 
     def _cuts(self, retriever: str) -> Sequence[int | None]:
-        """The values of k for a retriever; None for one that returns the whole collection, which is never cut."""
-        return [None] if self.is_whole(retriever) else self.spec.k
+        """The values of k for a retriever; None for one that is never cut: the oracle, which shows every gold document, as in the
+        release, and a retriever that returns the whole collection."""
+        return [None] if self.is_whole(retriever) or self._is_oracle(retriever) else self.spec.k
+
+    def _is_oracle(self, retriever: str) -> bool:
+        return isinstance(self.made[retriever], retrieve.Oracle)
 
     def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
@@ -262,7 +268,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
         """Query id -> its ranking; the oracle's without documents that are not gold."""
-        if isinstance(self.made[retriever], retrieve.Oracle):
+        if self._is_oracle(retriever):
             # Only gold documents belong to the oracle's context.
             rankings = [[ranked for ranked in ranking if ranked.score > 0] for ranking in rankings]
         return {query.query_id: ranking for query, ranking in zip(self.collection.corpus.queries, rankings, strict=True)}
@@ -270,10 +276,10 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def _rows(self, retriever: str, rankings: Rankings) -> Rows:
         corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
+        # Of a ranking that is never cut, what the summarizer is shown is all of it.
+        depth = len(corpus.texts) if self._is_oracle(retriever) else max(self.spec.k)
         by_query = [
-            ranking_rows(
-                corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=max(self.spec.k)
-            )
+            ranking_rows(corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=depth)
             for query in queries
         ]
         rows: Rows = {table.name: [row for rows_of in by_query for row in rows_of[table.name]] for table in RANKING_TABLES}

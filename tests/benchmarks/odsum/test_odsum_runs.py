@@ -85,18 +85,20 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
     fields = {"strategies": strategies, "summarizers": ["offline/support", "offline/lead"], "metrics": ["rouge", "geval"]}
     found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
     systems = [(row["retriever"], row["k"], row["strategy"], row["model"]) for row in found["summaries"]]
-    assert len(set(systems)) == len(systems) == 2 * 2 * 3 * 2
+    # The oracle is asked once, with all gold documents.
+    assert len(set(systems)) == len(systems) == (2 + 1) * 3 * 2
+    assert {(retriever, k) for retriever, k, *_ in systems} == {("bm25-split", 1), ("bm25-split", 2), ("oracle", None)}
     assert {row["strategy"] for row in found["summaries"]} == {"truncate-all", "map-reduce", "refine-l2h (units=chunks)"}
     for row in found["summaries"]:
         assert (row["n_expected"], row["n_scored"], row["bertscore"]) == (5, 5, None)
         assert 0 < row["rougeL"] <= row["rouge1"] <= 1 and 1 <= row["geval"] <= 5
-    lost = {(row["retriever"], row["metric"]) for row in found["robustness"]}
-    assert lost == {("bm25-split", metric) for metric in (*ROUGE_TYPES, "geval")}
+    lost = {(row["retriever"], row["k"], row["metric"]) for row in found["robustness"]}
+    assert lost == {("bm25-split", k, metric) for k in (1, 2) for metric in (*ROUGE_TYPES, "geval")}
     again = summhay("run", tmp_path / "spec.yaml", "--store", tmp_path / "store")
     assert again["calls"]["made"] == 0 and again["summaries"] == found["summaries"]
     scored = summhay("score", found["run"], "--store", tmp_path / "store")
     assert scored["summaries"] == found["summaries"] and scored["retrieval"] == found["retrieval"]
-    pair = [f"{retriever}@2_offline/support+map-reduce" for retriever in ("oracle", "bm25-split")]
+    pair = [f"{retriever}_offline/support+map-reduce" for retriever in ("oracle", "bm25-split@2")]
     apart = summhay("compare", found["run"], "--systems", *pair, "--store", tmp_path / "store")["pairs"]
     place = {"retriever": "bm25-split", "k": 2, "strategy": "map-reduce", "model": "offline/support"}
     costs = {row["metric"]: row["lost"] for row in found["robustness"] if place.items() <= row.items()}
@@ -110,9 +112,30 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
         and same["agreement"]["same"] == 1.0
         and set(same["by_criterion"]) == {"consistency", "relevance"}
     )
-    item = "0/oracle@2/offline/support+map-reduce"
+    item = "0/oracle/offline/support+map-reduce"
     told = summhay("explain", found["run"], item, "--store", tmp_path / "store")
     assert len(told["calls"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
+
+
+def test_the_oracle_shows_all_gold_beside_a_retriever_that_is_cut(tmp_path: Path) -> None:
+    errors = {"oracle": "add", "share": 0.5}
+    fields = {"retrievers": [{"bm25": "split"}, "oracle", errors], "k": [1], "summarizers": ["offline/lead"]}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    shown = api.table(found["run"], "ranked", str(tmp_path / "store"))
+    gold = {row["query_id"]: row["gold"] for row in api.table(found["run"], "odsum_queries", str(tmp_path / "store")).to_dicts()}
+    for query_id, documents in gold.items():
+        assert shown.filter(retriever="oracle", query_id=query_id).sort("rank")["document_id"].to_list() == documents
+    assert [(row["retriever"], row["k"], row["n_scored"]) for row in found["summaries"]] == [
+        ("bm25-split", 1, 5),
+        ("oracle", None, 5),
+        ("oracle-add-0.5", None, 5),
+    ]
+    rows = {(row["retriever"], row["k"]): row for row in found["robustness"] if row["metric"] == "rouge1"}
+    assert rows.keys() == {("bm25-split", 1), ("oracle-add-0.5", None)}
+    means = {(row["retriever"], row["k"]): row["rouge1"] for row in found["summaries"]}
+    for system, row in rows.items():
+        assert row["n"] == 5 and row["oracle"] == pytest.approx(means["oracle", None])
+        assert row["lost"] == pytest.approx(means["oracle", None] - means[system])
 
 
 def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_as_expected(tmp_path: Path) -> None:
@@ -133,7 +156,9 @@ def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_a
     assert "mine.jsonl: 1 answers are to no query of this run, '99' for one" in found["warnings"]
     # Where there is one retriever and one k, the answers are taken to be made of these.
     one = summhay("run", spec_of(tmp_path, **fields, retrievers=["oracle"], k=[2]), "--store", tmp_path / "store", code=4)
-    assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", 2)]
+    assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", None)]
+    cut = summhay("run", spec_of(tmp_path, **fields, retrievers=["bm25"], k=[2]), "--store", tmp_path / "store", code=4)
+    assert [(row["retriever"], row["k"]) for row in cut["summaries"]] == [("bm25", 2)]
 
 
 def test_an_imported_folder_is_named_by_its_content(tmp_path: Path) -> None:
