@@ -10,6 +10,7 @@ from typing import ClassVar
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve.base import Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
+from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import OverCorpus
 
 Lines = Mapping[str, Mapping[str, float]]
@@ -114,6 +115,10 @@ def grade_of(text: str, where: str, what: str) -> float:
     return grade
 
 
+_places = PerCorpus(lambda corpus: {name: number for number, name in enumerate(corpus.document_ids, start=1)})
+"""Document's id -> its number."""
+
+
 class Run(OverCorpus):
     """Ranks by the scores of a run file. A line names a query as in `query_names`."""
 
@@ -128,7 +133,7 @@ class Run(OverCorpus):
         found = found_for(query, corpus, self.lines)
         if found is None:
             raise LookupError(f"run {self.name!r} ranks nothing for query {query.query_id!r} of {corpus.name!r}")
-        places = {document_id: number for number, document_id in enumerate(corpus.document_ids, start=1)}
+        places = _places(corpus)
         for document_id in found:
             if document_id not in places:
                 where = f"run {self.name!r}, query {query.query_id!r}"

@@ -54,9 +54,7 @@ class SummaryRow:
     item_id: Annotated[str, "the item"]
     query_id: Annotated[str, "the query"]
     retriever: Annotated[str | None, "retriever as the spec names it; null for an answer from a file whose retriever is unknown"]
-    k: Annotated[
-        int | None, "number of documents retrieved, at most; null where `retriever` is null, or never cut (oracle, full)"
-    ]
+    k: Annotated[int | None, "number of documents retrieved, at most; null for an unknown retriever, and for oracle and full"]
     strategy: Annotated[str, "summarizing strategy; given: the answer comes from a file"]
     model: Annotated[str, "summarizer as the spec names it"]
     text: Annotated[str, "the summary"]

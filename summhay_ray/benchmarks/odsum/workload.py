@@ -43,6 +43,7 @@ from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     WithRetrievers,
     check_made,
+    missing_scores,
     no_ranking,
     own_code,
     ranking_rows,
@@ -240,22 +241,22 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             if source in self.asking:
                 self.compute_beside(corpus, source)
                 return Prepared()
-            rankings = self._kept(source, self.rankings(corpus, source))
+            rankings, missing = self._kept(source)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(self._rows(source, rankings), own=_own(rankings, items))
+        return Prepared(self._rows(source, rankings), own=_own(rankings, missing, items))
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
         if not source or source in self.asking:
             return Prepared()
         try:
-            rankings = self._kept(source, self.planned_rankings(self.collection.corpus, source))
+            rankings, missing = self._kept(source, planned=True)
         # A user's own retriever may raise anything.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(own=_own(rankings, items))
+        return Prepared(own=_own(rankings, missing, items))
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. The collection, for retrievers that need local models."""
@@ -266,12 +267,13 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """See `Workload`. The vectors and scores that the rankings need."""
         return self.compute_part(self.collection.corpus, part)
 
-    def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
-        """Query id -> its ranking; the oracle's without documents that are not gold."""
+    def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
+        """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
+        rankings, missing = self.rankings_by_query(self.collection.corpus, retriever, planned)
         if self._is_oracle(retriever):
             # Only gold documents belong to the oracle's context.
-            rankings = [[ranked for ranked in ranking if ranked.score > 0] for ranking in rankings]
-        return {query.query_id: ranking for query, ranking in zip(self.collection.corpus.queries, rankings, strict=True)}
+            rankings = {name: [ranked for ranked in ranking if ranked.score > 0] for name, ranking in rankings.items()}
+        return rankings, missing
 
     def _rows(self, retriever: str, rankings: Rankings) -> Rows:
         corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
@@ -324,7 +326,12 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`. The summary and its scores; for an item without a summarizer, the ranking if a service makes it."""
-        numbers: Sequence[int] = ask.prepared or ()
+        prepared = ask.prepared or {}
+        numbers: Sequence[int] = prepared.get("numbers", ())
+        for message in (missing := prepared.get("missing", ())):
+            ask.fail(RETRIEVE, missing_scores(message))
+        if missing:
+            return {}
         if item.source in self.asking:
             search_query = self._search_queries[item.data["query_id"]]
             ranking = await self.ranking_or_failure(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
@@ -426,9 +433,17 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         }
 
 
-def _own(rankings: Rankings, items: Sequence[Item]) -> dict[str, list[int]]:
-    """Item id -> numbers of the documents that the model is shown."""
-    return {item.id: _numbers(rankings[item.data["query_id"]], item) for item in items if "summarizer" in item.data}
+def _own(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:
+    """Item id -> `numbers` of the documents that the model is shown, or what is `missing` for want of a ranking."""
+    own: dict[str, Any] = {}
+    for item in items:
+        if "summarizer" not in item.data:
+            own[item.id] = {"missing": list(missing.values())}
+        elif item.data["query_id"] in rankings:
+            own[item.id] = {"numbers": _numbers(rankings[item.data["query_id"]], item)}
+        else:
+            own[item.id] = {"missing": [missing[item.data["query_id"]]]}
+    return own
 
 
 def _numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:

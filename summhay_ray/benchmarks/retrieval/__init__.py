@@ -28,7 +28,13 @@ from summhay_ray.benchmarks.retrieval.measure import (
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
 from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
-from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, no_ranking, with_retrievers
+from summhay_ray.benchmarks.retrieval.with_retrievers import (
+    WithRetrievers,
+    check_retrievers,
+    missing_scores,
+    no_ranking,
+    with_retrievers,
+)
 from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
 
 __all__ = [
@@ -48,6 +54,7 @@ __all__ = [
     "files",
     "identity_of",
     "make_retriever",
+    "missing_scores",
     "naming",
     "no_ranking",
     "own_code",

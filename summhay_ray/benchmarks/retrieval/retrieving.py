@@ -30,7 +30,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
-from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, no_ranking
+from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, missing_scores, no_ranking
 from summhay_ray.retrieve import Corpus, Query, Ranked
 
 
@@ -134,11 +134,12 @@ class Retrieving(WithRetrievers, Benchmark[S]):
             if retriever in self.asking:
                 self.compute_beside(corpus, retriever)
                 return Prepared()
-            rankings = self.rankings(corpus, retriever)
+            rankings, missing = self.rankings_by_query(corpus, retriever)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
-        return Prepared(self._rows(corpus, retriever, zip(corpus.queries, rankings, strict=True)))
+        found = ((query, rankings[query.query_id]) for query in corpus.queries if query.query_id in rankings)
+        return Prepared(self._rows(corpus, retriever, found), shared=missing)
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. Parts of each corpus that local models read."""
@@ -153,8 +154,10 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return Prepared()
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`. The ranking of a retriever that calls a service; `prepare` makes all others."""
+        """See `Workload`. The ranking of a retriever that calls a service; of any other, what it lacks."""
         if (retriever := item.data["retriever"]) not in self.asking:
+            for message in (ask.prepared or {}).values():
+                ask.fail(STAGE, missing_scores(message))
             return {}
         corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
         query = next(one for one in corpus.queries if one.query_id == item.data["query"])

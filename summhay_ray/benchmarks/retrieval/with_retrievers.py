@@ -100,6 +100,33 @@ class WithRetrievers:
             ids = corpus.document_ids
             return [retrieve.by_score([placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
+    def rankings_by_query(
+        self, corpus: Corpus, retriever: str, planned: bool = False
+    ) -> tuple[dict[str, list[Ranked]], dict[str, str]]:
+        """(query id -> its ranking, query id -> what it lacks): run files and stored scores may leave out some queries.
+
+        `planned`: see `planned_rankings`. Raises LookupError where no query has a ranking.
+        """
+        rank = self.planned_rankings if planned else self.rankings
+        ids = [query.query_id for query in corpus.queries]
+        try:
+            return dict(zip(ids, rank(corpus, retriever), strict=True)), {}
+        except LookupError as error:
+            if type(error) is not LookupError:
+                raise
+            found: dict[str, list[Ranked]] = {}
+            missing: dict[str, str] = {}
+            for query in corpus.queries:
+                try:
+                    [found[query.query_id]] = rank(corpus, retriever, [query])
+                except LookupError as lack:
+                    if type(lack) is not LookupError:
+                        raise
+                    missing[query.query_id] = str(lack)
+            if not found:
+                raise
+            return found, missing
+
     async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
         """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
         here = self.known_models if ask.planning else self.models
@@ -195,9 +222,14 @@ def no_ranking(error: BaseException) -> Failed:
         raise error
     # A plain LookupError means that the corpus lacks something (see `Retriever.rank`); KeyError and the like are bugs.
     if type(error) is LookupError:
-        return Failed("missing_scores", str(error), retryable=True)
+        return missing_scores(str(error))
     message = str(error) if isinstance(error, retrieve.BadRanking) else error_line(error)
     return Failed("retriever_error", message, retryable=True)
+
+
+def missing_scores(message: str) -> Failed:
+    """The failure of a query that a retriever has no scores for."""
+    return Failed("missing_scores", message, retryable=True)
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:

@@ -138,6 +138,23 @@ def test_the_oracle_shows_all_gold_beside_a_retriever_that_is_cut(tmp_path: Path
         assert row["lost"] == pytest.approx(means["oracle", None] - means[system])
 
 
+def test_a_run_file_without_one_query_is_scored_on_the_others(tmp_path: Path) -> None:
+    lines = "".join(f"{query} Q0 m2 1 1 x\n" for query in "0124")
+    (tmp_path / "others.run").write_text(lines, encoding="utf-8")
+    fields: dict[str, Any] = {"retrievers": [{"run": "others.run"}], "k": [1]}
+    for more in ({}, {"summarizers": ["offline/lead"]}):
+        found = summhay("run", spec_of(tmp_path, **fields, **more), "--store", tmp_path / "store", code=4)
+        row = found["retrieval"][0]
+        assert (row["retriever"], row["n"], row["precision"]) == ("others", 4, 2 / 4)
+        assert found["retrieval_intervals"][0]["n_expected"] == 5
+        [failure] = summhay("failures", found["run"], "--store", tmp_path / "store")["failures"]
+        assert (failure["stage"], failure["error"]) == ("retrieve", "missing_scores")
+        assert "ranks nothing for query '3'" in failure["message"]
+        assert [(row["n_scored"], row["n_expected"]) for row in found["summaries"]] == ([(4, 5)] if more else [])
+    planned = summhay("plan", spec_of(tmp_path, **fields, **more), "--store", tmp_path / "another")
+    assert planned["cells"] == 5
+
+
 def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_as_expected(tmp_path: Path) -> None:
     texts = {"0": "The bridge opens in May.", "1": "A new engine and windows.", "3": " ", "99": "To no query."}
     lines = (json.dumps({"query_id": query, "text": text}) + "\n" for query, text in texts.items())
