@@ -16,13 +16,13 @@ class OverCorpus:
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
         """See `Retriever`."""
-        return self.ranking(query_of(subtopic, haystack), corpus_of(haystack))
+        return list(self.ranking(query_of(subtopic, haystack), corpus_of(haystack)))
 
-    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
+    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
         """See `BatchRetriever`."""
         return [self.ranking(query, corpus) for query in queries]
 
-    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
         """The ranking of the corpus for one query."""
         raise NotImplementedError
 

@@ -86,11 +86,11 @@ class WithRetrievers:
 
     # --- rankings --------------------------------------------------------------------------------------------------------
 
-    def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
+    def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
         return retrieve.rankings(self.made[retriever], corpus, queries, self.models)
 
-    def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
+    def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
@@ -102,7 +102,7 @@ class WithRetrievers:
 
     def rankings_by_query(
         self, corpus: Corpus, retriever: str, planned: bool = False
-    ) -> tuple[dict[str, list[Ranked]], dict[str, str]]:
+    ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
         """(query id -> its ranking, query id -> what it lacks): run files and stored scores may leave out some queries.
 
         `planned`: see `planned_rankings`. Raises LookupError where no query has a ranking.
@@ -114,7 +114,7 @@ class WithRetrievers:
         except LookupError as error:
             if type(error) is not LookupError:
                 raise
-            found: dict[str, list[Ranked]] = {}
+            found: dict[str, Sequence[Ranked]] = {}
             missing: dict[str, str] = {}
             for query in corpus.queries:
                 try:
@@ -127,14 +127,16 @@ class WithRetrievers:
                 raise
             return found, missing
 
-    async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
+    async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
         """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
         here = self.known_models if ask.planning else self.models
         models = ServiceModels(ask, self.services, here, self.embedded_texts)
         (ranking,) = await retrieve.rank_all(self.made[retriever], models, [query], corpus)
         return ranking
 
-    async def ranking_or_failure(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
+    async def ranking_or_failure(
+        self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str
+    ) -> Sequence[Ranked] | None:
         """Like `service_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
         try:
             return await self.service_ranking(ask, corpus, retriever, query)
