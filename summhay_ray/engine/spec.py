@@ -168,6 +168,9 @@ StageBudgets = Annotated[dict[str, Dollars], BeforeValidator(_bounds, json_schem
 class Spec(Strict):
     """The fields that every spec has. A benchmark's spec class adds its own."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset()
+    """See `ModelSpec`."""
+
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset(
         {
             "kind",
@@ -214,7 +217,9 @@ class Spec(Strict):
 
     def semantic(self) -> dict[str, Any]:
         """The fields that determine the run's id, as JSON."""
-        return {name: _semantic(getattr(self, name)) for name in type(self).model_fields if name not in self.NOT_SEMANTIC}
+        known = type(self).model_fields
+        at_default = {name for name in self.LATER if getattr(self, name) == known[name].default}
+        return {name: _semantic(getattr(self, name)) for name in known if name not in self.NOT_SEMANTIC | at_default}
 
 
 def _models_in(value: Any) -> Iterator[ModelSpec]:

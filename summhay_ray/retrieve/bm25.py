@@ -1,8 +1,8 @@
 """BM25 with an inverted index: `bm25`, and `{bm25: split|words|stems|wordnet}` for its tokenizations. Part of `retrieve`.
 
-The scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean weight) on a corpus of any
-size. rank_bm25 looks every query term up in every document, and bm25s, which does not, has no such weight of common terms; what
-each of them costs is measured by tests/perf/bm25_costs.py.
+The scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean weight) on a corpus of
+any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such weight of common terms.
+tests/perf/bm25_costs.py measures what each of them costs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from summhay_ray.plugins import UnknownName, unknown
 from summhay_ray.retrieve.base import Ranked, best_first
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.per_corpus import PerCorpus
-from summhay_ray.retrieve.plain import OverCorpus
+from summhay_ray.retrieve.plain import OfWords
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
-from summhay_ray.text import nltk_part
+from summhay_ray.text import nltk_part, words_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,16 @@ def _words(text: str) -> list[str]:
 def _stems(text: str) -> list[str]:
     """Snowball stems (Porter 2) of `_words`."""
     return [_stem(term) for term in _words(text)]
+
+
+def _any_words(text: str) -> list[str]:
+    """The words that ICU finds in a text of any script; those of ASCII letters as `_words` has them."""
+    return [term for word in words_of(text) for term in (_words(word) if word.isascii() else [word])]
+
+
+def _any_stems(text: str) -> list[str]:
+    """`_any_words`, of ASCII letters their stems."""
+    return [_stem(term) if term.isascii() else term for term in _any_words(text)]
 
 
 def _wordnet(text: str) -> list[str]:
@@ -92,6 +102,8 @@ _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
     "stems": _stems,
     "wordnet": _wordnet,
 }
+_ANY_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {**_TERMS, "words": _any_words, "stems": _any_stems}
+"""The terms of corpora that are not Latin. `split` and `wordnet` are the release's, whatever the script."""
 
 
 class Index:
@@ -139,17 +151,21 @@ class Index:
         return scores
 
 
-def _index(tokenization: Tokenization) -> Callable[[Corpus], Index]:
+def _terms(tokenization: Tokenization, latin: bool) -> Callable[[str], list[str]]:
+    return (_TERMS if latin else _ANY_TERMS)[tokenization]
+
+
+def _index(tokenization: Tokenization, latin: bool) -> Callable[[Corpus], Index]:
     # With few documents the mean weight, and so the weight of common terms, can be negative: a document would lose score by
     # containing a query term. `split` and `wordnet` keep that, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
-    return lambda corpus: Index(map(_TERMS[tokenization], corpus.texts), floor)
+    return lambda corpus: Index(map(_terms(tokenization, latin), corpus.texts), floor)
 
 
-_INDEXES = {name: PerCorpus(_index(name)) for name in _TERMS}
+_INDEXES = {(name, latin): PerCorpus(_index(name, latin)) for name in _TERMS for latin in (True, False)}
 
 
-class Bm25(OverCorpus):
+class Bm25(OfWords):
     """Okapi BM25. The name `bm25` means tokenization `words`, whose scores are never negative."""
 
     name: ClassVar[str] = "bm25"
@@ -169,6 +185,7 @@ class Bm25(OverCorpus):
 
     def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
         """All documents, best first; a document without any term of the query scores 0."""
-        index, terms = _INDEXES[self.tokenization](corpus), _TERMS[self.tokenization](query.text)
+        latin = self.latin(corpus)
+        index, terms = _INDEXES[self.tokenization, latin](corpus), _terms(self.tokenization, latin)(query.text)
         # The release sorts in ascending order and reverses: of equal scores the later document comes first.
         return best_first(len(corpus.texts), lambda: index.scores(terms), later_first=self.tokenization == "wordnet")

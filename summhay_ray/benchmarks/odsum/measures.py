@@ -63,7 +63,7 @@ async def measured(
     scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", "geval"))
     if references and not ask.planning:
         if (rouge_spec := spec.metric(RougeSpec)) is not None:
-            scores.update(rouge(text, references, rouge_spec.rouge))
+            scores.update(rouge(text, references, rouge_spec.rouge, spec.script))
         if (bert := spec.metric(BertScoreSpec)) is not None:
             scores["bertscore"] = await asyncio.to_thread(bertscore, text, references, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []

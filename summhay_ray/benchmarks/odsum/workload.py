@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from summhay_ray.benchmarks.odsum.export import run_files
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
-from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
+from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
@@ -269,7 +270,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
         """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
-        rankings, missing = self.rankings_by_query(self.collection.corpus, retriever, planned)
+        rankings, missing = self.rankings_by_query(self.collection.corpus, retriever, planned=planned)
         if self._is_oracle(retriever):
             # Only gold documents belong to the oracle's context.
             rankings = {name: [ranked for ranked in ranking if ranked.score > 0] for name, ranking in rankings.items()}
@@ -415,9 +416,14 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return sections(scores, self.collection, self.spec.token_budget)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`. Adds the collection's warnings."""
+        """See `Workload`. Adds the collection's warnings, and where no word is found."""
         results = super().results(run, compat)
-        return Results(results.details, results.scores, results.sections, (*results.warnings, *self.collection.warnings))
+        found = self.unmatched_words(run, "ranked", "query_id")
+        if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
+            summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
+            texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
+            found += self.spec.tells_foreign("rouge: summaries with their references", texts)
+        return replace(results, warnings=(*results.warnings, *self.collection.warnings, *found))
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
@@ -13,14 +14,15 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     ByQuery,
+    Compat,
     Counted,
     Item,
     ModelSpec,
     Prepared,
     Queue,
+    Results,
     Rows,
     Section,
-    Spec,
     SpecError,
     Stage,
     Table,
@@ -31,10 +33,12 @@ from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, s
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, missing_scores, no_ranking
+from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.store import RunStore
 
 
-class RetrievalFields(Spec):
+class RetrievalFields(OfWordsSpec):
     """Fields of every spec of a retrieval-only run."""
 
     retrievers: list[RetrieverEntry] = Field(
@@ -56,6 +60,8 @@ class RetrievalFields(Spec):
         return self
 
 
+TOGETHER = 250
+"""Queries that a retriever ranks and stores at once."""
 STAGE = "retrieve"
 """The stage to which items fail when their retriever raises."""
 
@@ -107,7 +113,8 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         }
 
     def items(self) -> Iterator[Item]:
-        """See `Workload`. One item per corpus and retriever; one per query for a retriever that calls a service."""
+        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query where a service is
+        called."""
         known = functools.cache(self.known)
         for corpus_id, queries in self.corpus_queries().items():
             judged = _filled(qrels=self.relevance(), queries=self.queries_identity(corpus_id))
@@ -117,7 +124,13 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.asking:
-                    yield Item(source, data={**data, "queries": len(queries)}, source=source, size=len(queries))
+                    # One that ranks query by query needs not hold the rankings of all of them at once.
+                    n = -(-len(queries) // TOGETHER) if hasattr(self.made[retriever], "rank") else 1
+                    for place in range(n or 1):
+                        share = {} if n <= 1 else {"share": [place, n]}
+                        item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
+                        asked = len(queries[place::n])
+                        yield Item(item_id, data={**data, "queries": asked, **share}, source=item_id, size=asked, reads=corpus_id)
                     continue
                 for query_id in queries:
                     item_id = semantic_hash({**content, "query": query_id})[:32]
@@ -134,11 +147,13 @@ class Retrieving(WithRetrievers, Benchmark[S]):
             if retriever in self.asking:
                 self.compute_beside(corpus, retriever)
                 return Prepared()
-            rankings, missing = self.rankings_by_query(corpus, retriever)
+            place, n = items[0].data.get("share", (0, 1))
+            queries = corpus.queries[place::n]
+            rankings, missing = self.rankings_by_query(corpus, retriever, queries)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
-        found = ((query, rankings[query.query_id]) for query in corpus.queries if query.query_id in rankings)
+        found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
         return Prepared(self._rows(corpus, retriever, found), shared=missing)
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
@@ -184,6 +199,12 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`. The fields of `summhay retrieve --json`."""
         return retrieval_details(scores["retrieval"])
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`. Adds what retrievers of words do not find."""
+        results = super().results(run, compat)
+        found = self.unmatched_words(run, "ranked", "corpus_id", "query_id")
+        return replace(results, warnings=(*results.warnings, *found))
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`. The section with the retrieval table."""

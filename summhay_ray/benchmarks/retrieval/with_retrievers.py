@@ -15,15 +15,18 @@ from summhay_ray.benchmarks.retrieval.entries import (
     local_parts,
     make_retriever,
     models_of,
+    of_words,
     retriever_label,
     services,
     settled,
 )
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, RequestedTexts, StoredModels
+from summhay_ray.benchmarks.scripts import MEND, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.store import RunStore
 
 S = TypeVar("S", bound=Spec)
 
@@ -42,7 +45,11 @@ class WithRetrievers:
     @functools.cached_property
     def made(self) -> dict[str, Any]:
         """Name in tables -> the retriever."""
-        return {label: make_retriever(entry, self.spec.seed, self.run_file) for label, entry in self.retrievers.items()}
+        made = {label: make_retriever(entry, self.spec.seed, self.run_file) for label, entry in self.retrievers.items()}
+        for one in made.values():
+            for part in of_words(one):
+                part.script = self.spec.script
+        return made
 
     def is_whole(self, retriever: str) -> bool:
         """Whether a retriever's ranking is the corpus itself, unordered."""
@@ -101,22 +108,22 @@ class WithRetrievers:
             return [retrieve.by_score([placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
     def rankings_by_query(
-        self, corpus: Corpus, retriever: str, planned: bool = False
+        self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None, planned: bool = False
     ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
         """(query id -> its ranking, query id -> what it lacks): run files and stored scores may leave out some queries.
 
         `planned`: see `planned_rankings`. Raises LookupError where no query has a ranking.
         """
         rank = self.planned_rankings if planned else self.rankings
-        ids = [query.query_id for query in corpus.queries]
+        wanted = corpus.queries if queries is None else queries
         try:
-            return dict(zip(ids, rank(corpus, retriever), strict=True)), {}
+            return dict(zip((query.query_id for query in wanted), rank(corpus, retriever, wanted), strict=True)), {}
         except LookupError as error:
             if type(error) is not LookupError:
                 raise
             found: dict[str, Sequence[Ranked]] = {}
             missing: dict[str, str] = {}
-            for query in corpus.queries:
+            for query in wanted:
                 try:
                     [found[query.query_id]] = rank(corpus, retriever, [query])
                 except LookupError as lack:
@@ -206,7 +213,14 @@ class WithRetrievers:
 
     def known(self, retriever: str) -> Any:
         """The identity of a retriever, as part of a run's identity."""
-        return identity_of(self.retrievers[retriever], self.inputs.digests())
+        known, script = identity_of(self.retrievers[retriever], self.inputs.digests()), self.spec.script
+        return known if script == "auto" or not of_words(self.made[retriever]) else {"retriever": known, "script": script}
+
+    def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
+        """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""
+        mend = "" if self.spec.script == "auto" else f"; {MEND}"
+        names = [name for name, made in self.made.items() if isinstance(made, retrieve.OfWords)]
+        return unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
 
     def known_retrievers(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec."""

@@ -329,7 +329,8 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
         scored = super().results(run, compat)
-        return replace(scored, warnings=(*scored.warnings, *self.stray_answers()))
+        unmatched = self.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
+        return replace(scored, warnings=(*scored.warnings, *self.stray_answers(), *unmatched))
 
 
 def _named(name: str) -> str:
