@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 import polars as pl
 
 from summhay_ray.engine.given import GivenAnswers
+from summhay_ray.engine.inputs import FOLDER, Inputs
 from summhay_ray.engine.inputs import KIND as INPUT
-from summhay_ray.engine.inputs import Inputs
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.samples import Samples
 from summhay_ray.engine.sections import Section
@@ -244,10 +244,14 @@ class Workload(Generic[S]):
     @property
     def run_id(self) -> str:
         """The prefix and the first 12 hex digits of a hash of `identity`: the same on every machine."""
-        local = {name for entry in self.spec.model_entries() if is_local(name := entry.model) and name in self._local}
-        weights = {name: revision for name in local if (revision := self._local[name].revision).startswith(_OF_FILES)}
+        weights = self._of_folders()
         content = {"identity": self.identity(), "format": RUN_FORMAT, **({"weights": weights} if weights else {})}
         return self.prefix + semantic_hash(content)[:12]
+
+    def _of_folders(self) -> dict[str, str]:
+        """Local model -> the hash of its files, for those that lie in a folder."""
+        local = {name for entry in self.spec.model_entries() if is_local(name := entry.model) and name in self._local}
+        return {name: revision for name in local if (revision := self._local[name].revision).startswith(_OF_FILES)}
 
     def record(self, store: Store) -> dict[str, Any]:
         """The benchmark's part of `run.json`: what `from_record` needs to restore the workload. Stores the input files."""
@@ -265,7 +269,7 @@ class Workload(Generic[S]):
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Workload[Any]:
         """The workload of a stored run. Its input files are read from the store."""
         spec = cls.spec_class.model_validate(record["spec"])
-        made: Workload[Any] = cls(spec, Inputs.stored(store, record.get("inputs", {})))  # type: ignore[arg-type]
+        made: Workload[Any] = cls(spec, Inputs.stored(store, record))  # type: ignore[arg-type]
         return made
 
     @classmethod
@@ -277,7 +281,9 @@ class Workload(Generic[S]):
         """The run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
         stages = [stage.name for stage in self.stages]
         head = {"kind": self.record_kind, "name": self.spec.name, "cells": self.n_items(), "stages": stages}
-        record = {**head, **self.record(store)}
+        # A worker loads a model from its folder, which is not kept in the store.
+        folder = {FOLDER: str(self.inputs.folder.absolute())} if self._of_folders() else {}
+        record = {**head, **folder, **self.record(store)}
         run = store.create_run(self.run_id, record, self.all_tables())
         if wrong := self.record_flaw(run.record):
             raise damaged(run, wrong)

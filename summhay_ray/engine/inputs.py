@@ -9,12 +9,15 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from summhay_ray.engine.spec import SpecError
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import find, read_json
 from summhay_ray.store import Store
 
+FOLDER = "folder"
+"""The field of a run's record with the folder of its spec, for models in folders beside it."""
 KIND = "input"
 """The kind of these files among the store's objects."""
 
@@ -37,9 +40,10 @@ class Inputs:
         return self._open()
 
     @classmethod
-    def stored(cls, store: Store, digests: Mapping[str, str]) -> Inputs:
-        """The inputs of a stored run."""
-        inputs = cls(Path(), lambda: store)
+    def stored(cls, store: Store, record: Mapping[str, Any]) -> Inputs:
+        """The inputs of a stored run, by its record."""
+        digests = record.get("inputs", {})
+        inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs._digests = dict(digests)
         inputs._settled = True
         inputs._content = lambda entry: store.get_object(KIND, inputs._digests[entry])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -67,13 +67,30 @@ def with_qrels(corpus: Corpus, qrels: Lines) -> Corpus:
     return replace(corpus, queries=queries, graded=graded)
 
 
-def run_lines(query_id: str, document_ids: Iterable[str], tag: str) -> str:
-    """The lines of one ranking. Scores fall by one per rank, so that readers that break ties by document name keep our order."""
+def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
+    """The lines of one ranking. `scores`: None where only the order is known; they then fall by one per rank.
+
+    A score that is not below the one before it, as a 4-byte float, becomes the next number below that: trec_eval reads such
+    floats, and breaks ties by document name, which would lose our order.
+    """
     ranked = list(document_ids)
     names = [_word(name) for name in (query_id, *ranked, tag)]
-    return "".join(
-        f"{names[0]} Q0 {name} {rank} {len(ranked) - rank + 1} {names[-1]}\n" for rank, name in enumerate(names[1:-1], start=1)
-    )
+    falling = range(len(ranked), 0, -1) if scores is None else _falling(scores)
+    lines = zip(names[1:-1], falling, strict=True)
+    return "".join(f"{names[0]} Q0 {name} {rank} {score} {names[-1]}\n" for rank, (name, score) in enumerate(lines, start=1))
+
+
+def _falling(scores: Sequence[float]) -> Iterator[float]:
+    """The scores, each below the one before it."""
+    import numpy as np
+
+    last = np.float32(np.inf)
+    for score in scores:
+        below = np.nextafter(last, np.float32(-np.inf))
+        last = np.float32(score)
+        if last > below:
+            score, last = float(below), below
+        yield score
 
 
 def qrels_lines(query_id: str, gold: Mapping[str, float]) -> str:

@@ -28,7 +28,8 @@ _BLANK = re.compile(r"(?<=[\u0e00-\u0eff])\s+(?=[\u0e00-\u0eff])")
 def is_latin(*texts: str) -> bool:
     """Whether the texts, taken together, are in Latin script, as far as they have letters."""
     foreign = [text for text in texts if not text.isascii()]
-    n_others = sum(len(_OTHER.findall(text)) for text in foreign)
+    # A fraction or a number in a circle is no letter.
+    n_others = sum(sum(map(str.isalpha, _OTHER.findall(text))) for text in foreign)
     return not n_others or n_others * _SHARE < sum(len(_LETTER.findall(text)) for text in texts)
 
 

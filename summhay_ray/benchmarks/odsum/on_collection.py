@@ -38,7 +38,7 @@ class OnCollection(Benchmark[S]):
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> OnCollection[Any]:
         spec: Any = cls.spec_class.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
-        return cls(spec, Inputs.stored(store, record.get("inputs", {})))
+        return cls(spec, Inputs.stored(store, record))
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:

@@ -102,7 +102,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                 if summarizer.prompt:
                     summarize.check_prompt(self.prompts[summarizer.prompt])
             for model in self.spec.model_entries():
-                check_model(model.model)
+                check_model(model.model, self.inputs.folder)
             check_made(self.spec.retrievers, self.spec.seed, self.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:

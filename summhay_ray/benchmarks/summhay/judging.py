@@ -42,7 +42,7 @@ class Judging(Benchmark[S]):
     def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
         """Set up the benchmark from a run's record. Haystacks and outlines are read on demand."""
         files = {**record.get("inputs", {}), **record.get("answers", {})}
-        Benchmark.__init__(self, spec, Inputs.stored(store, files))
+        Benchmark.__init__(self, spec, Inputs.stored(store, {**record, "inputs": files}))
         self.sources = Late(lambda: stored_outlines(store, record))
         self.haystacks = stored_haystacks(store, record["haystacks"])
         self.prompts = record["prompts"]
@@ -58,7 +58,7 @@ class Judging(Benchmark[S]):
 
     def local_models(self) -> Mapping[str, LocalModel]:
         """See `Workload`: `replay/` answers from the run's haystacks."""
-        return LocalModels([Replay(self.haystacks.file)])
+        return LocalModels([Replay(self.haystacks.file)], self.inputs.folder)
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""

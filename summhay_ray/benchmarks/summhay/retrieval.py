@@ -174,9 +174,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
         """See `Workload`. Haystacks are read on demand."""
         workload = cls.__new__(cls)
-        Retrieving.__init__(
-            workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record.get("inputs", {}))
-        )
+        Retrieving.__init__(workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record))
         workload.sources = Late(lambda: stored_outlines(store, record))
         workload.haystacks = stored_haystacks(store, record["haystacks"])
         return workload

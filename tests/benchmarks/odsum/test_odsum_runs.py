@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from odsum_collections import QUERIES, meetings, own, stories
 from runs import summhay, write_spec
@@ -51,13 +52,27 @@ def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path
     keys = {"retriever", "k", "n", "precision", "recall", "f1", "ndcg", "ap", "mrr"}
     assert [set(row) for row in found["retrieval"]] == [keys] * 6
     # Read back, the rankings are a retriever and the BEIR folder a collection of the same figures.
+    # The scores are BM25's own, but where a tie would be broken by the documents' names.
+    ranked = api.table(found["run"], "ranked", str(tmp_path / "store")).filter(retriever="bm25-split").sort("query_id", "rank")
+    lines = [line.split() for line in (tmp_path / "trec/bm25-split.run").read_text("utf-8").splitlines()]
+    assert [float(line[4]) for line in lines] == pytest.approx(ranked["score"].to_list(), abs=1e-30)
+    for query in QUERIES:
+        scores = np.array([float(line[4]) for line in lines if line[0] == query], dtype=np.float32)
+        assert (np.diff(scores) < 0).all()
     fields = {"corpus": "beir/meetings", "retrievers": [{"run": "trec/bm25-split.run"}, "oracle"], "summarizers": []}
     again = summhay("retrieve", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
     assert [row["ap"] for row in again["retrieval"]] == pytest.approx([row["ap"] for row in found["retrieval"]])
     queries = [json.loads(line) for line in (tmp_path / "beir/meetings/queries.jsonl").read_text("utf-8").splitlines()]
     assert [one["metadata"]["references"] for one in queries] == [[one["answer"]] for one in QUERIES.values()]
-    qrels = (tmp_path / "beir/meetings/qrels/test.tsv").read_text("utf-8").splitlines()
-    assert {line.split("\t")[2] for line in qrels[1:]} == {"1"}
+    split_of = {query.query_id: query.split for query in load(spec).collection.queries}
+    for split in ("train", "dev", "test"):
+        lines = (tmp_path / f"beir/meetings/qrels/{split}.tsv").read_text("utf-8").splitlines()[1:]
+        assert {line.split("\t")[0] for line in lines} == {query for query, of in split_of.items() if of == split}
+        assert {line.split("\t")[2] for line in lines} == {"1"}
+        of_split = {**fields, "splits": [split]}
+        assert [one.query_id for one in load(spec_of(tmp_path, **of_split)).collection.queries] == [
+            query for query, of in split_of.items() if of == split
+        ]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum-meeting, no reference figures")
