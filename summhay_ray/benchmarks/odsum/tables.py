@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
-from summhay_ray.benchmarks.retrieval import RANKING_TABLES
+from summhay_ray.benchmarks.retrieval import CUT_TEXTS, RANKING_TABLES
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 
 
@@ -92,6 +92,7 @@ TABLES = (
     Table("odsum_documents", DocumentRow, ("document_id",)),
     Table("odsum_queries", QueryRow, ("query_id",)),
     *RANKING_TABLES,
+    CUT_TEXTS,
     Table("odsum_retrieval", RetrievalRow, ("retriever", "k", "query_id")),
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),

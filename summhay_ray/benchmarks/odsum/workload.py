@@ -44,6 +44,8 @@ from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     WithRetrievers,
     check_made,
+    cut_texts,
+    cut_warnings,
     missing_scores,
     no_ranking,
     own_code,
@@ -246,7 +248,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(self._rows(source, rankings), own=_own(rankings, missing, items))
+        rows = {**self._rows(source, rankings), **self.cut_rows(corpus.corpus_id, source)}
+        return Prepared(rows, own=_own(rankings, missing, items))
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
@@ -339,7 +342,8 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             if ranking is None:
                 return {}
             if "summarizer" not in item.data:
-                return self._rows(item.source, {search_query.query_id: ranking})
+                cut = self.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
+                return {**self._rows(item.source, {search_query.query_id: ranking}), **cut}
             numbers = _numbers(ranking, item)
         if "summarizer" not in item.data:
             return {}
@@ -418,12 +422,13 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`. Adds the collection's warnings, and where no word is found."""
         results = super().results(run, compat)
-        found = self.unmatched_words(run, "ranked", "query_id")
+        found = [*self.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
             summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
             texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
             found += self.spec.tells_foreign("rouge: summaries with their references", texts)
-        return replace(results, warnings=(*results.warnings, *self.collection.warnings, *found))
+        details = {**results.details, "cut_texts": cut_texts(run)}
+        return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""

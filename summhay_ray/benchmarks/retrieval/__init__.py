@@ -26,7 +26,7 @@ from summhay_ray.benchmarks.retrieval.measure import (
     retrieval_table,
 )
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
-from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
+from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.benchmarks.retrieval.with_retrievers import (
     WithRetrievers,
@@ -38,6 +38,7 @@ from summhay_ray.benchmarks.retrieval.with_retrievers import (
 from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
 
 __all__ = [
+    "CUT_TEXTS",
     "RANKING_TABLES",
     "Computing",
     "Entry",
@@ -50,6 +51,8 @@ __all__ = [
     "WithRetrievers",
     "check_made",
     "check_retrievers",
+    "cut_texts",
+    "cut_warnings",
     "every",
     "files",
     "identity_of",

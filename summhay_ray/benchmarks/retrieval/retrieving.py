@@ -31,7 +31,7 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
-from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
+from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, missing_scores, no_ranking
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
@@ -72,7 +72,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
     stages = (Stage("embed"), Stage("rerank"), Stage(STAGE))
-    tables: ClassVar[Sequence[Table]] = RANKING_TABLES
+    tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora")
 
@@ -154,7 +154,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
-        return Prepared(self._rows(corpus, retriever, found), shared=missing)
+        return Prepared({**self._rows(corpus, retriever, found), **self.cut_rows(corpus_id, retriever)}, shared=missing)
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. Parts of each corpus that local models read."""
@@ -177,7 +177,9 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
         query = next(one for one in corpus.queries if one.query_id == item.data["query"])
         ranking = await self.ranking_or_failure(ask, corpus, retriever, query, STAGE)
-        return {} if ranking is None else self._rows(corpus, retriever, [(query, ranking)])
+        if ranking is None:
+            return {}
+        return {**self._rows(corpus, retriever, [(query, ranking)]), **self.cut_rows(corpus.corpus_id, retriever, query.query_id)}
 
     def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:
         whole, budget = self.is_whole(retriever), self.spec.token_budget
@@ -201,10 +203,11 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return retrieval_details(scores["retrieval"])
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`. Adds what retrievers of words do not find."""
+        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
         results = super().results(run, compat)
-        found = self.unmatched_words(run, "ranked", "corpus_id", "query_id")
-        return replace(results, warnings=(*results.warnings, *found))
+        found = [*self.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
+        details = {**results.details, "cut_texts": cut_texts(run)}
+        return replace(results, details=details, warnings=(*results.warnings, *found))
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`. The section with the retrieval table."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Rows, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -20,8 +20,17 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
+from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, ServiceModels, placeholder
-from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, RequestedTexts, StoredModels
+from summhay_ray.benchmarks.retrieval.stored_models import (
+    STAGE,
+    Computing,
+    Cut,
+    NotComputed,
+    Noting,
+    RequestedTexts,
+    StoredModels,
+)
 from summhay_ray.benchmarks.scripts import MEND, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
@@ -95,7 +104,25 @@ class WithRetrievers:
 
     def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
-        return retrieve.rankings(self.made[retriever], corpus, queries, self.models)
+        noting = Noting(self.models)
+        found = retrieve.rankings(self.made[retriever], corpus, queries, noting)
+        self._note_cuts(corpus, retriever, "", noting.cuts)
+        return found
+
+    def _note_cuts(self, corpus: Corpus, retriever: str, query_id: str, cuts: Mapping[str, Cut]) -> None:
+        self._cut_texts[corpus.corpus_id, retriever, query_id] = [
+            CutTexts(corpus.corpus_id, retriever, query_id, model, cut.texts, cut.cut, cut.tokens)
+            for model, cut in cuts.items()
+            if cut.cut
+        ]
+
+    @functools.cached_property
+    def _cut_texts(self) -> dict[tuple[str, str, str], list[CutTexts]]:
+        return {}
+
+    def cut_rows(self, corpus_id: str, retriever: str, query_id: str = "") -> Rows:
+        """The rows about texts that were cut for the latest ranking of a corpus; of one query, where a service is called."""
+        return {CUT_TEXTS.name: self._cut_texts.get((corpus_id, retriever, query_id), [])}
 
     def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
@@ -139,6 +166,7 @@ class WithRetrievers:
         here = self.known_models if ask.planning else self.models
         models = ServiceModels(ask, self.services, here, self.embedded_texts)
         (ranking,) = await retrieve.rank_all(self.made[retriever], models, [query], corpus)
+        self._note_cuts(corpus, retriever, query.query_id, models.cuts)
         return ranking
 
     async def ranking_or_failure(

@@ -29,7 +29,7 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.rating import lever_code
-from summhay_ray.benchmarks.retrieval import WithRetrievers, files, no_ranking, own_code, with_retrievers
+from summhay_ray.benchmarks.retrieval import CUT_TEXTS, WithRetrievers, cut_warnings, files, no_ranking, own_code, with_retrievers
 from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -64,7 +64,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
 
     kind = "summhay"
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("summarize"), JUDGE_STAGE)
-    tables = TABLES
+    tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
     recorded = ("spec", "prompts", "haystacks", "cells")
     retrieval_fields = staticmethod(retrieval_fields)
@@ -252,7 +252,8 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, ranked)
         if context is None:
             return Prepared(problem=problem, stage="context")
-        return Prepared({"rankings": rankings, "contexts": [context]}, shared=asdict(context))
+        rows: Rows = {"rankings": rankings, "contexts": [context], **self.cut_rows(unit.haystack_id, unit.retriever)}
+        return Prepared(rows, shared=asdict(context))
 
     @functools.cached_property
     def _ranked(self) -> Ranker:
@@ -305,7 +306,8 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)
         if problem is not None:
             ask.fail("context", problem)
-        return context, {"rankings": rankings, "contexts": [context]} if context is not None else {}
+        cut = self.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
+        return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
 
     async def references(self, item: Item) -> Sequence[str]:
         """See `Workload`: the texts of the subtopic's insights."""
@@ -330,7 +332,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
         scored = super().results(run, compat)
         unmatched = self.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
-        return replace(scored, warnings=(*scored.warnings, *self.stray_answers(), *unmatched))
+        return replace(scored, warnings=(*scored.warnings, *self.stray_answers(), *unmatched, *cut_warnings(run)))
 
 
 def _named(name: str) -> str:
