@@ -73,7 +73,7 @@ class Benchmark(Workload[S]):
 
     def local_models(self) -> Mapping[str, LocalModel]:
         """The models of this package that need no key, and those of `own_models`."""
-        return LocalModels(model() for model in self.own_models)
+        return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
 
 def mean_interval(

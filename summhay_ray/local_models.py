@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from summhay_ray.generators import GENERATORS, Generator, check_generator
 from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed, OfflineRater
@@ -21,12 +22,14 @@ _WRITER = "summhay_ray.synth:OfflineWriter"
 class LocalModels(Mapping[str, LocalModel]):
     """The local models by name, or by `provider/` for a family; each is created on first use."""
 
-    def __init__(self, more: Iterable[LocalModel] = ()) -> None:
+    def __init__(self, more: Iterable[LocalModel] = (), folder: Path = Path()) -> None:
+        """`folder`: where the paths of models start, the spec's folder."""
         self._made = {model.name: model for model in more}
+        self._folder = folder
 
     def __getitem__(self, name: str) -> LocalModel:
         if name not in self._made:
-            self._made[name] = Generator(name) if name.startswith(GENERATORS) else _class_of(name)()
+            self._made[name] = Generator(name, self._folder) if name.startswith(GENERATORS) else _class_of(name)()
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -55,16 +58,16 @@ def local_names() -> list[str]:
     return sorted([*LocalModels(), *FAMILIES])
 
 
-def check_models(names: Iterable[str], own: Iterable[type[LocalModel]]) -> None:
+def check_models(names: Iterable[str], own: Iterable[type[LocalModel]], folder: Path = Path()) -> None:
     """Check each name that is not one of a benchmark's `own` local models (see `check_model`)."""
     known = {model.name for model in own}
     for name in names:
         if name not in known:
-            check_model(name)
+            check_model(name, folder)
 
 
-def check_model(name: str) -> None:
-    """Check that a local model can be used here.
+def check_model(name: str, folder: Path = Path()) -> None:
+    """Check that a local model can be used here. `folder`: where its path starts.
 
     Raises UnknownName for an `offline/...` that does not exist or whose extra is not installed, and NoModel for a
     `transformers/...` that cannot be loaded.
@@ -72,7 +75,7 @@ def check_model(name: str) -> None:
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
-        check_generator(name)
+        check_generator(name, folder)
     if name == OfflineJudgeEmbed.name:
         try:
             OfflineJudgeEmbed.check()

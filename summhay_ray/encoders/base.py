@@ -68,3 +68,5 @@ class Vectors:
     """(texts, dimensions)"""
     n_tokens: NDArray[np.int64]
     """(texts,) tokens of each text by the model's tokenizer, after truncation."""
+    n_cut: NDArray[np.int64] | None = None
+    """(texts,) tokens of each text beyond the model's limit, which it does not read; None where nothing is cut."""

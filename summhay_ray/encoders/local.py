@@ -36,17 +36,18 @@ class Encoder:
         batch, including padding; `batch_size`: maximum texts per batch."""
         import numpy as np
 
-        n_tokens = self.count_tokens(texts)
+        n_tokens, n_cut = self.lengths(texts)
         values: NDArray[np.float32] | None = None
         for batch in batches(n_tokens, batch_tokens, batch_size):
             found = self._encoded([texts[place] for place in batch])
             if values is None:
                 values = np.zeros((len(texts), found.shape[1]), dtype=np.float32)
             values[batch] = found
-        return Vectors(np.zeros((0, 0), dtype=np.float32) if values is None else values, np.array(n_tokens, dtype=np.int64))
+        values = np.zeros((0, 0), dtype=np.float32) if values is None else values
+        return Vectors(values, np.array(n_tokens, dtype=np.int64), np.array(n_cut, dtype=np.int64))
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text by the model's tokenizer, after truncation."""
+    def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
+        """(tokens that the model reads, tokens beyond its limit) of each text, by its tokenizer."""
         return _lengths(self._model.tokenizer, texts, self._model.max_seq_length)
 
     def _encoded(self, texts: list[str]) -> NDArray[np.float32]:
@@ -70,7 +71,7 @@ class StretchedEncoder(Encoder):
         self._tokenizer = tokenizer
         self._longest = min(encoding.max_tokens or STRETCHED, model.config.max_position_embeddings)
 
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+    def lengths(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
         """See `Encoder`."""
         return _lengths(self._tokenizer, texts, self._longest)
 
@@ -109,13 +110,13 @@ class Scorer:
         import numpy as np
 
         scores = np.zeros(len(pairs), dtype=np.float32)
-        for batch in batches(self.count_tokens(pairs), batch_tokens, batch_size):
+        for batch in batches(self.lengths(pairs)[0], batch_tokens, batch_size):
             chosen = [pairs[place] for place in batch]
             scores[batch] = np.asarray(self._model.predict(chosen, batch_size=len(batch), show_progress_bar=False)).reshape(-1)
         return scores
 
-    def count_tokens(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
-        """Tokens of each pair by the model's tokenizer, after truncation."""
+    def lengths(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[int], list[int]]:
+        """(tokens that the model reads, tokens beyond its limit) of each pair, by its tokenizer."""
         longest = self._model.max_seq_length or self._model.tokenizer.model_max_length
         return _lengths(self._model.tokenizer, [list(pair) for pair in pairs], longest)
 
@@ -153,11 +154,13 @@ def batches(lengths: Sequence[int], tokens: int, size: int | None) -> Iterator[l
         yield batch
 
 
-def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> list[int]:
+def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> tuple[list[int], list[int]]:
     if not texts:
-        return []
-    found = tokenizer(list(texts), truncation=longest is not None, max_length=longest, padding=False, return_attention_mask=False)
-    return [len(ids) for ids in found["input_ids"]]
+        return [], []
+    found = tokenizer(list(texts), truncation=False, padding=False, return_attention_mask=False)["input_ids"]
+    whole = [len(ids) for ids in found]
+    kept = whole if longest is None else [min(n, longest) for n in whole]
+    return kept, [n - read for n, read in zip(whole, kept, strict=True)]
 
 
 def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:

@@ -11,7 +11,7 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -73,9 +73,10 @@ def at_hand(resources: ResourcesSpec) -> ResourcesSpec:
 
 
 async def compute(
-    parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int
+    parts: Sequence[Mapping[str, Any]], order: WorkOrder, resources: ResourcesSpec, workers: int, told: Callable[[int], None]
 ) -> dict[str, float]:
-    """Return when all parts are computed. `workers`: number of worker actors that also hold CPUs. Raises PlacementError.
+    """Return when all parts are computed. `workers`: number of worker actors that also hold CPUs. `told` gets the number of
+    finished parts. Raises PlacementError.
 
     The result has the number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums
     over them of what `Workload.compute` returns. It is empty if there are no parts.
@@ -88,10 +89,19 @@ async def compute(
     # Ray Data's iterator blocks, so it runs in a thread of its own.
     thread = ThreadPoolExecutor(max_workers=1)
     try:
-        done = await asyncio.get_running_loop().run_in_executor(thread, list, _computed(parts, order, resources, workers))
+        batches = _told(_computed(parts, order, resources, workers), told)
+        done = await asyncio.get_running_loop().run_in_executor(thread, list, batches)
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
     return took(done, began)
+
+
+def _told(batches: Iterator[Batch], told: Callable[[int], None]) -> Iterator[Batch]:
+    n = 0
+    for batch in batches:
+        n += len(batch["actor"])
+        told(n)
+        yield batch
 
 
 def took(done: Sequence[Batch], began: float) -> dict[str, float]:

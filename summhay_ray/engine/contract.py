@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 import polars as pl
 
 from summhay_ray.engine.given import GivenAnswers
-from summhay_ray.engine.inputs import CODE, Inputs
+from summhay_ray.engine.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.inputs import KIND as INPUT
 from summhay_ray.engine.own_code import BadBenchmark, reading
 from summhay_ray.engine.samples import Samples
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Spec)
 
+_OF_FILES = "sha256:"
+"""Prefix of a local model's revision that is a hash of its files."""
 Size = Literal["least", "expected", "most"]
 """Which length the plan assumes for an answer that is not known yet: as short as possible, as expected, as long as allowed."""
 
@@ -250,7 +252,14 @@ class Workload(Generic[S]):
     @property
     def run_id(self) -> str:
         """The prefix and the first 12 hex digits of a hash of `identity`: the same on every machine."""
-        return self.prefix + semantic_hash({"identity": self.identity(), "format": RUN_FORMAT})[:12]
+        weights = self._of_folders()
+        content = {"identity": self.identity(), "format": RUN_FORMAT, **({"weights": weights} if weights else {})}
+        return self.prefix + semantic_hash(content)[:12]
+
+    def _of_folders(self) -> dict[str, str]:
+        """Local model -> the hash of its files, for those that lie in a folder."""
+        local = {name for entry in self.spec.model_entries() if is_local(name := entry.model) and name in self._local}
+        return {name: revision for name in local if (revision := self._local[name].revision).startswith(_OF_FILES)}
 
     def record(self, store: Store) -> dict[str, Any]:
         """The benchmark's part of `run.json`: what `from_record` needs to restore the workload. Stores the input files."""
@@ -280,7 +289,9 @@ class Workload(Generic[S]):
         """The run in the store, created if it does not exist. Raises StoreError if its record is damaged."""
         stages = [stage.name for stage in self.stages]
         head = {"kind": self.record_kind, "name": self.spec.name, "cells": self.n_items(), "stages": stages}
-        record = {**head, **self.record(store), **self.code()}
+        # A worker loads a model from its folder, which is not kept in the store.
+        folder = {FOLDER: str(self.inputs.folder.absolute())} if self._of_folders() else {}
+        record = {**head, **folder, **self.record(store), **self.code()}
         run = store.create_run(self.run_id, record, self.all_tables())
         if wrong := self.record_flaw(run.record):
             raise damaged(run, wrong)

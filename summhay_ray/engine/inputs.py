@@ -19,6 +19,8 @@ from summhay_ray.inputs import find, read_json, real_path
 from summhay_ray.plugins import code_identity, source_identity
 from summhay_ray.store import Store
 
+FOLDER = "folder"
+"""The field of a run's record with the folder of its spec, for models in folders beside it."""
 KIND = "input"
 """The kind of these files among the store's objects."""
 CODE = "code"
@@ -56,7 +58,7 @@ class Inputs:
     @classmethod
     def stored(cls, store: Store, record: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> Inputs:
         """The inputs of a stored run, from its record. `digests`: of its files, where the record has them elsewhere."""
-        inputs = cls(Path(), lambda: store)
+        inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs.record = record
         inputs._digests = dict(record.get("inputs", {}) if digests is None else digests)
         inputs._settled = True

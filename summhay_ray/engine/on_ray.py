@@ -10,7 +10,7 @@ import signal
 import socket
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -31,9 +31,10 @@ from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
 from summhay_ray.loops import collecting_rarely, run_loop, switching_often
-from summhay_ray.store import StoreError, StoreUnavailable, has_ended, pack, seal_rest
+from summhay_ray.store import StoreError, StoreUnavailable, has_ended, n_vector_files, pack, seal_rest
 
 CLOSING_S = 30.0
+VECTORS_TOLD_EVERY_S = 2.0
 TASKS_AT_ONCE = 100_000
 """More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
@@ -239,7 +240,8 @@ class RayExecution:
                 found = at_hand(resources)
                 if parts and found != resources:
                     self._computing["warnings"] = [f"resources.{COMPUTING}: the cluster has no GPU; the models ran on CPUs"]
-                self._computing["computing"] = await compute(parts, order, found, len(all_actors))
+                async with self._telling_vectors(len(parts)) as told:
+                    self._computing["computing"] = await compute(parts, order, found, len(all_actors), told)
             numbered = [(actor, number) for workers in actors.values() for number, actor in enumerate(workers)]
             async with contextlib.aclosing(work_items_of(left, workload, numbered)) as blocks:
                 await dispatcher.run(blocks)
@@ -254,6 +256,25 @@ class RayExecution:
                 await self._drain(all_actors)
             raise
         return dispatcher.counts
+
+    @contextlib.asynccontextmanager
+    async def _telling_vectors(self, n_parts: int) -> AsyncIterator[Callable[[int], None]]:
+        """A block in which the progress tells what the pool has done; the given function takes the number of finished parts."""
+        files, done = self._work.run.store.files, [0]
+        before = await asyncio.to_thread(n_vector_files, files)
+
+        async def tell() -> None:
+            while True:
+                new = await asyncio.to_thread(n_vector_files, files) - before
+                self._computing["doing"] = f"embedding: {done[0]} of {n_parts} parts, {new} blocks of texts stored"
+                await asyncio.sleep(VECTORS_TOLD_EVERY_S)
+
+        telling = asyncio.ensure_future(tell())
+        try:
+            yield lambda n: done.__setitem__(0, n)
+        finally:
+            telling.cancel()
+            self._computing.pop("doing", None)
 
     async def _drain(self, actors: Sequence[Any]) -> None:
         with contextlib.suppress(ray.exceptions.RayError):

@@ -14,6 +14,7 @@ from summhay_ray.extract.extracting import (
     n_sentences,
     own_model,
     planned_extract,
+    script_of,
     text_of,
 )
 from summhay_ray.extract.py_rouge import RougeScore, rouge_n
@@ -38,5 +39,6 @@ __all__ = [
     "own_model",
     "planned_extract",
     "rouge_n",
+    "script_of",
     "text_of",
 ]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from summhay_ray.text import count_tokens, punkt_sentences
+from summhay_ray.extract.py_rouge import rouge_words
+from summhay_ray.text import Script, count_tokens, is_latin, punkt_sentences, sentences_of
 
 BUDGETS = (128, 256, 512, 768, 1024, 1536, 2048, 4096)
 """The paper's extract lengths in tokens (section 3.2)."""
@@ -25,10 +26,26 @@ class Document:
     units: tuple[str, ...] | None = None
     """Ready-made units (such as a summary's bullets) used as the sentences; None: split `source` into sentences."""
 
+    script: Script = "auto"
+    """auto: sentences and words of a source that is not Latin are ICU's; latin: those of the paper's code, for every source."""
+
+    @functools.cached_property
+    def latin(self) -> bool:
+        """Whether sentences and words are those of the paper's code."""
+        return self.script == "latin" or is_latin(self.source)
+
     @functools.cached_property
     def sentences(self) -> tuple[str, ...]:
-        """The sentences in source order, split by NLTK's English Punkt; `<br />` counts as a line break."""
-        return self.units if self.units is not None else tuple(punkt_sentences(self.source.replace("<br />", "\n")))
+        """The sentences in source order; `<br />` counts as a line break."""
+        return self.units if self.units is not None else tuple(self.split(self.source.replace("<br />", "\n")))
+
+    def split(self, text: str) -> list[str]:
+        """The sentences of the source or its summary, by NLTK's English Punkt, or ICU for a source that is not Latin."""
+        return punkt_sentences(text) if self.latin else sentences_of(text)
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, such as the source's summary: see `rouge_words`."""
+        return rouge_words(text, latin=self.latin)
 
     @functools.cached_property
     def costs(self) -> tuple[int, ...]:
@@ -38,9 +55,9 @@ class Document:
 
 
 @functools.lru_cache(maxsize=64)
-def document_of(source: str) -> Document:
+def document_of(source: str, script: Script = "auto") -> Document:
     """The document of a source, cached: several summaries share one source."""
-    return Document(source)
+    return Document(source, script=script)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from summhay_ray.encoders import Encoder, Encoding, Vectors, load_encoder
 from summhay_ray.extract.base import Document
 from summhay_ray.extract.covering import by_covering
 from summhay_ray.extract.weights import WithWeights
-from summhay_ray.text import punkt_sentences
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +26,7 @@ class Embed(WithWeights):
     own_model: ClassVar[str] = "sentence-transformers/all-MiniLM-L6-v2"
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        wanted = punkt_sentences(summary)
+        wanted = document.split(summary)
         if not document.sentences or not wanted:
             return iter(range(len(document.sentences)))
         return by_covering(self._vectors(document.sentences) @ self._vectors(wanted).T)

@@ -14,6 +14,7 @@ from summhay_ray.encoders import known_revision
 from summhay_ray.extract.base import AsReleased, Document, Extract, Extractor, document_of
 from summhay_ray.extract.budgets import fill, joined, walk
 from summhay_ray.extract.weights import Numbers, WithWeights, named_layers
+from summhay_ray.text import Script
 
 COMPATS = ("default", "release")
 
@@ -26,24 +27,26 @@ def extract(
     compat: str = "default",
     model: Any = None,
     rows: Numbers | None = None,
+    script: Script = "auto",
 ) -> Mapping[int, Extract]:
     """Budget (cl100k tokens) -> the extract of `source` for a judge of `summary`.
 
     `method`: lead, rouge-1, rouge-2, rouge-1+2, bertscore, nli, embed, support, or module:Class. If no sentence fits a budget,
     its extract is empty. `compat="release"` reproduces the paper's code, in which an extract depends on the other `budgets` of
     the call. `model`: weights for bertscore, nli or embed in place of their defaults. `rows`: computes, or looks up, the numbers
-    of these models. Raises UnknownName (a UserError) for an unknown method, NoModel (a UserError) if a method's weights are
+    of these models. `script`: how a source that is not Latin is cut into sentences and words; in the paper's code, as if it were.
+    Raises UnknownName (a UserError) for an unknown method, NoModel (a UserError) if a method's weights are
     missing, and ValueError for a budget that is not a whole number of at least 1, an unknown compat, or a source or summary that
     is not a string.
     """
     extractor = make_extractor(method, model)
     if rows is not None and isinstance(extractor, WithWeights):
         extractor.rows = rows
-    return extract_by(extractor, source, summary, budgets, compat)
+    return extract_by(extractor, source, summary, budgets, compat, script)
 
 
 def extract_by(
-    extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default"
+    extractor: Extractor, source: str, summary: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, Extract]:
     """As `extract`, with a given extractor."""
     if compat not in COMPATS:
@@ -52,7 +55,7 @@ def extract_by(
         if not isinstance(text, str):
             raise ValueError(f"{name} is {text!r:.40}; expected a text")
     wanted = sorted(set(map(_budget, budgets)))
-    document = document_of(source)
+    document = document_of(source, script_of(script, compat))
     if not wanted:
         return {}
     ranking = extractor.rank(document, summary, compat)
@@ -62,15 +65,20 @@ def extract_by(
     return walk(document, ranking, wanted, as_released.newline, as_released.source_order)
 
 
+def script_of(script: Script, compat: str) -> Script:
+    """The script by which a source is read: the paper's code takes every source for Latin."""
+    return "latin" if compat == "release" else script
+
+
 def planned_extract(
-    source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default"
+    source: str, summary: str, method: str, budgets: Sequence[int], compat: str = "default", script: Script = "auto"
 ) -> Mapping[int, Extract]:
     """Stand-ins for the extracts of a method whose model has not run yet, for planning.
 
     They are filled like real extracts, but with sentences in a random order that depends on method and summary: prompts of two
     methods differ, so the plan does not count them as one call.
     """
-    return extract_by(_Drawn(f"{method}\0{summary}"), source, summary, budgets, compat)
+    return extract_by(_Drawn(f"{method}\0{summary}"), source, summary, budgets, compat, script)
 
 
 def _budget(budget: Any) -> int:
@@ -117,14 +125,14 @@ def _needed(document: Document, question: str, method: str, tokens: int) -> tupl
     return found or tuple(itertools.islice(extractor.rank(document, question), 1))
 
 
-def text_of(source: str, index: Sequence[int]) -> str:
+def text_of(source: str, index: Sequence[int], script: Script = "auto") -> str:
     """The text of the extract that has the sentences with these numbers."""
-    return joined(document_of(source), index).text
+    return joined(document_of(source, script), index).text
 
 
-def n_sentences(source: str) -> int:
+def n_sentences(source: str, script: Script = "auto") -> int:
     """The number of sentences of a source."""
-    return len(document_of(source).sentences)
+    return len(document_of(source, script).sentences)
 
 
 def make_extractor(method: str, model: Any = None) -> Extractor:

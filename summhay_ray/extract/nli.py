@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from summhay_ray.encoders import Comparing, NoModel, Vectors, load_pair_classifier
 from summhay_ray.extract.base import AsReleased, Document
 from summhay_ray.extract.weights import WithWeights
-from summhay_ray.text import punkt_sentences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +40,7 @@ class Nli(WithWeights):
         """See `Extractor`. Ties go to the first sentence; in `release` to the last, since its sort is reversed."""
         import numpy as np
 
-        premises = punkt_sentences(summary)
+        premises = document.split(summary)
         if not document.sentences or not premises:
             return iter(range(len(document.sentences)))
         found = self._probabilities(document.sentences, summary, premises)

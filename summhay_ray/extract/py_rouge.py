@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from summhay_ray.text import nltk_part
+from summhay_ray.text import Script, is_latin, nltk_part, words_of
 
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
@@ -33,9 +33,10 @@ class RougeScore:
     f1: float
 
 
-def rouge_n(text: str, reference: str, n: int, stem: bool = True) -> RougeScore:
-    """ROUGE-`n` of a text against one reference; all 0 if either has no n-gram."""
-    found, wanted = ngrams(rouge_words(text, stem), n), ngrams(rouge_words(reference, stem), n)
+def rouge_n(text: str, reference: str, n: int, stem: bool = True, script: Script = "auto") -> RougeScore:
+    """ROUGE-`n` of a text against one reference; all 0 if either has no n-gram. `script`: see `text.Script`."""
+    latin = script == "latin" or is_latin(text, reference)
+    found, wanted = (ngrams(rouge_words(one, stem, latin), n) for one in (text, reference))
     overlap = sum((found & wanted).values())
     precision = overlap / found.total() if found else 0.0
     recall = overlap / wanted.total() if wanted else 0.0
@@ -44,8 +45,13 @@ def rouge_n(text: str, reference: str, n: int, stem: bool = True) -> RougeScore:
     return RougeScore(precision, recall, f1)
 
 
-def rouge_words(text: str, stem: bool = True) -> list[str]:
-    """The words of a text in order, stemmed unless `stem` is false. Joining texts by a space concatenates their words."""
+def rouge_words(text: str, stem: bool = True, latin: bool = True) -> list[str]:
+    """The words of a text in order, stemmed unless `stem` is false. Joining texts by a space concatenates their words.
+
+    Not `latin`: the words that ICU finds; py-rouge's rules hold for those of ASCII letters.
+    """
+    if not latin:
+        return [one for word in words_of(text) for one in (rouge_words(word, stem) if word.isascii() else [word])]
     words: list[str] = []
     for word in _OTHER.sub(" ", text.lower()).split():
         words += _SPLIT.get(word, (word,))

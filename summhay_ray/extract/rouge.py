@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from summhay_ray.extract.base import AsReleased, Document
-from summhay_ray.extract.py_rouge import ngrams, rouge_words
+from summhay_ray.extract.py_rouge import ngrams
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class Rouge1:
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
         import numpy as np
 
-        words, wanted = _words_of(document), rouge_words(summary)
+        words, wanted = _words_of(document), document.words(summary)
         parts = [(Words if n == 1 else Pairs)(words, wanted) for n in self.orders]
         left = np.zeros(len(words))
         for _ in range(len(words)):
@@ -180,4 +180,4 @@ class Pairs:
 
 @functools.lru_cache(maxsize=64)
 def _words_of(document: Document) -> tuple[list[str], ...]:
-    return tuple(map(rouge_words, document.sentences))
+    return tuple(map(document.words, document.sentences))

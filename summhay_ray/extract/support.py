@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from summhay_ray.extract.base import AsReleased, Document
-from summhay_ray.extract.py_rouge import rouge_words
-from summhay_ray.text import punkt_sentences
 
 
 class Support:
@@ -25,8 +23,8 @@ class Support:
     released: ClassVar[AsReleased] = AsReleased()
 
     def rank(self, document: Document, summary: str, compat: str = "default") -> Iterator[int]:
-        words = [rouge_words(sentence) for sentence in document.sentences]
-        best = [_by_support(rouge_words(sentence), words) for sentence in punkt_sentences(summary)]
+        words = list(map(document.words, document.sentences))
+        best = [_by_support(document.words(sentence), words) for sentence in document.split(summary)]
         taken: set[int] = set()
         while any(best):
             found = []

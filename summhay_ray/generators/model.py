@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, ClassVar
 
@@ -35,12 +36,13 @@ class Generator(LocalModel):
 
     reads_sampling: ClassVar[bool] = True
 
-    def __init__(self, name: str) -> None:
-        """`name` includes the prefix. Raises NoModel for a folder without a model."""
-        found = find_model(name.removeprefix(GENERATORS))
+    def __init__(self, name: str, folder: Path = Path()) -> None:
+        """`name` includes the prefix; a path in it starts at `folder`. Raises NoModel for a folder without a model."""
+        place = _place(name, folder)
+        found = find_model(place)
         self.name = name
         self.revision = folder_revision(found.folder) if found.folder else "hub"
-        self._place = str(found.folder or name.removeprefix(GENERATORS))
+        self._place = str(found.folder or place)
 
     def answer(self, request: Request) -> str:
         """The generated text. Raises LookupError for unknown options, and NoModel where the model cannot be loaded."""
@@ -74,10 +76,16 @@ class Generator(LocalModel):
         return str(tokenizer.decode(out if encodes else out[len(ids) :], skip_special_tokens=True)).strip()
 
 
-def check_generator(name: str) -> None:
+def check_generator(name: str, folder: Path = Path()) -> None:
     """Raises NoModel where torch is missing, the folder has no model, or the hub's model is neither cached nor reachable."""
     best_device()
-    find_at_hand(name.removeprefix(GENERATORS))
+    find_at_hand(_place(name, folder))
+
+
+def _place(name: str, folder: Path) -> str:
+    """The model's name on the hub, or its folder: from `folder`, else from the current one."""
+    place = name.removeprefix(GENERATORS)
+    return str(folder / place) if (folder / place).is_dir() else place
 
 
 @functools.lru_cache(maxsize=1)

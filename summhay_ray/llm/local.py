@@ -16,7 +16,8 @@ class LocalModel(Protocol):
 
     name: ClassVar[str]
     revision: ClassVar[str]
-    """Part of every request's key. Change it when the answers change, so that no answer of an older revision is reused.
+    """Part of every request's key. Change it when the answers change, so that no answer of an older revision is reused. One that
+    begins with `sha256:` is a hash of the model's files, and part of the run's id.
 
     Only a model with a true attribute `reads_sampling` gets the request's sampling parameters.
     """

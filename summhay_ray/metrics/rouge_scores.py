@@ -11,38 +11,45 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from summhay_ray.text import Script, is_latin, words_of
+
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _WORDS_KEPT = 200_000
 _TEXTS_KEPT = 256
 
 
-def rouge(prediction: str, references: Sequence[str], over: Literal["best", "mean"] = "best") -> Mapping[str, float]:
-    """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without letters or digits scores 0.
+def rouge(
+    prediction: str, references: Sequence[str], over: Literal["best", "mean"] = "best", script: Script = "auto"
+) -> Mapping[str, float]:
+    """F1 (0 to 1) of each type: rouge1, rouge2, rougeL, rougeLsum. A text without words scores 0.
 
-    `over`: best reference per type, or the mean over references. Raises ValueError without a reference.
+    `over`: best reference per type, or the mean over references. `script`: with `auto`, texts that are not Latin have the words
+    that ICU finds; with `latin`, as in rouge_score, words are of ASCII letters. Raises ValueError without a reference.
     """
     if isinstance(references, str) or not references:
         raise ValueError("rouge needs a sequence of at least one reference")
-    found = [_scores(prediction, reference) for reference in references]
+    latin = script == "latin" or is_latin(prediction, *references)
+    found = [_scores(prediction, reference, latin) for reference in references]
     columns = {kind: [scores[kind] for scores in found] for kind in ROUGE_TYPES}
     return {kind: max(values) if over == "best" else sum(values) / len(values) for kind, values in columns.items()}
 
 
-def _scores(prediction: str, reference: str) -> dict[str, float]:
-    found = {kind: float(score.fmeasure) for kind, score in _scorer("rouge1", "rouge2").score(reference, prediction).items()}
-    found["rougeL"] = _longest(prediction, reference)
+def _scores(prediction: str, reference: str, latin: bool) -> dict[str, float]:
+    scored = _scorer(latin, "rouge1", "rouge2").score(reference, prediction)
+    found = {kind: float(score.fmeasure) for kind, score in scored.items()}
+    found["rougeL"] = _longest(prediction, reference, latin)
     # For texts of one line ROUGE-Lsum equals ROUGE-L.
     lines = [sum(1 for line in text.split("\n") if line) for text in (prediction, reference)]
-    several = _scorer("rougeLsum").score(reference, prediction) if max(lines) > 1 else {}
+    several = _scorer(latin, "rougeLsum").score(reference, prediction) if max(lines) > 1 else {}
     found["rougeLsum"] = float(several["rougeLsum"].fmeasure) if several else found["rougeL"]
     return found
 
 
-def _longest(prediction: str, reference: str) -> float:
+def _longest(prediction: str, reference: str, latin: bool) -> float:
     """F1 of the longest common subsequence of stems."""
     from rouge_score import scoring
 
-    target, predicted = _words().tokenize(reference), _words().tokenize(prediction)
+    target, predicted = _words(latin).tokenize(reference), _words(latin).tokenize(prediction)
     if not target or not predicted:
         return 0.0
     length = common_length(target, predicted)
@@ -63,25 +70,28 @@ def common_length(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 @functools.cache
-def _scorer(*kinds: str) -> Any:
+def _scorer(latin: bool, *kinds: str) -> Any:
     from rouge_score import rouge_scorer
 
-    return rouge_scorer.RougeScorer(list(kinds), tokenizer=_words())
+    return rouge_scorer.RougeScorer(list(kinds), tokenizer=_words(latin))
 
 
 @functools.cache
-def _words() -> _Words:
-    return _Words()
+def _words(latin: bool) -> _Words:
+    return _Words(latin)
 
 
 class _Words:
-    """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat."""
+    """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat. Where not `latin`, it is given
+    the words that ICU finds, and those with other letters are kept as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, latin: bool) -> None:
         from rouge_score import tokenizers
 
+        self._latin = latin
         self._word = functools.lru_cache(_WORDS_KEPT)(tokenizers.DefaultTokenizer(use_stemmer=True).tokenize)
         self.tokenize = functools.lru_cache(_TEXTS_KEPT)(self._tokenize)
 
     def _tokenize(self, text: str) -> list[str]:
-        return [token for word in text.split() for token in self._word(word)]
+        words = text.split() if self._latin else words_of(text)
+        return [token for word in words for token in (self._word(word) if self._latin or word.isascii() else [word])]

@@ -18,6 +18,7 @@ from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Lon
 from summhay_ray.retrieve.fuse import Fuse, Method
 from summhay_ray.retrieve.models import Models, ModelsHere
 from summhay_ray.retrieve.oracle import Errors, Oracle
+from summhay_ray.retrieve.plain import OfWords
 from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
 from summhay_ray.retrieve.rerank import RERANK3, Rerank
 from summhay_ray.retrieve.trec import (
@@ -54,6 +55,7 @@ __all__ = [
     "ModelRetriever",
     "Models",
     "ModelsHere",
+    "OfWords",
     "Oracle",
     "Query",
     "Ranked",

@@ -7,15 +7,22 @@ all queries of a corpus at once has `rank_all` instead of `rank` (`BatchRetrieve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, overload, runtime_checkable
 
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.corpus import Corpus, Query
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from summhay_ray.retrieve.models import Models
+
+KEPT = 1000
+"""Documents of a long ranking that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +75,63 @@ def by_score(scores: Sequence[float]) -> list[Ranked]:
     """The ranking by `scores` (one per document, in document order): highest first, ties in document order."""
     order = sorted(range(len(scores)), key=lambda index: -scores[index])
     return [Ranked(index + 1, float(scores[index])) for index in order]
+
+
+def best_first(n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool = False) -> Sequence[Ranked]:
+    """The ranking of `n` documents by their scores, in document order; of equal scores the earlier document comes first.
+
+    `scores` may be called again. Of a long ranking only the first documents are kept.
+    """
+    ranking = Best(n, scores, later_first)
+    return list(ranking) if n <= KEPT else ranking
+
+
+class Best(Sequence[Ranked]):
+    """A ranking in the memory of its first `KEPT` documents: whoever reads on has all documents scored again."""
+
+    def __init__(self, n: int, scores: Callable[[], NDArray[np.float64]], later_first: bool) -> None:
+        self._n, self._scores, self._later_first = n, scores, later_first
+
+    @functools.cached_property
+    def _kept(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        return self._first(KEPT)
+
+    def _first(self, n: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """(numbers, scores) of the first `n` documents."""
+        import numpy as np
+
+        scores = self._scores()
+        found = scores[::-1] if self._later_first else scores
+        if n < self._n:
+            least = np.partition(found, self._n - n)[self._n - n]
+            above = np.flatnonzero(found > least)
+            places = np.concatenate([above, np.flatnonzero(found == least)[: n - len(above)]])
+        else:
+            places = np.arange(self._n)
+        places = places[np.argsort(-found[places], kind="stable")]
+        places = self._n - 1 - places if self._later_first else places
+        return (places + 1).astype(np.int32), scores[places]
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, place: int) -> Ranked: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Ranked]: ...
+
+    def __getitem__(self, place: int | slice) -> Ranked | list[Ranked]:
+        if isinstance(place, int):
+            return self[place : place + 1 or None][0]
+        wanted = range(self._n)[place]
+        deepest = max((*wanted[:1], *wanted[-1:]), default=0)
+        numbers, scores = self._kept if deepest < KEPT else self._first(deepest + 1)
+        return [Ranked(int(numbers[one]), float(scores[one])) for one in wanted]
+
+    def __iter__(self) -> Iterator[Ranked]:
+        numbers, scores = self._kept
+        yield from map(Ranked, numbers.tolist(), scores.tolist())
+        if self._n > KEPT:
+            numbers, scores = self._first(self._n)
+            yield from map(Ranked, numbers[KEPT:].tolist(), scores[KEPT:].tolist())

@@ -1,4 +1,4 @@
-"""Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/test.tsv (Thakur et al. 2021). Part of `retrieve`."""
+"""Reads and writes BEIR folders: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (Thakur et al. 2021). Part of `retrieve`."""
 
 from __future__ import annotations
 
@@ -40,16 +40,19 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
 
 
 def beir_files(corpus: Corpus) -> dict[str, str]:
-    """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, a query's references as its
-    `metadata`. Raises BadTrec for an id that a line of the qrels cannot hold."""
-    grades = ((_field(query.query_id), name, grade) for query in corpus.queries for name, grade in corpus.grades(query).items())
-    rows = [f"{query_id}\t{_field(name)}\t{grade:g}\n" for query_id, name, grade in grades]
+    """Path -> text of the BEIR folder of a corpus. Relevance is written as in `Corpus.grades`, of each split in a file of its own
+    (without a split: `test`), a query's references and split as its `metadata`. Raises BadTrec for an id that a line of the qrels
+    cannot hold."""
+    qrels = {QRELS: ["query-id\tcorpus-id\tscore\n"]}
+    for query in corpus.queries:
+        rows = qrels.setdefault(f"qrels/{query.split or 'test'}.tsv", [*qrels[QRELS][:1]])
+        rows += [f"{_field(query.query_id)}\t{_field(name)}\t{grade:g}\n" for name, grade in corpus.grades(query).items()]
     titles = corpus.titles or ("",) * len(corpus.texts)
     documents = zip(corpus.document_ids, titles, corpus.texts, strict=True)
     return {
         CORPUS: "".join(_line({"_id": name, "title": title, "text": untitled(title, text)}) for name, title, text in documents),
         QUERIES: "".join(_line(_query(query)) for query in corpus.queries),
-        QRELS: "".join(["query-id\tcorpus-id\tscore\n", *rows]),
+        **{path: "".join(rows) for path, rows in qrels.items()},
     }
 
 
@@ -60,8 +63,9 @@ def _field(name: str) -> str:
 
 
 def _query(query: Query) -> dict[str, Any]:
-    more = {"metadata": {"references": list(query.references)}} if query.references else {}
-    return {"_id": query.query_id, "text": query.text, **more}
+    told = {"references": list(query.references), "split": query.split}
+    metadata = {name: value for name, value in told.items() if value}
+    return {"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})}
 
 
 def _title(record: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """BM25 with an inverted index: `bm25`, and `{bm25: split|words|stems|wordnet}` for its tokenizations. Part of `retrieve`.
 
-The scores equal, to the last bit, those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean
-weight), which reads every document for every query term.
+The scores equal those of rank_bm25's BM25Okapi (k1 1.5, b 0.75, weight of common terms 0.25 of the mean weight) on a corpus of
+any size. rank_bm25 looks every query term up in every document; bm25s does not, and has no such weight of common terms.
+tests/perf/bm25_costs.py measures what each of them costs.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from summhay_ray.plugins import UnknownName, unknown
-from summhay_ray.retrieve.base import Ranked, by_score
+from summhay_ray.retrieve.base import Ranked, best_first
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.per_corpus import PerCorpus
-from summhay_ray.retrieve.plain import OverCorpus
+from summhay_ray.retrieve.plain import OfWords
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
-from summhay_ray.text import nltk_part
+from summhay_ray.text import nltk_part, words_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +47,16 @@ def _words(text: str) -> list[str]:
 def _stems(text: str) -> list[str]:
     """Snowball stems (Porter 2) of `_words`."""
     return [_stem(term) for term in _words(text)]
+
+
+def _any_words(text: str) -> list[str]:
+    """The words that ICU finds in a text of any script; those of ASCII letters as `_words` has them."""
+    return [term for word in words_of(text) for term in (_words(word) if word.isascii() else [word])]
+
+
+def _any_stems(text: str) -> list[str]:
+    """`_any_words`, of ASCII letters their stems."""
+    return [_stem(term) if term.isascii() else term for term in _any_words(text)]
 
 
 def _wordnet(text: str) -> list[str]:
@@ -90,69 +102,70 @@ _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {
     "stems": _stems,
     "wordnet": _wordnet,
 }
+_ANY_TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {**_TERMS, "words": _any_words, "stems": _any_stems}
+"""The terms of corpora that are not Latin. `split` and `wordnet` are the release's, whatever the script."""
 
 
 class Index:
     """An inverted index of documents given as lists of terms. `floor`: minimum weight of a term; None for no minimum."""
 
-    def __init__(self, documents: Sequence[Sequence[str]], floor: float | None = None) -> None:
+    def __init__(self, documents: Iterable[Sequence[str]], floor: float | None = None) -> None:
         import numpy as np
+        from scipy.sparse import csr_array
 
-        self._frequencies: dict[str, dict[int, int]] = {}
-        """Term -> index of a document with the term -> how often it occurs there."""
-        for index, terms in enumerate(documents):
-            for term, frequency in Counter(terms).items():
-                self._frequencies.setdefault(term, {})[index] = frequency
-        n_documents = len(documents)
-        self._weights = [math.log(n_documents - n + 0.5) - math.log(n + 0.5) for n in range(n_documents + 1)]
-        """Inverse document frequency of a term that occurs in so many documents."""
-        total = 0.0
-        # A loop, since `sum` is more exact from Python 3.12 on and would differ from rank_bm25.
-        for found in self._frequencies.values():
-            total += self._weights[len(found)]
-        self._common = EPSILON * (total / max(1, len(self._frequencies)))
-        """The weight that replaces a negative one."""
-        self._floor = floor
-        lengths = np.array([len(terms) for terms in documents])
-        self._norm = K1 * (1 - B + B * lengths / (int(lengths.sum()) / n_documents)) if self._frequencies else lengths
-        self._postings: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+        columns: defaultdict[str, int] = defaultdict()
+        columns.default_factory = columns.__len__
+        terms, frequencies, ends, lengths = array("i"), array("i"), array("q", [0]), array("q")
+        for document in documents:
+            found = Counter(document)
+            terms.extend(map(columns.__getitem__, found))
+            frequencies.extend(found.values())
+            ends.append(len(terms))
+            lengths.append(len(document))
+        self._columns = dict(columns)
+        """Term -> its place in the order of first occurrence."""
+        n_documents = len(lengths)
+        by_document = csr_array((frequencies, terms, ends), shape=(n_documents, len(columns)))
+        self._by_term = by_document.tocsc()
+        """(documents, terms): how often a document has a term."""
+        spread = np.diff(self._by_term.indptr)
+        weight_of = {n: math.log(n_documents - n + 0.5) - math.log(n + 0.5) for n in set(spread.tolist())}
+        weights = np.array([weight_of[n] for n in spread.tolist()])
+        # Summed one after the other, as rank_bm25 does, not in pairs as `sum` of numpy does.
+        mean = float(np.cumsum(weights)[-1]) / len(weights) if len(weights) else 0.0
+        weights = np.where(weights >= 0, weights, EPSILON * mean)
+        self._weights = weights if floor is None else np.maximum(weights, floor)
+        """(terms,) the inverse document frequency of each."""
+        of_words = np.array(lengths)
+        self._norm = K1 * (1 - B + B * of_words / (int(of_words.sum()) / n_documents)) if columns else of_words
 
     def scores(self, terms: Sequence[str]) -> NDArray[np.float64]:
         """One score per document; a term that occurs twice in `terms` counts twice."""
         import numpy as np
 
         scores = np.zeros(len(self._norm))
-        for term in terms:
-            if term in self._frequencies:
-                indices, added = self._posting(term)
-                scores[indices] += added
+        for column in (self._columns[term] for term in terms if term in self._columns):
+            start, end = self._by_term.indptr[column : column + 2]
+            documents, frequency = self._by_term.indices[start:end], self._by_term.data[start:end]
+            scores[documents] += self._weights[column] * (frequency * (K1 + 1) / (frequency + self._norm[documents]))
         return scores
 
-    def _posting(self, term: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Indices of the documents with the term, and the score that it adds to each. Made when a query first has the term."""
-        import numpy as np
 
-        if term not in self._postings:
-            found = self._frequencies[term]
-            indices, frequency = (np.fromiter(values, dtype=np.int64, count=len(found)) for values in (found, found.values()))
-            weight = self._weights[len(found)]
-            weight = weight if weight >= 0 else self._common
-            weight = weight if self._floor is None else max(weight, self._floor)
-            self._postings[term] = indices, weight * (frequency * (K1 + 1) / (frequency + self._norm[indices]))
-        return self._postings[term]
+def _terms(tokenization: Tokenization, latin: bool) -> Callable[[str], list[str]]:
+    return (_TERMS if latin else _ANY_TERMS)[tokenization]
 
 
-def _index(tokenization: Tokenization) -> Callable[[Corpus], Index]:
+def _index(tokenization: Tokenization, latin: bool) -> Callable[[Corpus], Index]:
     # With few documents the mean weight, and so the weight of common terms, can be negative: a document would lose score by
     # containing a query term. `split` and `wordnet` keep that, as the release does.
     floor = None if tokenization in ("split", "wordnet") else 0.0
-    return lambda corpus: Index([_TERMS[tokenization](text) for text in corpus.texts], floor)
+    return lambda corpus: Index(map(_terms(tokenization, latin), corpus.texts), floor)
 
 
-_INDEXES = {name: PerCorpus(_index(name)) for name in _TERMS}
+_INDEXES = {(name, latin): PerCorpus(_index(name, latin)) for name in _TERMS for latin in (True, False)}
 
 
-class Bm25(OverCorpus):
+class Bm25(OfWords):
     """Okapi BM25. The name `bm25` means tokenization `words`, whose scores are never negative."""
 
     name: ClassVar[str] = "bm25"
@@ -170,11 +183,9 @@ class Bm25(OverCorpus):
             _wordnets()
         self.tokenization: Any = tokenization
 
-    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
         """All documents, best first; a document without any term of the query scores 0."""
-        scores = _INDEXES[self.tokenization](corpus).scores(_TERMS[self.tokenization](query.text)).tolist()
-        if self.tokenization == "wordnet":
-            # The release sorts in ascending order and reverses: of equal scores the later document comes first.
-            order = sorted(range(len(scores)), key=lambda index: (-scores[index], -index))
-            return [Ranked(index + 1, float(scores[index])) for index in order]
-        return by_score(scores)
+        latin = self.latin(corpus)
+        index, terms = _INDEXES[self.tokenization, latin](corpus), _terms(self.tokenization, latin)(query.text)
+        # The release sorts in ascending order and reverses: of equal scores the later document comes first.
+        return best_first(len(corpus.texts), lambda: index.scores(terms), later_first=self.tokenization == "wordnet")

@@ -35,6 +35,8 @@ class Query:
     """Retriever name -> document_id -> score, for scores stored in the source."""
     references: tuple[str, ...] = ()
     """Reference answers, where the source has some; no retriever reads them."""
+    split: str = ""
+    """train, dev or test; empty where the source has no splits."""
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from summhay_ray.retrieve.base import Ranked, by_score
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.per_corpus import PerCorpus
-from summhay_ray.retrieve.plain import Plain
+from summhay_ray.retrieve.plain import OfWords, Plain
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
+from summhay_ray.text import words_of
 
 
-def _vocabularies(corpus: Corpus) -> list[frozenset[str]]:
-    return [frozenset(word_tokens(text)) for text in corpus.texts]
+def _vocabularies(words: Callable[[str], list[str]]) -> PerCorpus[list[frozenset[str]]]:
+    return PerCorpus(lambda corpus: [frozenset(words(text)) for text in corpus.texts])
 
 
-_vocabularies_of = PerCorpus(_vocabularies)
+_WORDS: Mapping[bool, Callable[[str], list[str]]] = {True: word_tokens, False: words_of}
+"""Whether a corpus is Latin -> the words of its texts."""
+_VOCABULARIES = {latin: _vocabularies(words) for latin, words in _WORDS.items()}
 
 
-class Keywords(Plain):
+class Keywords(OfWords, Plain):
     """Score: share (0..1) of the search text's tokens that occur in the document; stop words are removed, repeats count.
 
-    Punctuation marks are tokens, as in the release. A search text of only stop words scores 0 everywhere.
+    In a Latin corpus punctuation marks are tokens, as in the release. A search text of only stop words scores 0 everywhere.
     """
 
     name: ClassVar[str] = "keywords"
@@ -29,8 +33,9 @@ class Keywords(Plain):
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """All documents, the largest share first."""
-        wanted = [token for token in word_tokens(query.text) if token not in stop_words()]
-        return by_score([_share(wanted, vocabulary) for vocabulary in _vocabularies_of(corpus)])
+        latin = self.latin(corpus)
+        wanted = [token for token in _WORDS[latin](query.text) if token not in stop_words()]
+        return by_score([_share(wanted, vocabulary) for vocabulary in _VOCABULARIES[latin](corpus)])
 
 
 def _share(wanted: list[str], vocabulary: frozenset[str]) -> float:

@@ -9,6 +9,8 @@ from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Haystack, Subtopic
 from summhay_ray.retrieve.base import Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_of
+from summhay_ray.retrieve.per_corpus import PerCorpus
+from summhay_ray.text import Script, is_latin
 
 
 class OverCorpus:
@@ -16,15 +18,29 @@ class OverCorpus:
 
     def rank(self, subtopic: Subtopic, haystack: Haystack) -> list[Ranked]:
         """See `Retriever`."""
-        return self.ranking(query_of(subtopic, haystack), corpus_of(haystack))
+        return list(self.ranking(query_of(subtopic, haystack), corpus_of(haystack)))
 
-    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
+    def rank_all(self, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
         """See `BatchRetriever`."""
         return [self.ranking(query, corpus) for query in queries]
 
-    def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
+    def ranking(self, query: Query, corpus: Corpus) -> Sequence[Ranked]:
         """The ranking of the corpus for one query."""
         raise NotImplementedError
+
+
+_is_latin = PerCorpus(lambda corpus: all(map(is_latin, corpus.texts)))
+"""Whether every document of a corpus is in Latin script."""
+
+
+class OfWords(OverCorpus):
+    """Base of retrievers that compare words: those of the papers, or ICU's where a document of the corpus is not Latin."""
+
+    script: Script = "auto"
+
+    def latin(self, corpus: Corpus) -> bool:
+        """Whether texts have the words that the papers find."""
+        return self.script == "latin" or _is_latin(corpus)
 
 
 class Plain(OverCorpus):

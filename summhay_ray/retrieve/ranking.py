@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from summhay_ray.records import Subtopic
-from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked
+from summhay_ray.retrieve.base import BatchRetriever, Best, ModelRetriever, Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.models import Models, ModelsHere
 
@@ -19,7 +19,7 @@ class BadRanking(ValueError):
     """A retriever returned an invalid ranking; the message says what is wrong and what is expected."""
 
 
-async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[list[Ranked]]:
+async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], corpus: Corpus) -> list[Sequence[Ranked]]:
     """One checked ranking per query, by a `Retriever`, `BatchRetriever` or `ModelRetriever`.
 
     Raises LookupError where the corpus lacks data that the retriever needs, and BadRanking for unknown document numbers,
@@ -42,8 +42,10 @@ async def rank_all(retriever: Any, models: Models, queries: Sequence[Query], cor
     return [_checked(ranking, name, query, corpus) for ranking, query in zip(found, queries, strict=True)]
 
 
-def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> list[Ranked]:
-    """The ranking as a list of Ranked with plain numbers. Raises BadRanking."""
+def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> Sequence[Ranked]:
+    """The ranking with plain numbers: a list, or what this room made. Raises BadRanking."""
+    if isinstance(ranking, Best):
+        return ranking
     where = f"retriever {name!r}, query {query.query_id!r} of {corpus.name!r}"
     if not isinstance(ranking, list | tuple):
         raise BadRanking(f"{where}: gave {type(ranking).__name__}; expected a list of Ranked(number, score)")
@@ -66,7 +68,7 @@ def _checked(ranking: Any, name: str, query: Query, corpus: Corpus) -> list[Rank
 
 def rankings(
     retriever: Any, corpus: Corpus, queries: Sequence[Query] | None = None, models: Models | None = None
-) -> list[list[Ranked]]:
+) -> list[Sequence[Ranked]]:
     """Like `rank_all`, without awaiting. Defaults: all queries of the corpus, and models in this process."""
     return at_once(rank_all(retriever, models or ModelsHere(), corpus.queries if queries is None else queries, corpus))
 

@@ -31,7 +31,8 @@ class Rerank:
         from summhay_ray.retrieve.ranking import rank_all
 
         everything = [Ranked(number, 0.0) for number in range(1, len(corpus.texts) + 1)]
-        first = [everything] * len(queries) if self.of is None else await rank_all(self.of, models, queries, corpus)
+        first: list[Sequence[Ranked]] = [everything] * len(queries)
+        first = first if self.of is None else await rank_all(self.of, models, queries, corpus)
         return [await self._ranked(models, query, corpus, given) for query, given in zip(queries, first, strict=True)]
 
     async def _ranked(self, models: Models, query: Query, corpus: Corpus, given: Sequence[Ranked]) -> list[Ranked]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve.base import Ranked
 from summhay_ray.retrieve.corpus import Corpus, Query
+from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import OverCorpus
 
 Lines = Mapping[str, Mapping[str, float]]
@@ -66,13 +67,30 @@ def with_qrels(corpus: Corpus, qrels: Lines) -> Corpus:
     return replace(corpus, queries=queries, graded=graded)
 
 
-def run_lines(query_id: str, document_ids: Iterable[str], tag: str) -> str:
-    """The lines of one ranking. Scores fall by one per rank, so that readers that break ties by document name keep our order."""
+def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
+    """The lines of one ranking. `scores`: None where only the order is known; they then fall by one per rank.
+
+    A score that is not below the one before it, as a 4-byte float, becomes the next number below that: trec_eval reads such
+    floats, and breaks ties by document name, which would lose our order.
+    """
     ranked = list(document_ids)
     names = [_word(name) for name in (query_id, *ranked, tag)]
-    return "".join(
-        f"{names[0]} Q0 {name} {rank} {len(ranked) - rank + 1} {names[-1]}\n" for rank, name in enumerate(names[1:-1], start=1)
-    )
+    falling = range(len(ranked), 0, -1) if scores is None else _falling(scores)
+    lines = zip(names[1:-1], falling, strict=True)
+    return "".join(f"{names[0]} Q0 {name} {rank} {score} {names[-1]}\n" for rank, (name, score) in enumerate(lines, start=1))
+
+
+def _falling(scores: Sequence[float]) -> Iterator[float]:
+    """The scores, each below the one before it."""
+    import numpy as np
+
+    last = np.float32(np.inf)
+    for score in scores:
+        below = np.nextafter(last, np.float32(-np.inf))
+        last = np.float32(score)
+        if last > below:
+            score, last = float(below), below
+        yield score
 
 
 def qrels_lines(query_id: str, gold: Mapping[str, float]) -> str:
@@ -114,6 +132,10 @@ def grade_of(text: str, where: str, what: str) -> float:
     return grade
 
 
+_places = PerCorpus(lambda corpus: {name: number for number, name in enumerate(corpus.document_ids, start=1)})
+"""Document's id -> its number."""
+
+
 class Run(OverCorpus):
     """Ranks by the scores of a run file. A line names a query as in `query_names`."""
 
@@ -128,7 +150,7 @@ class Run(OverCorpus):
         found = found_for(query, corpus, self.lines)
         if found is None:
             raise LookupError(f"run {self.name!r} ranks nothing for query {query.query_id!r} of {corpus.name!r}")
-        places = {document_id: number for number, document_id in enumerate(corpus.document_ids, start=1)}
+        places = _places(corpus)
         for document_id in found:
             if document_id not in places:
                 where = f"run {self.name!r}, query {query.query_id!r}"

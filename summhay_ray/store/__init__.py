@@ -37,7 +37,7 @@ from summhay_ray.store.s3_place import with_endpoint
 from summhay_ray.store.spool_folder import Evicted
 from summhay_ray.store.sweep import seal, seal_rest, sweep
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
-from summhay_ray.store.vectors import VectorSpace, vector_flaws, vector_key
+from summhay_ray.store.vectors import VectorSpace, n_vector_files, vector_flaws, vector_key
 
 __all__ = [
     "ATTRIBUTION",
@@ -91,6 +91,7 @@ __all__ = [
     "lost_packs",
     "lost_sessions",
     "lost_tables",
+    "n_vector_files",
     "not_published",
     "open_files",
     "open_log",

@@ -34,6 +34,8 @@ class Kept:
 
     vector: NDArray[np.float32]
     n_tokens: int
+    n_cut: int = 0
+    """Tokens of the text that the model did not read."""
 
 
 def vector_key(text: str) -> bytes:
@@ -72,11 +74,19 @@ class VectorSpace:
                 key: rows[key] for name, held in places.items() for rows in (self._rows(name),) for key in held if key in rows
             }
 
-    def put(self, keys: Sequence[bytes], vectors: NDArray[np.float32], n_tokens: Sequence[int], half: bool = False) -> None:
-        """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats."""
+    def put(
+        self,
+        keys: Sequence[bytes],
+        vectors: NDArray[np.float32],
+        n_tokens: Sequence[int],
+        half: bool = False,
+        n_cut: Sequence[int] = (),
+    ) -> None:
+        """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats. `n_cut`: tokens
+        of each text that the model did not read; empty where it read all."""
         import numpy as np
 
-        content = _parquet(keys, vectors.astype(np.float16 if half else np.float32), n_tokens)
+        content = _parquet(keys, vectors.astype(np.float16 if half else np.float32), n_tokens, n_cut if any(n_cut) else ())
         name = f"{self._folder}/{hashlib.sha256(content).hexdigest()}{SUFFIX}"
         if self._files is not None:
             self._files.create(name, content)
@@ -123,6 +133,11 @@ class VectorSpace:
             self._open.popitem(last=False)
 
 
+def n_vector_files(files: Files) -> int:
+    """The number of files of vectors in the store: each holds a block of texts."""
+    return sum(1 for space in files.folders(FOLDER) for _ in files.names(f"{FOLDER}/{space}", SUFFIX))
+
+
 def vector_flaws(files: Files) -> Mapping[str, int]:
     """Vector file of the store -> number of its vectors, or -1 if it is damaged. Changes nothing."""
     import pyarrow.parquet as pq
@@ -140,14 +155,19 @@ def _is_whole(name: str, content: bytes) -> bool:
     return hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX)
 
 
-def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int]) -> bytes:
+def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int], n_cut: Sequence[int]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-    table: pa.Table = pa.table(
-        {"key": pa.array(keys, pa.binary(32)), "n_tokens": pa.array(list(map(int, n_tokens)), pa.int32()), "vector": vectors}
-    )
+    columns = {
+        "key": pa.array(keys, pa.binary(32)),
+        "n_tokens": pa.array(list(map(int, n_tokens)), pa.int32()),
+        "vector": vectors,
+    }
+    if n_cut:
+        columns["n_cut"] = pa.array(list(map(int, n_cut)), pa.int32())
+    table: pa.Table = pa.table(columns)
     sink = io.BytesIO()
     # Vectors hardly compress, so compression would only cost time.
     pq.write_table(table, sink, compression="none", write_statistics=False)
@@ -163,4 +183,6 @@ def _rows(content: bytes) -> dict[bytes, Kept]:
     flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
     vectors = flat.reshape(len(table), column.type.list_size)
     counts = table["n_tokens"].to_pylist()
-    return {key: Kept(vector, n) for key, vector, n in zip(table["key"].to_pylist(), vectors, counts, strict=True)}
+    cut = table["n_cut"].to_pylist() if "n_cut" in table.column_names else [0] * len(table)
+    rows = zip(table["key"].to_pylist(), vectors, counts, cut, strict=True)
+    return {key: Kept(vector, n_tokens, n_cut) for key, vector, n_tokens, n_cut in rows}

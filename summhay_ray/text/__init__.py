@@ -10,6 +10,7 @@ from summhay_ray.text.nltk_parts import nltk_part
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
+from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
 from summhay_ray.text.sentences import sentences
 from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
 from summhay_ray.text.stems import root
@@ -22,11 +23,13 @@ __all__ = [
     "FUNCTION_WORDS",
     "MONTHS",
     "UNSPACED",
+    "Script",
     "chunks",
     "citations",
     "count_tokens",
     "encode_tokens",
     "first_tokens",
+    "is_latin",
     "nltk_part",
     "parsed_json",
     "plain_words",
@@ -34,9 +37,11 @@ __all__ = [
     "quoted",
     "root",
     "sentences",
+    "sentences_of",
     "text_hash",
     "token_pieces",
     "turns",
     "unquoted",
     "whole_objects",
+    "words_of",
 ]

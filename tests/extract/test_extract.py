@@ -190,7 +190,8 @@ def test_texts_at_the_edge(method: str, compat: str) -> None:
         (" \n ", "x", 0),
         (SOURCE, " ", 5),
         ("One.", "One", 1),
-        ("東京。 Ω≈√.", "東京", 1),
+        # Two sentences, which the paper's code takes for one.
+        ("東京。 Ω≈√.", "東京", 1 if compat == "release" else 2),
     ):
         found = extract(source, summary, method, [64, 16, 64, np.int64(32)], compat)  # type: ignore[list-item]
         assert (

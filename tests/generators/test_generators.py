@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,30 @@ def test_a_pool_of_actors_answers_what_one_process_answers(folders: dict[str, Pa
         found[executor] = api.table(result.run, "odsum_summaries", store).sort("item_id")
         assert result.executor == executor and told.cells["done"] + told.cells["failed"] == 6 * 2 * 2 * 2
     assert found["ray"].equals(found["inline"]) and found["inline"].height > 0
+
+
+def test_a_path_starts_at_the_specs_folder_wherever_that_lies(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from summhay_ray import api
+
+    monkeypatch.chdir(tmp_path)
+    ids = set()
+    for place in ("here", "there"):
+        specs = tmp_path / place / "specs"
+        specs.mkdir(parents=True)
+        shutil.copytree(folders["bart"], tmp_path / place / "models" / "bart")
+        (specs / "a.txt").write_text("chair : the ferry late .", encoding="utf-8")
+        (specs / "queries.jsonl").write_text('{"query_id": "1", "text": "when ?", "references": ["the ferry"]}', encoding="utf-8")
+        model = "{model: transformers/../models/bart, max_tokens: 8}"
+        fields = f"kind: odsum\ncorpus: .\nretrievers: [bm25]\nk: [1]\nsummarizers: [{model}]\n"
+        (specs / "spec.yaml").write_text(fields, encoding="utf-8")
+        result = api.run(specs / "spec.yaml", str(tmp_path / place / "store"), executor="inline")
+        assert (result.status, result.calls["made"]) == ("done", 1)
+        ids.add(result.run)
+        assert api.run(specs / "spec.yaml", str(tmp_path / place / "store"), executor="inline").calls["made"] == 0
+        assert api.score(result.run, str(tmp_path / place / "store")).details["summaries"]
+    assert len(ids) == 1
 
 
 def test_a_run_asks_it_as_any_other_model(folders: dict[str, Path], tmp_path: Path) -> None:

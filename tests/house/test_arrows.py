@@ -32,7 +32,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
-    "metrics": {"records"},
+    "metrics": {"records", "text"},
     "haystack": {"plugins", "errors", "records"},
     "extract": {"encoders", "plugins", "text"},
     "retrieve": {"encoders", "errors", "plugins", "records", "text"},

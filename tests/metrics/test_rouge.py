@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import ROUGE_TYPES, rouge
+from summhay_ray.text import is_latin
 
 pytestmark = pytest.mark.core
 
@@ -63,4 +64,7 @@ def test_any_text_scores_as_the_library_scores_it(prediction: str, reference: st
     from rouge_score import rouge_scorer
 
     found = rouge_scorer.RougeScorer(list(ROUGE_TYPES), use_stemmer=True).score(reference, prediction)
-    assert rouge(prediction, [reference]) == {kind: found[kind].fmeasure for kind in ROUGE_TYPES}
+    expected = {kind: found[kind].fmeasure for kind in ROUGE_TYPES}
+    assert rouge(prediction, [reference], script="latin") == expected
+    if is_latin(prediction, reference):
+        assert rouge(prediction, [reference]) == expected

@@ -31,6 +31,31 @@ def test_bm25_is_rank_bm25s_to_the_last_bit(documents: list[list[str]], terms: l
         assert not found.any()
 
 
+def test_a_corpus_of_any_size_has_the_same_formula_and_order() -> None:
+    """Of a long ranking only the first documents are kept: the others are the same when they are read."""
+    from rank_bm25 import BM25Okapi
+
+    draw = np.random.default_rng(7)
+    words = [f"w{n}" for n in range(40)]
+    texts = [" ".join(draw.choice(words, size=draw.integers(1, 30))) for _ in range(2500)]
+    # Most documents have this word, whose weight is the common one; a last word is in none.
+    texts = [f"{text} common" if place % 4 else text for place, text in enumerate(texts)]
+    queries = tuple(Query(str(n), text) for n, text in enumerate(("w1 w2 w2", "common w3", "absent", "common common")))
+    for n in (999, 1000, 1001, 2500):
+        corpus = Corpus("large", tuple(map(str, range(n))), tuple(texts[:n]), queries)
+        reference = BM25Okapi([text.split(" ") for text in texts[:n]])
+        for query, ranking in zip(queries, retrieve.rankings(bm25_split(), corpus), strict=True):
+            scores = reference.get_scores(query.text.split(" "))
+            expected = sorted(range(n), key=lambda place: (-scores[place], place))
+            assert len(ranking) == n and [one.number - 1 for one in ranking] == expected
+            assert [one.score for one in ranking] == [scores[place] for place in expected]
+            first, middle = ranking[:10], ranking[n - 3 : n]
+            assert [*first, *middle] == [list(ranking)[place] for place in (*range(10), *range(n - 3, n))]
+            assert (ranking[0], ranking[-1], ranking[5:2:-1]) == (first[0], middle[-1], [first[5], first[4], first[3]])
+            with pytest.raises(IndexError):
+                ranking[n]
+
+
 def test_each_tokenization_is_its_own() -> None:
     texts = ("Runs  run", "running", "oranges", "plums", "figs")
     corpus = Corpus("runs", tuple("abcde"), texts, (Query("q", "Run run."),))

@@ -126,7 +126,7 @@ class Coverage(Benchmark[CoverageSpec]):
 
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        check_models((evaluator.model for evaluator in spec.evaluators), self.own_models)
+        check_models((evaluator.model for evaluator in spec.evaluators), self.own_models, inputs.folder)
         if not inputs.settled:
             inputs.give(SAMPLED, questions.written(self._drawn()))
 

@@ -214,7 +214,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     def __init__(self, spec: EthicBuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        check_models((entry.model for entry in spec.model_entries()), self.own_models)
+        check_models((entry.model for entry in spec.model_entries()), self.own_models, inputs.folder)
 
     def identity(self) -> Any:
         """See `Workload`. Includes the content of the sources and the hash of the prompts."""

@@ -62,7 +62,7 @@ class Ethic(Benchmark[EthicSpec]):
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        check_models((model.model for model in (*spec.models, *spec.judges)), self.own_models)
+        check_models((model.model for model in (*spec.models, *spec.judges)), self.own_models, inputs.folder)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
         self._tokenizers = {model.tokenizer: inputs.text(model.tokenizer) for model in spec.models if model.tokenizer}
         for path, content in self._tokenizers.items():

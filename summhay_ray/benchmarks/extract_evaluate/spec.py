@@ -8,9 +8,10 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
-from summhay_ray.benchmark import Spec, Strict, Text
+from summhay_ray.benchmark import Strict, Text
 from summhay_ray.benchmarks.extract_evaluate.metrics import METRICS, make_metric
 from summhay_ray.benchmarks.rating import Rater, checked
+from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.errors import UserError
 
 FULL, CUT = "full", "full-release"
@@ -96,7 +97,7 @@ CriterionEntry = Annotated[CriterionSpec, BeforeValidator(_criterion, json_schem
 MetricEntry = Annotated[MetricSpec, BeforeValidator(_metric, json_schema_input_type=Text | dict[str, str] | MetricSpec)]
 
 
-class ExtractEvaluateSpec(Spec):
+class ExtractEvaluateSpec(OfWordsSpec):
     """Every rater rates every pair for every criterion, from every extract and from the full document."""
 
     kind: str = Field(default="extract_evaluate", description="the benchmark")
@@ -129,7 +130,7 @@ class ExtractEvaluateSpec(Spec):
         default=200, ge=0, description="random splits of the documents: a method is chosen on one half and measured on the other"
     )
 
-    NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"price_per_mtok", "resamples", "splits"}
+    NOT_SEMANTIC = OfWordsSpec.NOT_SEMANTIC | {"price_per_mtok", "resamples", "splits"}
 
     @field_validator("methods")
     @classmethod

@@ -15,11 +15,13 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     ByQuery,
+    Compat,
     Counted,
     Failed,
     Inputs,
     Item,
     Prepared,
+    Results,
     Rows,
     Section,
     SpecError,
@@ -37,7 +39,8 @@ from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModel
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import UserError
 from summhay_ray.extract import named_layers
-from summhay_ray.text import count_tokens
+from summhay_ray.store import RunStore
+from summhay_ray.text import Script, count_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         """Everything about a pair that needs no rater: its extracts, human scores and metric scores."""
         pair = self.pairs[source]
         made = {method: self._extracts(pair, method, self._models) for method in self.spec.methods}
-        n_sentences = extracts.n_sentences(pair.source)
+        n_sentences = extracts.n_sentences(pair.source, self._script)
         place = (pair.dataset, pair.doc_id, pair.system_id)
         rows = [
             ExtractRow(*place, method, budget, extract.index, extract.tokens, n_sentences)
@@ -232,7 +235,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         @functools.lru_cache(maxsize=4)
         def scored(batch: int) -> Mapping[str, Sequence[float | None]]:
             of = pairs[batch * METRIC_BATCH : (batch + 1) * METRIC_BATCH]
-            texts = [Texts(pair.summary, pair.source, pair.reference) for pair in of]
+            texts = [Texts(pair.summary, pair.source, pair.reference, self._script) for pair in of]
             scores = {label: list(metric.score(texts)) for label, metric in made.items()}
             for label, found in scores.items():
                 if len(found) != len(texts):
@@ -264,12 +267,16 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
                 made[method] = self._extracts(pair, method, self._known)
             except NotComputed:
                 check_model(named_layers(self.spec.models.get(method) or extracts.own_model(method))[0])
-                made[method] = extracts.planned_extract(pair.source, pair.summary, method, self.spec.budgets, self.spec.compat)
+                made[method] = extracts.planned_extract(
+                    pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, self.spec.script
+                )
         return Prepared(own=_shown_to(items, made))
 
     def _extracts(self, pair: Pair, method: str, models: StoredModels) -> Mapping[int, extracts.Extract]:
         model = self.spec.models.get(method)
-        return extracts.extract(pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, model, models.rows)
+        return extracts.extract(
+            pair.source, pair.summary, method, self.spec.budgets, self.spec.compat, model, models.rows, self.spec.script
+        )
 
     @functools.cached_property
     def _models(self) -> StoredModels:
@@ -330,7 +337,18 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
             return pair.source
         if method == CUT:
             return cut_as_released(pair.source, pair.summary, criterion.prompt, self.spec.full_tokens)
-        return extracts.text_of(pair.source, index)
+        return extracts.text_of(pair.source, index, self._script)
+
+    @property
+    def _script(self) -> Script:
+        return extracts.script_of(self.spec.script, self.spec.compat)
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`. Adds where no word is found."""
+        results = super().results(run, compat)
+        spec = self.spec.model_copy(update={"script": self._script})
+        found = spec.tells_foreign("sources with their summaries", ((pair.source, pair.summary) for pair in self.pairs.values()))
+        return replace(results, warnings=(*results.warnings, *found))
 
     def _settings(self, rater: RaterSpec) -> judge.Rater:
         return rater.rater(self.revision_of(rater.model))

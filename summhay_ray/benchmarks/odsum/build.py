@@ -44,7 +44,7 @@ from summhay_ray.benchmarks.odsum.collection import Collection, Document, Query
 from summhay_ray.benchmarks.odsum.export import collection_files
 from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
-from summhay_ray.encoders import Encoding, load_encoder
+from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.outputs import write_new
 from summhay_ray.store import RunStore
 
@@ -128,7 +128,15 @@ class OdsumBuild(OnCollection[BuildSpec]):
     def identity(self) -> Any:
         """See `Workload`. The collection and the prompts are identified by their content."""
         prompts = [_prompt(stage.name) for stage in self.stages]
-        return {"kind": self.kind, "collection": self.whole.digest, "spec": self.spec.semantic(), "prompts": prompts}
+        weights = known_revision(self.spec.embed) if self.spec.embed else ""
+        read = {"inputs": self.inputs.digests(), "weights": weights}
+        return {
+            "kind": self.kind,
+            "collection": self.whole.digest,
+            "spec": self.spec.semantic(),
+            "prompts": prompts,
+            **{name: content for name, content in read.items() if content},
+        }
 
     @functools.cached_property
     def clusters(self) -> Sequence[tuple[tuple[int, ...], float | None]]:

@@ -38,20 +38,42 @@ def clusters_of(similarity: NDArray[np.float64], threshold: float, least: int, m
     which amounts to a higher threshold (the paper writes a lower one, which cannot split). A cluster of fewer than `least` rows
     joins the most similar cluster with room for it, whatever the threshold; where none has room, it stays as it is.
     """
-    clusters = [part for cluster in _linked(similarity, threshold) for part in _split(similarity, cluster, most)]
-    while True:
-        clusters.sort()
-        moves = [
-            (float(min(similarity[row, other] for row in small for other in cluster)), small, cluster)
-            for small in clusters
-            if len(small) < least
-            for cluster in clusters
-            if cluster != small and len(cluster) + len(small) <= most
-        ]
-        if not moves:
-            return clusters
-        _, small, target = max(moves, key=lambda move: (move[0], [-row for row in (*move[1], *move[2])]))
-        clusters = [cluster for cluster in clusters if cluster not in (small, target)] + [tuple(sorted((*small, *target)))]
+    parts = (part for cluster in _linked(similarity, threshold) for part in _split(similarity, cluster, most))
+    return _joined(similarity, sorted(parts), least, most)
+
+
+def _joined(similarity: NDArray[np.float64], clusters: list[tuple[int, ...]], least: int, most: int) -> list[tuple[int, ...]]:
+    """The sorted clusters, those of fewer than `least` rows joined to others: the most similar pair first, of equally similar
+    pairs the one whose first rows come first. Takes time and memory in proportion to the square of the number of rows."""
+    import numpy as np
+
+    if not clusters:
+        return []
+    nearest_rows = np.array([similarity[list(cluster)].min(axis=0) for cluster in clusters])
+    linked = np.array([nearest_rows[:, list(cluster)].min(axis=1) for cluster in clusters]).T
+    """(small cluster, other cluster): the similarity of the least similar pair of their rows."""
+    sizes = np.array([len(cluster) for cluster in clusters])
+    best = np.where(sizes < least, np.inf, -np.inf)
+    """For each small cluster, the similarity of the most similar one with room for it, or more where that is not `known`."""
+    targets, known = np.zeros(len(clusters), dtype=np.int64), sizes >= least
+    while best[small := int(best.argmax())] > -np.inf:
+        if not known[small]:
+            # A cluster without room never gets any, and one that grows never gets more similar: `best` can only fall.
+            room = sizes + sizes[small] <= most
+            room[small] = False
+            similar = np.where(room, linked[small], -np.inf)
+            targets[small] = similar.argmax()
+            best[small], known[small] = similar[targets[small]], True
+            continue
+        # The clusters are in the order of their first rows, so the joined one takes the earlier place.
+        into, gone = sorted((small, int(targets[small])))
+        linked[into] = np.minimum(linked[into], linked[gone])
+        linked[:, into] = np.minimum(linked[:, into], linked[:, gone])
+        clusters[into], clusters[gone] = tuple(sorted(clusters[into] + clusters[gone])), ()
+        sizes[into], sizes[gone] = sizes[into] + sizes[gone], most + 1
+        known[(targets == into) | (targets == gone)] = False
+        best[into], best[gone], known[into] = np.inf if sizes[into] < least else -np.inf, -np.inf, False
+    return [cluster for cluster in clusters if cluster]
 
 
 def _linked(similarity: NDArray[np.float64], threshold: float) -> list[tuple[int, ...]]:
@@ -70,14 +92,16 @@ def _split(similarity: NDArray[np.float64], cluster: tuple[int, ...], most: int)
     """The cluster, halved along its linkage tree until no part has more than `most` rows."""
     from scipy.cluster.hierarchy import fcluster
 
-    if len(cluster) <= most:
-        return [cluster]
-    labels = fcluster(_tree(similarity[list(cluster)][:, list(cluster)]), 2, criterion="maxclust").tolist()
-    parts = _groups(labels, cluster)
-    if len(parts) < 2:
-        # All pairs are equally similar, so any cut is as good as another.
-        parts = [cluster[start : start + most] for start in range(0, len(cluster), most)]
-    return [small for part in parts for small in _split(similarity, part, most)]
+    found, left = [], [cluster]
+    while left:
+        if len(cluster := left.pop()) <= most:
+            found.append(cluster)
+            continue
+        labels = fcluster(_tree(similarity[list(cluster)][:, list(cluster)]), 2, criterion="maxclust").tolist()
+        parts = _groups(labels, cluster)
+        # Where all pairs are equally similar, any cut is as good as another.
+        left += parts if len(parts) > 1 else [cluster[start : start + most] for start in range(0, len(cluster), most)]
+    return found
 
 
 def _tree(similarity: NDArray[np.float64]) -> NDArray[np.float64]:

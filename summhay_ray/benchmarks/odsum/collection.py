@@ -101,6 +101,7 @@ class Collection:
                     query.text,
                     {name: float(len(query.gold) - index) for index, name in enumerate(query.gold)},
                     references=query.references,
+                    split=query.split,
                 )
                 for query in self.queries
             ),

@@ -12,7 +12,7 @@ from summhay_ray.benchmark import Answer, Ask, ModelSpec
 from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import reduced
-from summhay_ray.encoders import find_at_hand, find_model
+from summhay_ray.encoders import find_at_hand, find_model, known_revision
 from summhay_ray.judge import Criterion, Rater, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 
@@ -42,6 +42,12 @@ def check(spec: OdsumSpec) -> None:
         check_bertscore(bert_model(bert), bert.layer)
 
 
+def weights(spec: OdsumSpec) -> Mapping[str, str]:
+    """The revision of BERTScore's model where it lies in a folder; empty otherwise. Raises NoModel."""
+    bert = spec.metric(BertScoreSpec)
+    return {"bertscore": revision} if bert is not None and (revision := known_revision(bert.bertscore)) else {}
+
+
 def bert_model(bert: BertScoreSpec) -> str:
     """The folder of BERTScore's model, or its name on a model hub. Raises NoModel."""
     model = find_model(bert.bertscore)
@@ -57,7 +63,7 @@ async def measured(
     scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", "geval"))
     if references and not ask.planning:
         if (rouge_spec := spec.metric(RougeSpec)) is not None:
-            scores.update(rouge(text, references, rouge_spec.rouge))
+            scores.update(rouge(text, references, rouge_spec.rouge, spec.script))
         if (bert := spec.metric(BertScoreSpec)) is not None:
             scores["bertscore"] = await asyncio.to_thread(bertscore, text, references, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []

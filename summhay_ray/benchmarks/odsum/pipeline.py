@@ -1,7 +1,8 @@
 """Recovers rankings from the release's pipeline files, which hold the texts of retrieved documents but not their ids.
 
 A file is a list of `{"Query", "Summary" | "Summary_1".., "Article"}`. The article is the retrieved documents, separated by
-`<doc-sep>`. Some files lack newlines and double quotes, so texts are compared without them.
+`<doc-sep>`: what follows the last one is a document even where it is blank, if the collection has a blank document. Some files
+lack newlines and double quotes, so texts are compared without them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def pipeline_run(collection: Collection, files: Sequence[str | Path], tag: str =
             query_id = queries.get(_bare(entry["Query"])) or answers.get(_bare(answer))
             if query_id is None:
                 raise SpecError(f"{where}: the collection has no query with this text or first reference")
-            ids = [documents.get(_bare(part)) for part in _parts(entry["Article"])]
+            parts = list(map(_bare, entry["Article"].split(SEPARATOR)))
+            if len(parts) > 1 and not parts[-1] and "" not in documents:
+                parts.pop()
+            ids = [documents.get(part) for part in parts]
             if None in ids:
                 what = f"{where}: document {ids.index(None) + 1} of its article is not in the collection"
                 raise SpecError(f"{what}; give the collection that the file was made from")
@@ -57,12 +61,6 @@ def _entries(file: str | Path) -> list[dict[str, str]]:
             if not isinstance(row.get(name), str):
                 raise SpecError(f"{file}: entry {place}: {name}: expected text")
     return rows
-
-
-def _parts(article: str) -> list[str]:
-    """The documents of an article; nothing follows a separator at its end."""
-    parts = article.split(SEPARATOR)
-    return parts[:-1] if len(parts) > 1 and not parts[-1].strip() else parts
 
 
 def _bare(text: str) -> str:

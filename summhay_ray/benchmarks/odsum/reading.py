@@ -140,11 +140,12 @@ def _beir(place: _Place, called: str) -> Collection:
     for where, row in _lines(place, "queries.jsonl"):
         fields = _object(row, where)
         query_id = _text(fields, "_id", where)
-        more = fields.get("metadata")
-        references = _texts({**(more if isinstance(more, dict) else {}), **fields}, "references", where, needed=False)
-        queries.append(
-            Query(query_id, _text(fields, "text", where), references, gold.get(query_id, ()), split_of.get(query_id, ""))
-        )
+        metadata = fields.get("metadata")
+        more = {**(metadata if isinstance(metadata, dict) else {}), **fields}
+        references = _texts(more, "references", where, needed=False)
+        # A query without gold documents is in no file of the qrels.
+        split = split_of.get(query_id) or str(more.get("split") or "")
+        queries.append(Query(query_id, _text(fields, "text", where), references, gold.get(query_id, ()), split))
     return checked(called, documents, queries)
 
 

@@ -107,7 +107,7 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
         )
     table = parts[0]
     for part in parts[1:]:
-        table = table.join(part, on=index, how="full", coalesce=True)
+        table = table.join(part, on=index, how="full", coalesce=True, nulls_equal=True)
     counted = [f"n of {metric}" for metric in measured]
     table = table.with_columns(pl.max_horizontal(counted).alias("n"))
     # A metric with fewer values than the others gets its own n column.
@@ -116,8 +116,9 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     named = [name for name in figures if not name.endswith(("_low", "_high"))]
     return Section(
         "What retrieval's errors cost",
-        text="The layout of Table 5: the oracle's figure, and the loss when the same model and strategy see the retriever's "
-        "documents instead: the mean difference per query, over queries answered in both settings, with its 95 % interval.",
+        text="The layout of Table 5: the figure with the oracle's documents, all that are gold, and the loss when the same model "
+        "and strategy see the retriever's instead: the mean difference per query, over queries answered in both settings, with "
+        "its 95 % interval.",
         table=table.select(*index, "n", *(pl.col(name).alias(f"n of {NAMES[name[5:]]}") for name in fewer), *figures),
         units={name: "%" for name in named if not name.startswith(NAMES["geval"])},
     )

@@ -150,11 +150,11 @@ def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFr
 def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
     """The loss when a retriever's documents replace the oracle's (Table 5): oracle minus retriever, paired by query.
 
-    One row per system and metric: `oracle` and `retrieved` are means over the n queries scored in both settings, `lost` is the
-    mean difference with its 95 % interval.
+    The oracle shows all gold documents, whatever the retriever's k. One row per system and metric: `oracle` and `retrieved` are
+    means over the n queries scored in both settings, `lost` is the mean difference with its 95 % interval.
     """
     long = scored.unpivot(METRICS, index=["query_id", *SYSTEM], variable_name="metric").drop_nulls("value")
-    pair = ["query_id", "k", "strategy", "model", "metric"]
+    pair = ["query_id", "strategy", "model", "metric"]
     ideal = long.filter(pl.col("retriever") == ORACLE).select(*pair, pl.col("value").alias("oracle"))
     pairs = (
         long.filter(pl.col("retriever") != ORACLE)
@@ -163,7 +163,7 @@ def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
     )
     by = [*SYSTEM, "metric"]
     means = pairs.group_by(by).agg(pl.col("oracle").mean(), pl.col("value").mean().alias("retrieved"))
-    return means.join(mean_interval(pairs, "lost", by, seed=seed), on=by, how="left")
+    return means.join(mean_interval(pairs, "lost", by, seed=seed), on=by, how="left", nulls_equal=True)
 
 
 def _in_order(frame: pl.DataFrame, orders: Mapping[str, Sequence[str]]) -> pl.DataFrame:

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text, model_entry
+from summhay_ray.benchmark import Model, ModelSpec, Strict, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
+from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.benchmarks.summhay.spec import check_labels
 
@@ -86,10 +87,10 @@ Metric = Annotated[
 ]
 
 
-class OdsumSpec(Spec):
+class OdsumSpec(OfWordsSpec):
     """A grid of queries x retrievers x k x strategies x summarizers; without summarizers the run measures retrieval alone."""
 
-    NOT_SEMANTIC = Spec.NOT_SEMANTIC | {"corpus", "strategies"}
+    NOT_SEMANTIC = OfWordsSpec.NOT_SEMANTIC | {"corpus", "strategies"}
 
     corpus: Text = Field(description="the collection: a folder, relative to the spec's folder, or store/SHA256")
     drop_blank: bool = Field(default=False, description="remove blank documents from the index and from gold")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
-from summhay_ray.benchmarks.retrieval import RANKING_TABLES
+from summhay_ray.benchmarks.retrieval import CUT_TEXTS, RANKING_TABLES
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 
 
@@ -54,7 +54,7 @@ class SummaryRow:
     item_id: Annotated[str, "the item"]
     query_id: Annotated[str, "the query"]
     retriever: Annotated[str | None, "retriever as the spec names it; null for an answer from a file whose retriever is unknown"]
-    k: Annotated[int | None, "number of documents retrieved, at most; null where `retriever` is null"]
+    k: Annotated[int | None, "number of documents retrieved, at most; null for an unknown retriever, and for oracle and full"]
     strategy: Annotated[str, "summarizing strategy; given: the answer comes from a file"]
     model: Annotated[str, "summarizer as the spec names it"]
     text: Annotated[str, "the summary"]
@@ -92,6 +92,7 @@ TABLES = (
     Table("odsum_documents", DocumentRow, ("document_id",)),
     Table("odsum_queries", QueryRow, ("query_id",)),
     *RANKING_TABLES,
+    CUT_TEXTS,
     Table("odsum_retrieval", RetrievalRow, ("retriever", "k", "query_id")),
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from summhay_ray.benchmarks.odsum.export import run_files
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
-from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
+from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
@@ -44,6 +45,9 @@ from summhay_ray.benchmarks.retrieval import (
     UNORDERED,
     WithRetrievers,
     check_made,
+    cut_texts,
+    cut_warnings,
+    missing_scores,
     no_ranking,
     own_code,
     ranking_rows,
@@ -103,7 +107,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                 if summarizer.prompt:
                     summarize.check_prompt(self.prompts[summarizer.prompt])
             for model in self.spec.model_entries():
-                check_model(model.model)
+                check_model(model.model, self.inputs.folder)
             check_made(self.spec.retrievers, self.spec.seed, self.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
@@ -130,6 +134,9 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.known_retrievers(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
+            **measures.weights(self.spec),
+            # An oracle that is cut at k made other runs.
+            **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._is_oracle, self.retrievers)) else {}),
         }
 
     def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:
@@ -186,15 +193,21 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     for place, summarizer in asked:
                         yield self._item(query.query_id, place, summarizer, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
-        only = next(iter(self.retrievers)) if len(self.retrievers) == 1 and len(self.spec.k) == 1 else None
+        only = next(iter(self.retrievers)) if len(self.retrievers) == 1 else None
+        only = only if only and len(self._cuts(only)) == 1 else None
         for place, summarizer in enumerate(self.spec.summarizers):
             if summarizer.answers is not None:
                 for query in self.collection.queries:
-                    yield self._item(query.query_id, place, summarizer, only, self.spec.k[0] if only else None)
+                    yield self._item(query.query_id, place, summarizer, only, self._cuts(only)[0] if only else None)
 
     def _cuts(self, retriever: str) -> Sequence[int | None]:
-        """The values of k for a retriever; None for one that returns the whole collection, which is never cut."""
-        return [None] if self.is_whole(retriever) else self.spec.k
+        """The values of k for a retriever; None for one that is never cut: the oracle, which shows every gold document, as in the
+        release, and a retriever that returns the whole collection."""
+        return [None] if self.is_whole(retriever) or self._is_oracle(retriever) else self.spec.k
+
+    def _is_oracle(self, retriever: str) -> bool:
+        # A stored run is read without its own code.
+        return not own_code([self.retrievers[retriever]]) and isinstance(self.made(retriever), retrieve.Oracle)
 
     def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
@@ -240,22 +253,23 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             if source in self.asking:
                 self.compute_beside(corpus, source)
                 return Prepared()
-            rankings = self._kept(source, self.rankings(corpus, source))
+            rankings, missing = self._kept(source)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(self._rows(source, rankings), own=_own(rankings, items))
+        rows = {**self._rows(source, rankings), **self.cut_rows(corpus.corpus_id, source)}
+        return Prepared(rows, own=_own(rankings, missing, items))
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
         if not source or source in self.asking:
             return Prepared()
         try:
-            rankings = self._kept(source, self.planned_rankings(self.collection.corpus, source))
+            rankings, missing = self._kept(source, planned=True)
         # A user's own retriever may raise anything.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(own=_own(rankings, items))
+        return Prepared(own=_own(rankings, missing, items))
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. The collection, for retrievers that need local models."""
@@ -266,20 +280,21 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """See `Workload`. The vectors and scores that the rankings need."""
         return self.compute_part(self.collection.corpus, part)
 
-    def _kept(self, retriever: str, rankings: Sequence[Sequence[retrieve.Ranked]]) -> Rankings:
-        """Query id -> its ranking; the oracle's without documents that are not gold."""
-        if isinstance(self.made(retriever), retrieve.Oracle):
+    def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
+        """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
+        rankings, missing = self.rankings_by_query(self.collection.corpus, retriever, planned=planned)
+        if self._is_oracle(retriever):
             # Only gold documents belong to the oracle's context.
-            rankings = [[ranked for ranked in ranking if ranked.score > 0] for ranking in rankings]
-        return {query.query_id: ranking for query, ranking in zip(self.collection.corpus.queries, rankings, strict=True)}
+            rankings = {name: [ranked for ranked in ranking if ranked.score > 0] for name, ranking in rankings.items()}
+        return rankings, missing
 
     def _rows(self, retriever: str, rankings: Rankings) -> Rows:
         corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
+        # Of a ranking that is never cut, what the summarizer is shown is all of it.
+        depth = len(corpus.texts) if self._is_oracle(retriever) else max(self.spec.k)
         by_query = [
-            ranking_rows(
-                corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=max(self.spec.k)
-            )
+            ranking_rows(corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=depth)
             for query in queries
         ]
         rows: Rows = {table.name: [row for rows_of in by_query for row in rows_of[table.name]] for table in RANKING_TABLES}
@@ -324,14 +339,20 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`. The summary and its scores; for an item without a summarizer, the ranking if a service makes it."""
-        numbers: Sequence[int] = ask.prepared or ()
+        prepared = ask.prepared or {}
+        numbers: Sequence[int] = prepared.get("numbers", ())
+        for message in (missing := prepared.get("missing", ())):
+            ask.fail(RETRIEVE, missing_scores(message))
+        if missing:
+            return {}
         if item.source in self.asking:
             search_query = self._search_queries[item.data["query_id"]]
             ranking = await self.ranking_or_failure(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
             if ranking is None:
                 return {}
             if "summarizer" not in item.data:
-                return self._rows(item.source, {search_query.query_id: ranking})
+                cut = self.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
+                return {**self._rows(item.source, {search_query.query_id: ranking}), **cut}
             numbers = _numbers(ranking, item)
         if "summarizer" not in item.data:
             return {}
@@ -409,9 +430,15 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         return sections(scores, self.collection, self.spec.token_budget)
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`. Adds the collection's warnings."""
+        """See `Workload`. Adds the collection's warnings, and where no word is found."""
         results = super().results(run, compat)
-        return Results(results.details, results.scores, results.sections, (*results.warnings, *self.collection.warnings))
+        found = [*self.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
+        if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
+            summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
+            texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
+            found += self.spec.tells_foreign("rouge: summaries with their references", texts)
+        details = {**results.details, "cut_texts": cut_texts(run)}
+        return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
@@ -427,9 +454,17 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         }
 
 
-def _own(rankings: Rankings, items: Sequence[Item]) -> dict[str, list[int]]:
-    """Item id -> numbers of the documents that the model is shown."""
-    return {item.id: _numbers(rankings[item.data["query_id"]], item) for item in items if "summarizer" in item.data}
+def _own(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:
+    """Item id -> `numbers` of the documents that the model is shown, or what is `missing` for want of a ranking."""
+    own: dict[str, Any] = {}
+    for item in items:
+        if "summarizer" not in item.data:
+            own[item.id] = {"missing": list(missing.values())}
+        elif item.data["query_id"] in rankings:
+            own[item.id] = {"numbers": _numbers(rankings[item.data["query_id"]], item)}
+        else:
+            own[item.id] = {"missing": [missing[item.data["query_id"]]]}
+    return own
 
 
 def _numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:

@@ -107,7 +107,7 @@ class Rejudge(Judging[RejudgeSpec]):
         self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
         """Cascade's label -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
         self.choices: Sequence[Choice] = ()
-        check_judges(spec.judges, spec.partners())
+        check_judges(spec.judges, spec.partners(), inputs.folder)
         check_prompts(spec.judges, texts)
 
     def identity(self) -> Any:

@@ -26,18 +26,20 @@ from summhay_ray.benchmarks.retrieval.measure import (
     retrieval_table,
 )
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
-from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
+from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.benchmarks.retrieval.with_retrievers import (
     UNORDERED,
     WithRetrievers,
     check_retrievers,
+    missing_scores,
     no_ranking,
     with_retrievers,
 )
 from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
 
 __all__ = [
+    "CUT_TEXTS",
     "RANKING_TABLES",
     "UNORDERED",
     "Computing",
@@ -51,10 +53,13 @@ __all__ = [
     "WithRetrievers",
     "check_made",
     "check_retrievers",
+    "cut_texts",
+    "cut_warnings",
     "every",
     "files",
     "identity_of",
     "make_retriever",
+    "missing_scores",
     "naming",
     "no_ranking",
     "own_code",

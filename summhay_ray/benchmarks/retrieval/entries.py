@@ -419,6 +419,12 @@ def inside(made: Any) -> Sequence[Any]:
     return [made.of] if isinstance(made, retrieve.Rerank) and made.of is not None else []
 
 
+def of_words(made: Any) -> list[retrieve.OfWords]:
+    """The parts of a retriever (or the whole) that compare words."""
+    own = [made] if isinstance(made, retrieve.OfWords) else []
+    return [*own, *(one for part in inside(made) for one in of_words(part))]
+
+
 def models_of(made: Any) -> list[Encoding | Scoring]:
     """The models that a retriever needs, local or at services, without repeats."""
     own: list[Encoding | Scoring] = [made.dense.encoding] if isinstance(made, retrieve.Embed) else []

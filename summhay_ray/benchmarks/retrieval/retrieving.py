@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import Field, model_validator
@@ -13,14 +14,15 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     ByQuery,
+    Compat,
     Counted,
     Item,
     ModelSpec,
     Prepared,
     Queue,
+    Results,
     Rows,
     Section,
-    Spec,
     SpecError,
     Stage,
     Table,
@@ -29,12 +31,14 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
-from summhay_ray.benchmarks.retrieval.rows import RANKING_TABLES, ranking_rows, retrieved_of
-from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, no_ranking
+from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
+from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, missing_scores, no_ranking
+from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.store import RunStore
 
 
-class RetrievalFields(Spec):
+class RetrievalFields(OfWordsSpec):
     """Fields of every spec of a retrieval-only run."""
 
     retrievers: list[RetrieverEntry] = Field(
@@ -56,6 +60,8 @@ class RetrievalFields(Spec):
         return self
 
 
+TOGETHER = 250
+"""Queries that a retriever ranks and stores at once."""
 STAGE = "retrieve"
 """The stage to which items fail when their retriever raises."""
 
@@ -66,7 +72,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
     stages = (Stage("embed"), Stage("rerank"), Stage(STAGE))
-    tables: ClassVar[Sequence[Table]] = RANKING_TABLES
+    tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora")
 
@@ -87,34 +93,44 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """A hash of relevance judgments that replace the corpora's own; empty without."""
         return ""
 
+    def queries_identity(self, corpus_id: str) -> str:
+        """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
+        return ""
+
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *own_code(self.spec.retrievers)]
 
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
         names = ("k", "token_budget", "depth", "seed")
+        queries = sorted(filter(None, map(self.queries_identity, self.corpus_queries())))
         return {
             "kind": self.kind,
             "corpora": sorted(self.corpus_queries()),
             "retrievers": self.known_retrievers(),
             **{name: getattr(self.spec, name) for name in names},
-            **self._judged(),
+            **_filled(qrels=self.relevance(), queries=queries),
         }
 
-    def _judged(self) -> dict[str, str]:
-        return {"qrels": relevance} if (relevance := self.relevance()) else {}
-
     def items(self) -> Iterator[Item]:
-        """See `Workload`. One item per corpus and retriever; one per query for a retriever that calls a service."""
-        known, judged = functools.cache(self.known), self._judged()
+        """See `Workload`. One item per corpus and retriever, or several for many queries; one per query where a service is
+        called."""
+        known = functools.cache(self.known)
         for corpus_id, queries in self.corpus_queries().items():
+            judged = _filled(qrels=self.relevance(), queries=self.queries_identity(corpus_id))
             for retriever in self.retrievers:
                 content = {"corpus": corpus_id, "retriever": known(retriever), "seed": self.spec.seed}
                 content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget, **judged}
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.asking:
-                    yield Item(source, data={**data, "queries": len(queries)}, source=source, size=len(queries))
+                    # One that ranks query by query needs not hold the rankings of all of them at once.
+                    n = -(-len(queries) // TOGETHER) if hasattr(self.made(retriever), "rank") else 1
+                    for place in range(n or 1):
+                        share = {} if n <= 1 else {"share": [place, n]}
+                        item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
+                        asked = len(queries[place::n])
+                        yield Item(item_id, data={**data, "queries": asked, **share}, source=item_id, size=asked, reads=corpus_id)
                     continue
                 for query_id in queries:
                     item_id = semantic_hash({**content, "query": query_id})[:32]
@@ -131,11 +147,14 @@ class Retrieving(WithRetrievers, Benchmark[S]):
             if retriever in self.asking:
                 self.compute_beside(corpus, retriever)
                 return Prepared()
-            rankings = self.rankings(corpus, retriever)
+            place, n = items[0].data.get("share", (0, 1))
+            queries = corpus.queries[place::n]
+            rankings, missing = self.rankings_by_query(corpus, retriever, queries)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
-        return Prepared(self._rows(corpus, retriever, zip(corpus.queries, rankings, strict=True)))
+        found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
+        return Prepared({**self._rows(corpus, retriever, found), **self.cut_rows(corpus_id, retriever)}, shared=missing)
 
     def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. Parts of each corpus that local models read."""
@@ -150,13 +169,17 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return Prepared()
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
-        """See `Workload`. The ranking of a retriever that calls a service; `prepare` makes all others."""
+        """See `Workload`. The ranking of a retriever that calls a service; of any other, what it lacks."""
         if (retriever := item.data["retriever"]) not in self.asking:
+            for message in (ask.prepared or {}).values():
+                ask.fail(STAGE, missing_scores(message))
             return {}
         corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
         query = next(one for one in corpus.queries if one.query_id == item.data["query"])
         ranking = await self.ranking_or_failure(ask, corpus, retriever, query, STAGE)
-        return {} if ranking is None else self._rows(corpus, retriever, [(query, ranking)])
+        if ranking is None:
+            return {}
+        return {**self._rows(corpus, retriever, [(query, ranking)]), **self.cut_rows(corpus.corpus_id, retriever, query.query_id)}
 
     def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:
         whole, budget = self.is_whole(retriever), self.spec.token_budget
@@ -179,9 +202,21 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         """See `Workload`. The fields of `summhay retrieve --json`."""
         return retrieval_details(scores["retrieval"])
 
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
+        results = super().results(run, compat)
+        found = [*self.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
+        details = {**results.details, "cut_texts": cut_texts(run)}
+        return replace(results, details=details, warnings=(*results.warnings, *found))
+
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`. The section with the retrieval table."""
         return [retrieval_section(scores["retrieval"], self.spec.token_budget)]
+
+
+def _filled(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value: identities without them stay as they were."""
+    return {name: value for name, value in fields.items() if value}
 
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from summhay_ray.benchmark import Rows, Table, Tables, table_pieces
 from summhay_ray.benchmarks.retrieval.measure import Retrieved
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.store import RunStore
 from summhay_ray.text import count_tokens
 
 if TYPE_CHECKING:
@@ -42,6 +43,20 @@ class RetrievedQuery:
     grades: Annotated[tuple[float, ...], "grade of each gold document; 1 where relevance is binary"]
 
 
+@dataclass(frozen=True, slots=True)
+class CutTexts:
+    """What a retriever's model did not read of its texts: documents or pieces of them, queries, or pairs of both."""
+
+    corpus_id: Annotated[str, "content hash of the corpus"]
+    retriever: Annotated[str, "retriever as the spec names it"]
+    query_id: Annotated[str, "the query, where a service makes its ranking; empty: all queries of the corpus"]
+    model: Annotated[str, "the model"]
+    texts: Annotated[int, "texts that the model was given"]
+    cut: Annotated[int, "texts longer than the model's limit"]
+    tokens: Annotated[int, "their tokens beyond the limit, which the model does not read"]
+
+
+CUT_TEXTS = Table("cut_texts", CutTexts, ("corpus_id", "retriever", "query_id", "model"))
 RANKING_TABLES = (
     Table("ranked", RankedDocument, ("corpus_id", "retriever", "query_id", "rank")),
     Table("retrieved", RetrievedQuery, ("corpus_id", "retriever", "query_id")),
@@ -77,6 +92,27 @@ def _shown(corpus: Corpus, ranking: Sequence[Ranked], token_budget: int | None) 
         if token_budget is not None and total >= token_budget:
             return place, token_budget
     return len(ranking), total
+
+
+def cut_texts(run: RunStore) -> list[dict[str, Any]]:
+    """A row per retriever and model: how many texts the model cut, of how many, and by how many tokens. Over all corpora; where a
+    service is asked query by query, those of the query with the most."""
+    import polars as pl
+
+    if CUT_TEXTS.name not in run.declared:
+        return []
+    by, figures = ["retriever", "model"], [pl.col(name) for name in ("texts", "cut", "tokens")]
+    worst = run.table(CUT_TEXTS.name).group_by("corpus_id", *by).agg(figure.max() for figure in figures)
+    return worst.group_by(by).agg(figure.sum() for figure in figures).sort(by).to_dicts()
+
+
+def cut_warnings(run: RunStore) -> list[str]:
+    """A warning for each row of `cut_texts`."""
+    return [
+        f"{row['retriever']}: {row['model']} cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all; "
+        "embed documents in chunks, or take a model that reads longer texts"
+        for row in cut_texts(run)
+    ]
 
 
 def retrieved_of(tables: Tables, deepest: int) -> Iterator[Retrieved]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, Request
-from summhay_ray.benchmarks.retrieval.stored_models import NotComputed
+from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
 from summhay_ray.llm import RawAnswer, scores_of, vectors_of
 from summhay_ray.retrieve import Models, at_once
@@ -113,6 +113,8 @@ class ServiceModels:
         self._services = services
         self._here = here
         self._texts = texts
+        self.cuts: defaultdict[str, Cut] = defaultdict(Cut)
+        """Model -> what is not sent to it, or not read by it, since this was made."""
         self._dimensions: dict[Encoding, int] = {}
         """Dimensions of the first vectors returned per encoding. While planning, known or placeholder; later ones match them."""
 
@@ -122,6 +124,7 @@ class ServiceModels:
         if service is None:
             return await self._embedded_here(encoding, texts)
         known = self._texts.of(encoding, service, texts)
+        self.cuts[service.model].add(_beyond(texts, encoding.max_tokens))
         if self._ask.planning:
             replies = [await self._answer(service, request) for request in known.requests]
             answers = [reply for reply in replies if reply is not None]
@@ -169,6 +172,7 @@ class ServiceModels:
                 return await asyncio.to_thread(at_once, self._here.score(scoring, query, texts))
             except NotComputed:
                 return [placeholder(scoring.model, query, text) for text in texts]
+        self.cuts[service.model].add(_beyond(texts, scoring.max_tokens))
         cut = [first_tokens(text, scoring.max_tokens) if scoring.max_tokens else text for text in texts]
         inputs = [query, *(text or " " for text in cut)]
         raw = await self._answer(service, Request(service.model, (), _sampling(service), task="rerank", inputs=inputs))
@@ -183,6 +187,11 @@ class ServiceModels:
         if self._ask.planning and isinstance(outcome, Failed) and outcome.error == "planned":
             return None
         raise NoReply(request.task, outcome)
+
+
+def _beyond(texts: Sequence[str], most: int | None) -> list[int]:
+    """The tokens of each text beyond `most`."""
+    return [0 if most is None else max(0, count_tokens(text) - most) for text in texts]
 
 
 async def _all_of(calls: Sequence[Coroutine[Any, Any, RawAnswer | None]]) -> list[RawAnswer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
@@ -95,18 +95,21 @@ class StoredModels:
 
     async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
         """See `retrieve.Models`. Raises NoModel."""
+        scores: list[float] = self.scored(scoring, query, texts).values[:, 0].tolist() if texts else []
+        return scores
 
+    def scored(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Vectors:
+        """Like `score`, with what is known of each pair. Raises NoModel."""
         import numpy as np
 
         def compute(block: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
             model = self._model(scoring, load_scorer)
             pairs = [(query, json.loads(pair)[1]) for pair in block]
             scores = model.score(pairs, batch_tokens, batch_size)
-            return Vectors(scores.reshape(-1, 1), np.array(model.count_tokens(pairs), dtype=np.int64))
+            n_tokens, n_cut = (np.array(lengths, dtype=np.int64) for lengths in model.lengths(pairs))
+            return Vectors(scores.reshape(-1, 1), n_tokens, n_cut)
 
-        found = self.rows(scoring, [json.dumps([query, text]) for text in texts], compute)
-        scores: list[float] = found.values[:, 0].tolist() if texts else []
-        return scores
+        return self.rows(scoring, [json.dumps([query, text]) for text in texts], compute)
 
     def rows(self, made_by: MadeBy, texts: Sequence[str], compute: Compute) -> Vectors:
         """One row of numbers per text, in order (`extract.Numbers`); rows not in the store are computed by `compute`."""
@@ -122,7 +125,10 @@ class StoredModels:
             self._compute(made_by, _blocks(by_key), by_key, compute)
             found = space.get(keys)
         values = np.stack([found[key].vector for key in keys]) if keys else np.zeros((0, 0), dtype=np.float32)
-        return Vectors(values, np.array([found[key].n_tokens for key in keys], dtype=np.int64))
+        n_tokens, n_cut = (
+            np.array([getattr(found[key], name) for key in keys], dtype=np.int64) for name in ("n_tokens", "n_cut")
+        )
+        return Vectors(values, n_tokens, n_cut)
 
     def _compute(self, made_by: MadeBy, blocks: Iterable[Sequence[bytes]], texts: Mapping[bytes, str], compute: Compute) -> None:
         space, half = self._space(made_by), made_by.precision != "float32"
@@ -143,7 +149,7 @@ class StoredModels:
         loading = self.computed.load_s
         found = compute([texts[key] for key in missing], *self._batches)
         n_tokens = found.n_tokens.tolist()
-        space.put(missing, found.values, n_tokens, half)
+        space.put(missing, found.values, n_tokens, half, () if found.n_cut is None else found.n_cut.tolist())
         self.computed.texts += len(missing)
         self.computed.tokens += sum(n_tokens)
         self.computed.compute_s += time.monotonic() - began - (self.computed.load_s - loading)
@@ -165,6 +171,43 @@ class StoredModels:
             self._models[made_by] = load(made_by)
             self.computed.load_s += time.monotonic() - began
         found: M = self._models[made_by]
+        return found
+
+
+@dataclass(slots=True)
+class Cut:
+    """How many texts a model was given, how many of them it did not read to the end, and the tokens that it did not read."""
+
+    texts: int = 0
+    cut: int = 0
+    tokens: int = 0
+
+    def add(self, beyond: Sequence[int]) -> None:
+        """Add texts, by their tokens beyond the limit."""
+        self.texts += len(beyond)
+        self.cut += sum(n > 0 for n in beyond)
+        self.tokens += sum(beyond)
+
+
+class Noting:
+    """See `retrieve.Models`. The stored models, and `cuts`: model -> what it cut since this was made."""
+
+    def __init__(self, models: StoredModels) -> None:
+        self._models = models
+        self.cuts: defaultdict[str, Cut] = defaultdict(Cut)
+
+    async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
+        """See `retrieve.Models`. Raises NoModel."""
+        return self._noted(encoding.model, await self._models.embed(encoding, texts))
+
+    async def score(self, scoring: Scoring, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """See `retrieve.Models`. Raises NoModel."""
+        found = self._noted(scoring.model, self._models.scored(scoring, query, texts))
+        scores: list[float] = found.values[:, 0].tolist() if texts else []
+        return scores
+
+    def _noted(self, model: str, found: Vectors) -> Vectors:
+        self.cuts[model].add([] if found.n_cut is None else found.n_cut.tolist())
         return found
 
 

@@ -8,23 +8,35 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Rows, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
     local_parts,
     make_retriever,
     models_of,
+    of_words,
     own_code,
     retriever_label,
     services,
     settled,
 )
+from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, LengthChanged, ServiceModels, placeholder
-from summhay_ray.benchmarks.retrieval.stored_models import STAGE, Computing, NotComputed, RequestedTexts, StoredModels
+from summhay_ray.benchmarks.retrieval.stored_models import (
+    STAGE,
+    Computing,
+    Cut,
+    NotComputed,
+    Noting,
+    RequestedTexts,
+    StoredModels,
+)
+from summhay_ray.benchmarks.scripts import MEND, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
+from summhay_ray.store import RunStore
 
 UNORDERED = "unordered"
 """The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""
@@ -46,7 +58,14 @@ class WithRetrievers:
     @functools.cached_property
     def made(self) -> Callable[[str], Any]:
         """Name in tables -> the retriever, made when it is first asked for: until then, no code of the user's is imported."""
-        return functools.cache(lambda label: make_retriever(self.retrievers[label], self.spec.seed, self.run_file))
+
+        def make(label: str) -> Any:
+            one = make_retriever(self.retrievers[label], self.spec.seed, self.run_file)
+            for part in of_words(one):
+                part.script = self.spec.script
+            return one
+
+        return functools.cache(make)
 
     def is_whole(self, retriever: str) -> bool:
         """Whether a retriever's ranking is the corpus itself, unordered."""
@@ -93,11 +112,29 @@ class WithRetrievers:
 
     # --- rankings --------------------------------------------------------------------------------------------------------
 
-    def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
+    def rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """One ranking per query (default: all queries), by a retriever that calls no service."""
-        return retrieve.rankings(self.made(retriever), corpus, queries, self.models)
+        noting = Noting(self.models)
+        found = retrieve.rankings(self.made(retriever), corpus, queries, noting)
+        self._note_cuts(corpus, retriever, "", noting.cuts)
+        return found
 
-    def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[list[Ranked]]:
+    def _note_cuts(self, corpus: Corpus, retriever: str, query_id: str, cuts: Mapping[str, Cut]) -> None:
+        self._cut_texts[corpus.corpus_id, retriever, query_id] = [
+            CutTexts(corpus.corpus_id, retriever, query_id, model, cut.texts, cut.cut, cut.tokens)
+            for model, cut in cuts.items()
+            if cut.cut
+        ]
+
+    @functools.cached_property
+    def _cut_texts(self) -> dict[tuple[str, str, str], list[CutTexts]]:
+        return {}
+
+    def cut_rows(self, corpus_id: str, retriever: str, query_id: str = "") -> Rows:
+        """The rows about texts that were cut for the latest ranking of a corpus; of one query, where a service is called."""
+        return {CUT_TEXTS.name: self._cut_texts.get((corpus_id, retriever, query_id), [])}
+
+    def planned_rankings(self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None) -> list[Sequence[Ranked]]:
         """Like `rankings`; where vectors are not computed yet, the documents in pseudo-random order."""
         wanted = corpus.queries if queries is None else queries
         try:
@@ -107,20 +144,50 @@ class WithRetrievers:
             ids = corpus.document_ids
             return [retrieve.by_score([placeholder(retriever, query.query_id, one) for one in ids]) for query in wanted]
 
-    async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
+    def rankings_by_query(
+        self, corpus: Corpus, retriever: str, queries: Sequence[Query] | None = None, planned: bool = False
+    ) -> tuple[dict[str, Sequence[Ranked]], dict[str, str]]:
+        """(query id -> its ranking, query id -> what it lacks): run files and stored scores may leave out some queries.
+
+        `planned`: see `planned_rankings`. Raises LookupError where no query has a ranking.
+        """
+        rank = self.planned_rankings if planned else self.rankings
+        wanted = corpus.queries if queries is None else queries
+        try:
+            return dict(zip((query.query_id for query in wanted), rank(corpus, retriever, wanted), strict=True)), {}
+        except LookupError as error:
+            if type(error) is not LookupError:
+                raise
+            found: dict[str, Sequence[Ranked]] = {}
+            missing: dict[str, str] = {}
+            for query in wanted:
+                try:
+                    [found[query.query_id]] = rank(corpus, retriever, [query])
+                except LookupError as lack:
+                    if type(lack) is not LookupError:
+                        raise
+                    missing[query.query_id] = str(lack)
+            if not found:
+                raise
+            return found, missing
+
+    async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
         """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
         try:
             return await self._service_ranking(ask, corpus, retriever, query)
         except LengthChanged:
             return await self._service_ranking(ask, corpus, retriever, query)
 
-    async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> list[Ranked]:
+    async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
         here = self.known_models if ask.planning else self.models
         models = ServiceModels(ask, self.services, here, self.embedded_texts)
         (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)
+        self._note_cuts(corpus, retriever, query.query_id, models.cuts)
         return ranking
 
-    async def ranking_or_failure(self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str) -> list[Ranked] | None:
+    async def ranking_or_failure(
+        self, ask: Ask, corpus: Corpus, retriever: str, query: Query, stage: str
+    ) -> Sequence[Ranked] | None:
         """Like `service_ranking`; on an error, None, with the failure reported to `ask` in `stage`. Raises NoReply."""
         try:
             return await self.service_ranking(ask, corpus, retriever, query)
@@ -191,7 +258,17 @@ class WithRetrievers:
     def known(self, retriever: str) -> Any:
         """The identity of a retriever, as part of a run's identity."""
         entry = self.retrievers[retriever]
-        return identity_of(entry, {**self.inputs.digests(), **{name: self.inputs.code(name) for name in own_code([entry])}})
+        known = identity_of(entry, {**self.inputs.digests(), **{name: self.inputs.code(name) for name in own_code([entry])}})
+        script = self.spec.script
+        return known if script == "auto" or not of_words(self.made(retriever)) else {"retriever": known, "script": script}
+
+    def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
+        """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""
+        mend = "" if self.spec.script == "auto" else f"; {MEND}"
+        # A stored run is read without its own code.
+        built_in = [name for name, entry in self.retrievers.items() if not own_code([entry])]
+        names = [name for name in built_in if isinstance(self.made(name), retrieve.OfWords)]
+        return unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
 
     def known_retrievers(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec."""
@@ -209,9 +286,14 @@ def no_ranking(error: BaseException) -> Failed:
         raise error
     # A plain LookupError means that the corpus lacks something (see `Retriever.rank`); KeyError and the like are bugs.
     if type(error) is LookupError:
-        return Failed("missing_scores", str(error), retryable=True)
+        return missing_scores(str(error))
     message = str(error) if isinstance(error, retrieve.BadRanking) else error_line(error)
     return Failed("retriever_error", message, retryable=True)
+
+
+def missing_scores(message: str) -> Failed:
+    """The failure of a query that a retriever has no scores for."""
+    return Failed("missing_scores", message, retryable=True)
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:

@@ -40,7 +40,7 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
         tags[retriever] = tag if tag not in tags.values() else f"{tag}-{len(tags) + 1}"
     for (retriever, corpus_id, query_id), rows in ranked.group_by(keys, maintain_order=True):
         tag = tags[str(retriever)]
-        lines = run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag)
+        lines = run_lines(name(str(corpus_id), str(query_id)), rows["document_id"].to_list(), tag, rows["score"].to_list())
         texts[f"{tag}.run"] = texts.get(f"{tag}.run", "") + lines
     return write_new(folder, texts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from summhay_ray import judge, summarize
@@ -35,29 +36,29 @@ def _check_names(grid: SummHay) -> None:
             check_strategy(summarizer.strategy)
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
-    check_judges(spec.judges, spec.partners())
-    check_models([*spec.summarizers, *(one.reduce for one in spec.summarizers if one.reduce)])
+    check_judges(spec.judges, spec.partners(), grid.inputs.folder)
+    check_models([*spec.summarizers, *(one.reduce for one in spec.summarizers if one.reduce)], grid.inputs.folder)
 
 
-def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str]) -> None:
+def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str], folder: Path) -> None:
     """Raises SpecError for a judge that cannot be made or whose local model is missing.
 
-    `partners`: further models that the judges ask.
+    `partners`: further models that the judges ask. `folder`: where paths of models start.
     """
     try:
         for judging in judges:
             try_judge(judging.strategy)
         for name in [*(judging.model for judging in judges), *partners]:
-            check_model(name)
+            check_model(name, folder)
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
 
 
-def check_models(models: Sequence[ModelSpec]) -> None:
-    """Raises SpecError for a local model that does not exist."""
+def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
+    """Raises SpecError for a local model that does not exist. `folder`: where paths of models start."""
     try:
         for model in models:
-            check_model(model.model)
+            check_model(model.model, folder)
     except UnknownName as error:
         raise SpecError(f"spec: {error}") from error
 

@@ -57,7 +57,7 @@ class Judging(Benchmark[S]):
 
     def local_models(self) -> Mapping[str, LocalModel]:
         """See `Workload`: `replay/` answers from the run's haystacks."""
-        return LocalModels([Replay(self.haystacks.file)])
+        return LocalModels([Replay(self.haystacks.file)], self.inputs.folder)
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Inputs, SpecError, Text
+from summhay_ray.benchmark import Inputs, SpecError, Text, semantic_hash
 from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files, with_retrievers
 from summhay_ray.benchmarks.summhay.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
@@ -63,6 +63,17 @@ class RetrievalSpec(RetrievalFields):
         return self
 
 
+class _Beir(NamedTuple):
+    """A BEIR folder."""
+
+    folder: str
+    """As written in the spec."""
+    queries: Sequence[str]
+    """Ids."""
+    digest: str
+    """Hash of its queries and their gold documents."""
+
+
 class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     """Every retriever on every haystack and BEIR corpus."""
 
@@ -79,7 +90,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         """Raises SpecError for a query of the qrels that no corpus has."""
         if self._qrels:
             named = {source.haystack_id: source.name for source in self.sources}
-            named |= {corpus_id: _folder_name(folder) for corpus_id, (folder, _) in self._known_corpora.items()}
+            named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self._known_corpora.items()}
             corpora = self.corpus_queries().items()
             known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
             if strangers := self._qrels.keys() - known:
@@ -87,7 +98,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
         sources = {source.haystack_id: [subtopic.subtopic_id for subtopic in source.subtopics] for source in self.sources}
-        return {**sources, **{corpus_id: queries for corpus_id, (_, queries) in self._known_corpora.items()}}
+        return {**sources, **{corpus_id: known.queries for corpus_id, known in self._known_corpora.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:
         return self._corpus(corpus_id)
@@ -96,7 +107,7 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     def _corpus(self) -> Callable[[str], Corpus]:
         def read(corpus_id: str) -> Corpus:
             known = self._known_corpora
-            found = self._read(known[corpus_id][0]) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
+            found = self._read(known[corpus_id].folder) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
             return with_qrels(found, self._qrels) if self._qrels else found
 
         return functools.lru_cache(maxsize=2)(read)
@@ -114,14 +125,19 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     def relevance(self) -> str:
         return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
 
+    def queries_identity(self, corpus_id: str) -> str:
+        """See `Retrieving`. A haystack's id is a hash of its queries and insights, too."""
+        return self._known_corpora[corpus_id].digest if corpus_id in self._known_corpora else ""
+
     @functools.cached_property
-    def _known_corpora(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        """corpus_id of a BEIR folder -> (the folder as written in the spec, its query ids). Raises SpecError."""
-        known: dict[str, tuple[str, Sequence[str]]] = {}
+    def _known_corpora(self) -> Mapping[str, _Beir]:
+        """corpus_id of a BEIR folder -> what a run keeps of it. Raises SpecError."""
+        known: dict[str, _Beir] = {}
         for index, folder in enumerate(self.spec.corpora):
             corpus = self._read(folder)
-            other = known.setdefault(corpus.corpus_id, (folder, [query.query_id for query in corpus.queries]))[0]
-            if other != folder:
+            queries = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
+            beir = _Beir(folder, [query.query_id for query in corpus.queries], semantic_hash(queries))
+            if (other := known.setdefault(corpus.corpus_id, beir).folder) != folder:
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
         return known
 

@@ -11,6 +11,7 @@ from summhay_ray import judge, plugins
 from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, SpecError, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
+from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
 from summhay_ray.errors import UserError
 
@@ -101,7 +102,7 @@ class JudgingSpec(Spec):
         return self
 
 
-class SummhaySpec(JudgingSpec):
+class SummhaySpec(JudgingSpec, OfWordsSpec):
     """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
 
     kind: str = Field(default="summhay", description="the benchmark: its name, or module:Class for one of your own")

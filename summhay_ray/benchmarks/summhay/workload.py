@@ -10,24 +10,35 @@ import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import (
     Ask,
+    Compat,
     Counted,
     Inputs,
     Item,
     Prepared,
     Queue,
+    Results,
     Rows,
     Size,
     Stage,
     semantic_hash,
 )
 from summhay_ray.benchmarks.rating import lever_code
-from summhay_ray.benchmarks.retrieval import UNORDERED, WithRetrievers, files, no_ranking, own_code, with_retrievers
+from summhay_ray.benchmarks.retrieval import (
+    CUT_TEXTS,
+    UNORDERED,
+    WithRetrievers,
+    cut_warnings,
+    files,
+    no_ranking,
+    own_code,
+    with_retrievers,
+)
 from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
 from summhay_ray.benchmarks.summhay.cells import Cell, Unit
@@ -62,7 +73,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
 
     kind = "summhay"
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("summarize"), JUDGE_STAGE)
-    tables = TABLES
+    tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
     recorded = ("spec", "prompts", "haystacks", "cells")
     retrieval_fields = staticmethod(retrieval_fields)
@@ -255,7 +266,8 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, ranked)
         if context is None:
             return Prepared(problem=problem, stage="context")
-        return Prepared({"rankings": rankings, "contexts": [context]}, shared=asdict(context))
+        rows: Rows = {"rankings": rankings, "contexts": [context], **self.cut_rows(unit.haystack_id, unit.retriever)}
+        return Prepared(rows, shared=asdict(context))
 
     @functools.cached_property
     def _ranked(self) -> Ranker:
@@ -309,7 +321,8 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)
         if problem is not None:
             ask.fail("context", problem)
-        return context, {"rankings": rankings, "contexts": [context]} if context is not None else {}
+        cut = self.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
+        return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
 
     async def references(self, item: Item) -> Sequence[str]:
         """See `Workload`: the texts of the subtopic's insights."""
@@ -327,6 +340,14 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         longest = self.spec.summarizers[cell.summarizer].max_tokens
         bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
         return "\n".join(bullets)
+
+    # --- results and reports -----------------------------------------------------------------------------------------------
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Workload`: the scores of every system (section 4.1, Table 2)."""
+        scored = super().results(run, compat)
+        unmatched = self.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
+        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
 
 
 def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:

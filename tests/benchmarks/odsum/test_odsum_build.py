@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,35 @@ def test_sizes_hold_and_every_query_stands_once(n: int, seed: int, threshold: fl
     small = [one for one in found if len(one) < least]
     # A small one is left where no other has room.
     assert all(len(one) + len(other) > most for one in small for other in found if other != one)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.integers(0, 99), st.integers(2, 4), st.integers(4, 7))
+def test_small_clusters_join_the_most_similar_pair_by_pair(n: int, seed: int, least: int, most: int) -> None:
+    # Quarters, so that many pairs are equally similar.
+    similarity = np.round(np.random.default_rng(seed).random((n, n)) * 4) / 4
+    similarity = np.maximum(similarity, similarity.T)
+    left = clusters_of(similarity, 0.6, 1, most)
+    while True:
+        pairs = [
+            (similarity[np.ix_(one, other)].min(), one, other)
+            for one in left
+            for other in left
+            if one != other and len(one) < least and len(one) + len(other) <= most
+        ]
+        if not pairs:
+            break
+        _, one, other = min(pairs, key=lambda pair: (-pair[0], pair[1:]))
+        left = sorted([*(kept for kept in left if kept not in (one, other)), tuple(sorted(one + other))])
+    assert clusters_of(similarity, 0.6, least, most) == left
+
+
+def test_the_queries_of_the_paper_are_clustered_in_seconds() -> None:
+    vectors = np.random.default_rng(7).random((1808, 30)) ** 4
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    began = time.process_time()
+    found = clusters_of(unit @ unit.T, 0.95, 2, 6)
+    assert {len(one) for one in found} <= set(range(2, 7)) and time.process_time() - began < 20
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odsum_collections import MEETINGS, meetings
+from odsum_collections import MEETINGS, QUERIES, meetings
 from simulated_provider import in_thread
-from tiny_models import sentence_model
+from tiny_models import cross_encoder, sentence_model
 
 from summhay_ray import api
 from summhay_ray.benchmarks.retrieval import stored_models
@@ -134,6 +134,34 @@ def test_full_shows_the_whole_collection_whatever_k(tmp_path: Path) -> None:
     assert (whole["k"], whole["recall"], whole["ndcg"], whole["mrr"]) == (None, 1, None, None)
     shown = Store(str(tmp_path / "store")).run(result.run).table("retrieved").filter(retriever="full")
     assert shown["shown"].to_list() == [len(MEETINGS)] * 5
+
+
+@pytest.mark.embed
+def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    from transformers import AutoTokenizer
+
+    model = sentence_model(tmp_path / "small", longest=16)
+    scorer = cross_encoder(tmp_path / "scorer")
+    rerank = {"rerank": str(scorer), "of": "bm25", "max_tokens": 24, "name": "scored"}
+    spec = fields(tmp_path, retrievers=[{"embed": str(model), "name": "small"}, rerank])
+    found = api.retrieve(spec, store=str(tmp_path / "store"), executor="inline").to_json()
+    tokenizer = AutoTokenizer.from_pretrained(str(model))
+    texts, queries = list(MEETINGS.values()), [one["query"] for one in QUERIES.values()]
+    embedded = [len(tokenizer(text)["input_ids"]) - 16 for text in (*texts, *queries)]
+    scored = [len(tokenizer(query, text)["input_ids"]) - 24 for query in queries for text in texts]
+    expected = [
+        {"retriever": name, "model": str(path.resolve()), "texts": len(beyond), "cut": len(over), "tokens": sum(over)}
+        for name, path, beyond in (("scored", scorer, scored), ("small", model, embedded))
+        for over in ([n for n in beyond if n > 0],)
+    ]
+    assert found["cut_texts"] == expected and all(row["cut"] for row in expected)
+    for row in expected:
+        said = f"cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all"
+        assert any(line.startswith(row["retriever"]) and said in line for line in found["warnings"])
+    # Another run finds vectors and scores in the store, and knows as much of them.
+    again = api.retrieve({**spec, "k": [3]}, store=str(tmp_path / "store"), executor="inline")
+    assert again.run != found["run"] and again.to_json()["cut_texts"] == expected
 
 
 @pytest.mark.embed

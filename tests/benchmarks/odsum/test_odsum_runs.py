@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from odsum_collections import QUERIES, meetings, own, stories
 from runs import summhay, write_spec
@@ -51,13 +52,27 @@ def test_retrieve_leaves_the_summarizers_aside_and_writes_trec_and_beir(tmp_path
     keys = {"retriever", "k", "n", "precision", "recall", "f1", "ndcg", "ap", "mrr"}
     assert [set(row) for row in found["retrieval"]] == [keys] * 6
     # Read back, the rankings are a retriever and the BEIR folder a collection of the same figures.
+    # The scores are BM25's own, but where a tie would be broken by the documents' names.
+    ranked = api.table(found["run"], "ranked", str(tmp_path / "store")).filter(retriever="bm25-split").sort("query_id", "rank")
+    lines = [line.split() for line in (tmp_path / "trec/bm25-split.run").read_text("utf-8").splitlines()]
+    assert [float(line[4]) for line in lines] == pytest.approx(ranked["score"].to_list(), abs=1e-30)
+    for query in QUERIES:
+        scores = np.array([float(line[4]) for line in lines if line[0] == query], dtype=np.float32)
+        assert (np.diff(scores) < 0).all()
     fields = {"corpus": "beir/meetings", "retrievers": [{"run": "trec/bm25-split.run"}, "oracle"], "summarizers": []}
     again = summhay("retrieve", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
     assert [row["ap"] for row in again["retrieval"]] == pytest.approx([row["ap"] for row in found["retrieval"]])
     queries = [json.loads(line) for line in (tmp_path / "beir/meetings/queries.jsonl").read_text("utf-8").splitlines()]
     assert [one["metadata"]["references"] for one in queries] == [[one["answer"]] for one in QUERIES.values()]
-    qrels = (tmp_path / "beir/meetings/qrels/test.tsv").read_text("utf-8").splitlines()
-    assert {line.split("\t")[2] for line in qrels[1:]} == {"1"}
+    split_of = {query.query_id: query.split for query in load(spec).collection.queries}
+    for split in ("train", "dev", "test"):
+        lines = (tmp_path / f"beir/meetings/qrels/{split}.tsv").read_text("utf-8").splitlines()[1:]
+        assert {line.split("\t")[0] for line in lines} == {query for query, of in split_of.items() if of == split}
+        assert {line.split("\t")[2] for line in lines} == {"1"}
+        of_split = {**fields, "splits": [split]}
+        assert [one.query_id for one in load(spec_of(tmp_path, **of_split)).collection.queries] == [
+            query for query, of in split_of.items() if of == split
+        ]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is absent: no ODSum-meeting, no reference figures")
@@ -85,18 +100,20 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
     fields = {"strategies": strategies, "summarizers": ["offline/support", "offline/lead"], "metrics": ["rouge", "geval"]}
     found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
     systems = [(row["retriever"], row["k"], row["strategy"], row["model"]) for row in found["summaries"]]
-    assert len(set(systems)) == len(systems) == 2 * 2 * 3 * 2
+    # The oracle is asked once, with all gold documents.
+    assert len(set(systems)) == len(systems) == (2 + 1) * 3 * 2
+    assert {(retriever, k) for retriever, k, *_ in systems} == {("bm25-split", 1), ("bm25-split", 2), ("oracle", None)}
     assert {row["strategy"] for row in found["summaries"]} == {"truncate-all", "map-reduce", "refine-l2h (units=chunks)"}
     for row in found["summaries"]:
         assert (row["n_expected"], row["n_scored"], row["bertscore"]) == (5, 5, None)
         assert 0 < row["rougeL"] <= row["rouge1"] <= 1 and 1 <= row["geval"] <= 5
-    lost = {(row["retriever"], row["metric"]) for row in found["robustness"]}
-    assert lost == {("bm25-split", metric) for metric in (*ROUGE_TYPES, "geval")}
+    lost = {(row["retriever"], row["k"], row["metric"]) for row in found["robustness"]}
+    assert lost == {("bm25-split", k, metric) for k in (1, 2) for metric in (*ROUGE_TYPES, "geval")}
     again = summhay("run", tmp_path / "spec.yaml", "--store", tmp_path / "store")
     assert again["calls"]["made"] == 0 and again["summaries"] == found["summaries"]
     scored = summhay("score", found["run"], "--store", tmp_path / "store")
     assert scored["summaries"] == found["summaries"] and scored["retrieval"] == found["retrieval"]
-    pair = [f"{retriever}@2_offline/support+map-reduce" for retriever in ("oracle", "bm25-split")]
+    pair = [f"{retriever}_offline/support+map-reduce" for retriever in ("oracle", "bm25-split@2")]
     apart = summhay("compare", found["run"], "--systems", *pair, "--store", tmp_path / "store")["pairs"]
     place = {"retriever": "bm25-split", "k": 2, "strategy": "map-reduce", "model": "offline/support"}
     costs = {row["metric"]: row["lost"] for row in found["robustness"] if place.items() <= row.items()}
@@ -110,9 +127,47 @@ def test_every_cell_of_the_grid_has_a_row_with_its_scores(tmp_path: Path) -> Non
         and same["agreement"]["same"] == 1.0
         and set(same["by_criterion"]) == {"consistency", "relevance"}
     )
-    item = "0/oracle@2/offline/support+map-reduce"
+    item = "0/oracle/offline/support+map-reduce"
     told = summhay("explain", found["run"], item, "--store", tmp_path / "store")
     assert len(told["calls"]) == 1 + 1 + 2  # map of the one gold document, reduce, two criteria
+
+
+def test_the_oracle_shows_all_gold_beside_a_retriever_that_is_cut(tmp_path: Path) -> None:
+    errors = {"oracle": "add", "share": 0.5}
+    fields = {"retrievers": [{"bm25": "split"}, "oracle", errors], "k": [1], "summarizers": ["offline/lead"]}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    shown = api.table(found["run"], "ranked", str(tmp_path / "store"))
+    gold = {row["query_id"]: row["gold"] for row in api.table(found["run"], "odsum_queries", str(tmp_path / "store")).to_dicts()}
+    for query_id, documents in gold.items():
+        assert shown.filter(retriever="oracle", query_id=query_id).sort("rank")["document_id"].to_list() == documents
+    assert [(row["retriever"], row["k"], row["n_scored"]) for row in found["summaries"]] == [
+        ("bm25-split", 1, 5),
+        ("oracle", None, 5),
+        ("oracle-add-0.5", None, 5),
+    ]
+    rows = {(row["retriever"], row["k"]): row for row in found["robustness"] if row["metric"] == "rouge1"}
+    assert rows.keys() == {("bm25-split", 1), ("oracle-add-0.5", None)}
+    means = {(row["retriever"], row["k"]): row["rouge1"] for row in found["summaries"]}
+    for system, row in rows.items():
+        assert row["n"] == 5 and row["oracle"] == pytest.approx(means["oracle", None])
+        assert row["lost"] == pytest.approx(means["oracle", None] - means[system])
+
+
+def test_a_run_file_without_one_query_is_scored_on_the_others(tmp_path: Path) -> None:
+    lines = "".join(f"{query} Q0 m2 1 1 x\n" for query in "0124")
+    (tmp_path / "others.run").write_text(lines, encoding="utf-8")
+    fields: dict[str, Any] = {"retrievers": [{"run": "others.run"}], "k": [1]}
+    for more in ({}, {"summarizers": ["offline/lead"]}):
+        found = summhay("run", spec_of(tmp_path, **fields, **more), "--store", tmp_path / "store", code=4)
+        row = found["retrieval"][0]
+        assert (row["retriever"], row["n"], row["precision"]) == ("others", 4, 2 / 4)
+        assert found["retrieval_intervals"][0]["n_expected"] == 5
+        [failure] = summhay("failures", found["run"], "--store", tmp_path / "store")["failures"]
+        assert (failure["stage"], failure["error"]) == ("retrieve", "missing_scores")
+        assert "ranks nothing for query '3'" in failure["message"]
+        assert [(row["n_scored"], row["n_expected"]) for row in found["summaries"]] == ([(4, 5)] if more else [])
+    planned = summhay("plan", spec_of(tmp_path, **fields, **more), "--store", tmp_path / "another")
+    assert planned["cells"] == 5
 
 
 def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_as_expected(tmp_path: Path) -> None:
@@ -132,7 +187,9 @@ def test_answers_made_elsewhere_are_scored_and_what_is_missing_or_empty_counts_a
     ]
     # Where there is one retriever and one k, the answers are taken to be made of these.
     one = summhay("run", spec_of(tmp_path, **fields, retrievers=["oracle"], k=[2]), "--store", tmp_path / "store", code=4)
-    assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", 2)]
+    assert [(row["retriever"], row["k"]) for row in one["summaries"]] == [("oracle", None)]
+    cut = summhay("run", spec_of(tmp_path, **fields, retrievers=["bm25"], k=[2]), "--store", tmp_path / "store", code=4)
+    assert [(row["retriever"], row["k"]) for row in cut["summaries"]] == [("bm25", 2)]
 
 
 def test_an_imported_folder_is_named_by_its_content(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from summhay_ray.text import Script
+
 
 @dataclass(frozen=True, slots=True)
 class Texts:
@@ -21,6 +23,8 @@ class Texts:
     source: str
     reference: str
     """Empty if the data has none."""
+    script: Script = "auto"
+    """How words are found in texts that are not Latin."""
 
 
 class Metric(Protocol):

@@ -16,7 +16,9 @@ class Rouge1F1:
     order: ClassVar[int] = 1
 
     def score(self, texts: Sequence[Texts]) -> list[float | None]:
-        return [rouge_n(text.summary, text.reference, self.order).f1 if text.reference else None for text in texts]
+        return [
+            rouge_n(text.summary, text.reference, self.order, script=text.script).f1 if text.reference else None for text in texts
+        ]
 
 
 class Rouge2F1(Rouge1F1):

@@ -1,0 +1,50 @@
+"""Specs of benchmarks that compare words: their field `script`, and what is told where a tokenizer finds no word.
+
+The benchmarks import it. It uses the door and the room text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import ClassVar
+
+import polars as pl
+from pydantic import Field
+
+from summhay_ray.benchmark import Spec
+from summhay_ray.text import Script, is_latin
+
+MEND = "with script: auto, and without compat: release, every script has words"
+
+
+class OfWordsSpec(Spec):
+    """A spec of a benchmark that compares words."""
+
+    LATER: ClassVar[frozenset[str]] = Spec.LATER | {"script"}
+
+    script: Script = Field(
+        default="auto",
+        description="words of texts that are not Latin: auto: as ICU finds them; latin: as the papers find them, mostly none",
+    )
+
+    def tells_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
+        """A warning where texts that are not Latin are read as if they were. `texts`: those that are compared together."""
+        foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
+        told = f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND}"
+        return [told] if any(foreign) else []
+
+
+def unmatched(pieces: Iterable[pl.DataFrame], query: Sequence[str], retrievers: Collection[str], mend: str) -> list[str]:
+    """A warning for each of the `retrievers` that gives every document of a query the score 0. `pieces`: rankings, with columns
+    `query` (its id), retriever and score; a query's rows are in one piece."""
+    zero = (pl.col("score") == 0).all().alias("zero")
+    own = (piece.filter(pl.col("retriever").is_in(retrievers)) for piece in pieces)
+    found = [piece.group_by("retriever", *query).agg(zero) for piece in own if piece.height]
+    if not found:
+        return []
+    counts = pl.concat(found).group_by("retriever").agg(pl.col("zero").sum(), pl.len()).sort("retriever")
+    return [
+        f"{retriever}: in {zero} of {n} queries no document has a word of the query; they rank in document order{mend}"
+        for retriever, zero, n in counts.iter_rows()
+        if zero
+    ]
