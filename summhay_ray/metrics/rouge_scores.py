@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from summhay_ray.text import whole_nltk
+
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _WORDS_KEPT = 200_000
 _TEXTS_KEPT = 256
@@ -64,9 +66,10 @@ def common_length(one: Sequence[str], other: Sequence[str]) -> int:
 
 @functools.cache
 def _scorer(*kinds: str) -> Any:
+    words = _words()
     from rouge_score import rouge_scorer
 
-    return rouge_scorer.RougeScorer(list(kinds), tokenizer=_words())
+    return rouge_scorer.RougeScorer(list(kinds), tokenizer=words)
 
 
 @functools.cache
@@ -78,6 +81,7 @@ class _Words:
     """rouge_score's tokenizer with a cache by word: stemming dominates its time, and words repeat."""
 
     def __init__(self) -> None:
+        whole_nltk()
         from rouge_score import tokenizers
 
         self._word = functools.lru_cache(_WORDS_KEPT)(tokenizers.DefaultTokenizer(use_stemmer=True).tokenize)

@@ -6,7 +6,6 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.citations import citations
 from summhay_ray.text.hashes import text_hash
-from summhay_ray.text.nltk_parts import nltk_part
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.sentences import sentences
@@ -14,6 +13,7 @@ from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
 from summhay_ray.text.stems import root
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
 from summhay_ray.text.turns import turns
+from summhay_ray.text.whole_nltk import whole_nltk
 from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "count_tokens",
     "encode_tokens",
     "first_tokens",
-    "nltk_part",
     "plain_words",
     "punkt_sentences",
     "quoted",
@@ -36,5 +35,6 @@ __all__ = [
     "token_pieces",
     "turns",
     "unquoted",
+    "whole_nltk",
     "whole_objects",
 ]

@@ -37,8 +37,6 @@ preserve_order
 suppress_debug_info
 telemetry
 drop_params
-sent_starters
-ortho_context
 # A notebook, and the server of a served report.
 log_message
 # A task is held so that it is not collected while it runs.
