@@ -34,7 +34,9 @@ class ExtractSpec(Strict):
     """What a judge is shown of a long source: the sentences that its question needs, up to so many tokens."""
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
-    tokens: int = Field(default=1024, ge=1, description="of the extract, at most (cl100k); one sentence is always shown")
+    tokens: int = Field(
+        default=1024, ge=1, description="of the extract, at most (cl100k); a sentence or bullet that is longer by itself is cut"
+    )
     content: str = Field(
         default="", description="filled in: sha256 of a method of your own, or of the weights of one that reads a folder"
     )
