@@ -6,10 +6,11 @@ The benchmarks import it. It uses the door and the rooms judge and extract.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import polars as pl
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from summhay_ray import extract as extracts
@@ -89,6 +90,21 @@ class RatingTable:
     rater: str
     """The column that names the rater; if the table has none, the name of the only rater."""
     value: str = "rating"
+
+
+def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Per group of ratings: `samples`, the answers that could be read, of `samples_expected` that were asked for.
+
+    Sums of the columns `n_votes` and `n_asked`; null where all ratings are expectations, which have no votes.
+    """
+    read = pl.col("n_votes") > 0
+    sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
+    counted = ratings.group_by(by, maintain_order=True).agg(*sums)
+    told = (
+        pl.when(pl.col("n_votes") > 0).then(name).alias(column)
+        for name, column in (("n_votes", "samples"), ("n_asked", "samples_expected"))
+    )
+    return counted.select(*by, *told)
 
 
 class RaterSpec(ModelSpec):

@@ -15,7 +15,8 @@ import polars as pl
 from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import release, scoring
 from summhay_ray.benchmarks.ethic.records import LOOKUP
-from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
+from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, SAMPLES, EthicAnswer, SectionRating
+from summhay_ray.benchmarks.rating import samples_told
 from summhay_ray.metrics import Resampling
 
 CELL = ("task", "domain", "model")
@@ -285,8 +286,8 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
     """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections, and
-    the length of a summary relative to its section (`copied`). Near 1 it is a copy, which no criterion penalizes. `n`:
-    answers."""
+    the length of a summary relative to its section (`copied`). Near 1 it is a copy, which no criterion penalizes. `n`: answers;
+    `samples`: see `samples_told`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(
@@ -305,6 +306,9 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     )
     # A model that omits all sections has no ratings, but still gets a row.
     judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
+    # Ratings of older runs lack the counts.
+    asked = own if set(SAMPLES) <= set(own.columns) else own.with_columns(n_votes=pl.lit(0), n_asked=pl.lit(0))
     rows = counted.join(judges, how="cross").join(means, on=keys, how="left")
-    columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected")
+    rows = rows.join(samples_told(asked, keys), on=keys, how="left")
+    columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected", "samples", "samples_expected")
     return rows.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

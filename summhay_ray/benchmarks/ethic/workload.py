@@ -224,7 +224,8 @@ class Ethic(Benchmark[EthicSpec]):
             if isinstance(outcome, Answer):
                 value = outcome.value
                 known = value.value if released is None else released
-                return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key)
+                counts = len(value.votes), value.n_asked
+                return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key, *counts)
             ask.fail(STAGE, place_told(outcome, f"section {pair.number}, {name}"))
             # The scripts count log probabilities without a score as 0.
             return None if released is None else SectionRating(*told_by, None, released, None, "malformed", tokens, outcome.key)
