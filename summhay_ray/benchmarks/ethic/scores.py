@@ -164,8 +164,9 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
         figures: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
     else:
         attributing = row.task == "Attributing"
-        read = scoring.attributed(text) if attributing else scoring.items(text)
-        both = scoring.overlap(read, scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold))
+        gold = scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold)
+        read = scoring.attributed(text) if attributing else scoring.items(text, gold)
+        both = scoring.overlap(read, gold)
         figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
     return {} if read.unparsed else figures, read.unparsed
 
@@ -175,7 +176,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
     released = scoring.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
-    said = scoring.sections(text)
+    said = scoring.summaries(text)
     missing = [number for number in row.sections if not said.get(number)]
     by_section: dict[int, list[float]] = {}
     lengths = {}
