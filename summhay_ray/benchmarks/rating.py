@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 from summhay_ray import extract as extracts
 from summhay_ray import judge
 from summhay_ray.benchmark import Ask, Benchmark, ModelSpec, Outcome, Strict, Text, model_entry
+from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
 from summhay_ray.text import count_tokens
 
@@ -61,8 +62,15 @@ class ExtractSpec(Strict):
             return fields
 
     def planned(self) -> ExtractSpec:
-        """The option as the plan uses it: `lead` replaces a method that needs a model's weights; its extracts are as long."""
-        return self.model_copy(update={"method": "lead"}) if extracts.own_model(self.method) else self
+        """The option as the plan uses it: `lead` replaces a method that needs a model's weights; its extracts are as long.
+
+        Raises NoModel if these weights are missing.
+        """
+        weights = extracts.own_model(self.method)
+        if not weights:
+            return self
+        check_model(extracts.named_layers(weights)[0])
+        return self.model_copy(update={"method": "lead"})
 
     def of(self, source: str, question: str) -> str:
         """The extract of a source for a judge of `question`. A source of at most `tokens` tokens is returned as it is."""

@@ -120,7 +120,8 @@ class Ethic(Benchmark[EthicSpec]):
         try:
             if not prompt.messages:
                 raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
-            reply = await ask("answer", prompt.messages)
+            # Named, since a model may be its own judge.
+            reply = await ask("answer", prompt.messages, model=model)
         except NoReply as none:
             # A failed item gets a row too: scores by length need the length of its prompt.
             ask.gives_up(none)
