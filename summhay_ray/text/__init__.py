@@ -4,7 +4,7 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 """
 
 from summhay_ray.text.chunks import chunks
-from summhay_ray.text.citations import citations
+from summhay_ray.text.citations import BACK, citations
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.punkt import punkt_sentences
@@ -12,20 +12,24 @@ from summhay_ray.text.sentences import sentences
 from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
 from summhay_ray.text.stems import root
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
-from summhay_ray.text.turns import turns
+from summhay_ray.text.turns import TITLES, name_words, placed_turns, turns
 from summhay_ray.text.whole_nltk import whole_nltk
 from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
 
 __all__ = [
+    "BACK",
     "BEGINS_FORMULA",
     "FUNCTION_WORDS",
     "MONTHS",
+    "TITLES",
     "UNSPACED",
     "chunks",
     "citations",
     "count_tokens",
     "encode_tokens",
     "first_tokens",
+    "name_words",
+    "placed_turns",
     "plain_words",
     "punkt_sentences",
     "quoted",
