@@ -60,7 +60,6 @@ _OFFICE_WORDS = """
 _OFFICES = frozenset(_OFFICE_WORDS.split())
 """Words in parties' names that name no one by themselves."""
 _LEAST_NAME = 4
-_CAPITAL = re.compile(r"[^\W\d_a-z][^\W\d_]+")
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
 _QUESTION = re.compile(
     r"\bQuestion:[*_ \t]*(?P<question>\S.*?)\s*\n[\s*_]*Answer:[*_ \t]*(?P<answer>\S.*)\Z", re.DOTALL | re.IGNORECASE
@@ -297,7 +296,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         found: Sequence[Sequence[str]] = []
         labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
-            found = _speakers(whole, borders) if what == "speakers" else _everywhere(parts, await self._labels(parts, what, ask))
+            found = _speakers(whole, borders) if what == "speakers" else await self._labels(parts, what, ask)
             every = _united(found)
             made.label(parts, found)
             made.add("Recalling", prompts.recalling(context, what), every or ("None",), **labeled)
@@ -491,16 +490,6 @@ def _word(domain: str) -> str:
 
 def _united(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for listed in lists for label in listed))
-
-
-def _everywhere(parts: Sequence[str], labels: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The labels of each chunk, and the names among those of other chunks that it contains: a labeler that sees one chunk may
-    miss a name that is plain in another."""
-    known = [label for label in _united(labels) if not label[:1].isdigit()]
-    words = [{scoring.same(word) for word in _CAPITAL.findall(part)} for part in parts]
-    return [
-        (*own, *(name for name in known if name in there and name not in own)) for own, there in zip(labels, words, strict=True)
-    ]
 
 
 def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> str:

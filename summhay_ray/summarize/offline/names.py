@@ -31,6 +31,9 @@ _NO_NAME_WORDS = """
 """
 _NO_NAMES = frozenset(_NO_NAME_WORDS.split())
 """Words that begin a sentence before a verb, as a name does: `Outside stood an old man`."""
+_CLAUSE = frozenset(("which", "that", "whom", "what", "as", "when", "while", "until", "because", "before", "after", "if", "than"))
+_AUXILIARY = frozenset(("had", "would", "could", "did"))
+"""Words around the subject of a clause, such as a name: `which Tobias had meant to fell`."""
 _EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
 _PERSONS = frozenset(
     ("man", "woman", "boy", "girl", "child", "lady", "gentleman", "person", "fellow", "stranger", "niece", "nephew")
@@ -118,7 +121,9 @@ def person_names(text: str) -> Iterator[str]:
         before = words[place - 1].group().lower() if place else ""
         after = words[place + 1].group().lower() if place + 1 < len(words) else ""
         called = before in ("called", "named") and place > 1 and words[place - 2].group().lower() in _PERSONS
-        marked[word] += before in TITLES | _EPITHETS | _SAYING or after in _SAYING or called
+        marked[word] += (
+            before in TITLES | _EPITHETS | _SAYING or after in _SAYING or called or (before in _CLAUSE and after in _AUXILIARY)
+        )
         within[word] += bool(place) and _ENDS.search(text, max(0, match.start() - 3), match.start()) is None
     found = {word for word in within if marked[word] or within[word] > 1}
     for first, second in itertools.pairwise(words):
