@@ -6,15 +6,17 @@ The benchmarks import it. It uses the door and the rooms judge and extract.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import polars as pl
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
 from summhay_ray.benchmark import Ask, Benchmark, ModelSpec, Outcome, Strict, Text, model_entry
+from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
 from summhay_ray.text import count_tokens
 
@@ -34,7 +36,9 @@ class ExtractSpec(Strict):
     """What a judge is shown of a long source: the sentences that its question needs, up to so many tokens."""
 
     method: str = Field(default="rouge-1+2", description="lead, rouge-1, rouge-2, rouge-1+2, support, embed, bertscore, nli, ...")
-    tokens: int = Field(default=1024, ge=1, description="of the extract, at most (cl100k); one sentence is always shown")
+    tokens: int = Field(
+        default=1024, ge=1, description="of the extract, at most (cl100k); a sentence or bullet that is longer by itself is cut"
+    )
     content: str = Field(
         default="", description="filled in: sha256 of a method of your own, or of the weights of one that reads a folder"
     )
@@ -67,8 +71,15 @@ class ExtractSpec(Strict):
             return fields
 
     def planned(self) -> ExtractSpec:
-        """The option as the plan uses it: `lead` replaces a method that needs a model's weights; its extracts are as long."""
-        return self.model_copy(update={"method": "lead"}) if extracts.own_model(self.method) else self
+        """The option as the plan uses it: `lead` replaces a method that needs a model's weights; its extracts are as long.
+
+        Raises NoModel if these weights are missing.
+        """
+        weights = extracts.own_model(self.method)
+        if not weights:
+            return self
+        check_model(extracts.named_layers(weights)[0])
+        return self.model_copy(update={"method": "lead"})
 
     def of(self, source: str, question: str) -> str:
         """The extract of a source for a judge of `question`. A source of at most `tokens` tokens is returned as it is."""
@@ -96,6 +107,21 @@ class RatingTable:
     rater: str
     """The column that names the rater; if the table has none, the name of the only rater."""
     value: str = "rating"
+
+
+def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Per group of ratings: `samples`, the answers that could be read, of `samples_expected` that were asked for.
+
+    Sums of the columns `n_votes` and `n_asked`; null where all ratings are expectations, which have no votes.
+    """
+    read = pl.col("n_votes") > 0
+    sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
+    counted = ratings.group_by(by, maintain_order=True).agg(*sums)
+    told = (
+        pl.when(pl.col("n_votes") > 0).then(name).alias(column)
+        for name, column in (("n_votes", "samples"), ("n_asked", "samples_expected"))
+    )
+    return counted.select(*by, *told)
 
 
 class RaterSpec(ModelSpec):

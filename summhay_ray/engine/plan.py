@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,8 @@ FIGURES = (
 """The fields of `StagePlan` that are counted."""
 MOST_REASONS = 5
 """Maximum number of reasons for certain failures that the warnings list."""
+MOST_REHEARSED = 8
+"""Maximum number of items of a queue that are planned before a run's first call."""
 PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
 _MOST_MEASURED = 200_000
@@ -312,6 +315,11 @@ class Planner:
             self._stages[key] = {size: StagePlan(stage, model) for size in SIZES}
         return self._stages[key][size]
 
+    @property
+    def asked(self) -> set[str]:
+        """The names of the stages that were asked."""
+        return {stage for stage, _, _ in self._stages}
+
     def stages(self) -> list[StagePlan]:
         """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
         totals: dict[tuple[str, str], StagePlan] = {}
@@ -355,10 +363,11 @@ class Planner:
             self._tokens[key] = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
         return self._tokens[key], int(request.sampling.get("max_tokens", 0)) * request.n
 
-    async def count(self, done: set[str]) -> None:
-        """Count the calls of all items, source by source. `done`: ids of the finished items, whose answers are reused."""
+    async def count(self, done: set[str], items: Iterable[Item] | None = None) -> None:
+        """Count the calls of the items (by default all), source by source. `done`: ids of the finished items, whose answers are
+        reused."""
         sources: dict[str, list[Item]] = {}
-        for item in checked_items(self.workload):
+        for item in checked_items(self.workload) if items is None else items:
             sources.setdefault(item.source, []).append(item)
         for source, items in sources.items():
             self.total += len(items)
@@ -412,6 +421,26 @@ class Planner:
             if place >= 0:
                 setattr(plans[place], name, getattr(plans[place], name) + count)
         self.too_long += counts[-1, ""]
+
+
+def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
+    """Plan the first items of each queue, until each stage was asked, so that contradictions that only show when a model is asked
+    stop a run before its first call. Raises UserError.
+
+    A benchmark's own code that raises anything else while it is planned does not stop its run.
+    """
+    by_queue: dict[str, list[Item]] = {}
+    for item in items:
+        first = by_queue.setdefault(item.queue, [])
+        if len(first) < MOST_REHEARSED:
+            first.append(item)
+    for first in by_queue.values():
+        planner = Planner(workload, run, lambda: False)
+        for item in first:
+            with contextlib.suppress(Unplannable):
+                run_loop(functools.partial(planner.count, set(), [item]))
+            if planner.asked >= {stage.name for stage in workload.stages}:
+                break
 
 
 def plan(

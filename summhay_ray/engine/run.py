@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import itertools
 import math
 import os
 import threading
@@ -29,10 +30,11 @@ from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.money import money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.plan import PlanResult, StagePlan, plan
+from summhay_ray.engine.plan import PlanResult, StagePlan, plan, rehearse
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.registry import stored_workload, workload_of
 from summhay_ray.engine.sections import Section
+from summhay_ray.engine.spec import SpecError
 from summhay_ray.engine.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.usage import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.engine.zero_vectors import zero_vectors_in
@@ -367,6 +369,7 @@ class Start:
         if why and options.note is not None:
             options.note(why)
         check_keys(self.workload, options)
+        self._rehearse(work)
         self._tell_start("starting Ray" if executor == "ray" else "starting")
         try:
             snapshot = self._executed(work, executor)
@@ -377,6 +380,15 @@ class Start:
             pack(self.run.store.files)
         uncleaned = clean_daily(self.run.store.files)
         return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
+
+    def _rehearse(self, work: Work) -> None:
+        """Find what contradicts itself in the spec before the first call. Raises UserError."""
+        try:
+            rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
+        except UserError as error:
+            # What else is missing here, such as a model's weights, a cluster may have.
+            if self.options.address is None or isinstance(error, BadBenchmark | SpecError):
+                raise
 
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""

@@ -49,9 +49,13 @@ class Document:
 
     @functools.cached_property
     def costs(self) -> tuple[int, ...]:
-        """The cl100k tokens of each sentence with a space before it. Their sum is the length of the joined text, or one more,
-        because the first sentence has no space before it."""
+        """The cl100k tokens of each sentence with a space before it, as all but the first sentence of an extract stand."""
         return tuple(count_tokens(f" {sentence}") for sentence in self.sentences)
+
+    @functools.cached_property
+    def opening_costs(self) -> tuple[int, ...]:
+        """The tokens that each sentence costs beyond `costs` where it stands first: some words need more without a space."""
+        return tuple(max(0, count_tokens(sentence) - cost) for sentence, cost in zip(self.sentences, self.costs, strict=True))
 
 
 @functools.lru_cache(maxsize=64)

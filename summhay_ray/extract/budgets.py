@@ -14,16 +14,18 @@ from summhay_ray.text import count_tokens
 
 def fill(document: Document, ranking: Iterable[int], budgets: Sequence[int]) -> Mapping[int, Extract]:
     """Budget -> extract, in source order. Each ranked sentence that fits the rest of a budget is taken, until none can fit."""
-    costs = document.costs
+    costs, opening = document.costs, document.opening_costs
     cheapest = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)
     room = {budget: budget for budget in budgets}
+    first = dict.fromkeys(budgets, len(costs))
     taken: dict[int, list[int]] = {budget: [] for budget in budgets}
     seen: set[int] = set()
     for number in ranking:
         seen.add(number)
         for budget in budgets:
-            if costs[number] <= room[budget]:
+            if costs[number] + opening[min(first[budget], number)] <= room[budget]:
                 room[budget] -= costs[number]
+                first[budget] = min(first[budget], number)
                 taken[budget].append(number)
         while cheapest and cheapest[-1] in seen:
             cheapest.pop()

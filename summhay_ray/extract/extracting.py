@@ -14,7 +14,7 @@ from summhay_ray.encoders import known_revision
 from summhay_ray.extract.base import AsReleased, Document, Extract, Extractor, document_of
 from summhay_ray.extract.budgets import fill, joined, walk
 from summhay_ray.extract.weights import Numbers, WithWeights, named_layers
-from summhay_ray.text import Script
+from summhay_ray.text import Script, count_tokens, first_tokens
 
 COMPATS = ("default", "release")
 
@@ -111,14 +111,15 @@ def choose_units(units: Sequence[str], question: str, method: str, tokens: int) 
 
 
 def cut_down(source: str, question: str, method: str, tokens: int) -> str:
-    """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, all of the source if it fits,
-    and at least the first sentence of the ranking, whatever its length."""
+    """The sentences of a source that a judge of `question` needs, joined: at most `tokens` tokens, and all of the source if it
+    fits. Where no sentence fits, the first of the ranking is cut at its end."""
     document = document_of(source)
-    return joined(document, _needed(document, question, method, tokens)).text
+    text = joined(document, _needed(document, question, method, tokens)).text
+    return text if count_tokens(text) <= tokens else first_tokens(text, tokens)
 
 
 def _needed(document: Document, question: str, method: str, tokens: int) -> tuple[int, ...]:
-    if sum(document.costs) <= tokens:
+    if sum(document.costs) + sum(document.opening_costs[:1]) <= tokens:
         return tuple(range(len(document.sentences)))
     extractor = make_extractor(method)
     found = fill(document, extractor.rank(document, question), [tokens])[tokens].index

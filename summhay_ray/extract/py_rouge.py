@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
-from summhay_ray.text import Script, is_latin, nltk_part, words_of
+from summhay_ray.extract.porter import porter_stem
+from summhay_ray.text import Script, is_latin, words_of
 
 _OTHER = re.compile(r"[^A-Za-z0-9]")
 _SPLIT = {"gonna": ("gon", "na"), "wanna": ("wan", "na"), "gotta": ("got", "ta"), "gimme": ("gim", "me"), "lemme": ("lem", "me")}
@@ -68,7 +68,7 @@ def _stem(word: str) -> str:
     # py-rouge hides `cannot` from the tokenizer this way, and stems the hidden form.
     hidden = word.replace("cannot", "_cannot_")
     if len(hidden) > _LONG:
-        hidden = _table().get(hidden) or _stemmer().stem(hidden)
+        hidden = _table().get(hidden) or porter_stem(hidden)
     return hidden.replace("_cannot_", "cannot")
 
 
@@ -78,9 +78,3 @@ def _table() -> dict[str, str]:
     names = ("wordnet_exceptions.txt", "porter_special_cases.txt")
     lines = [line for name in names for line in (folder / name).read_text(encoding="utf-8").splitlines()]
     return {word: becomes for word, _, becomes in (line.strip().partition("|") for line in lines)}
-
-
-@functools.cache
-def _stemmer() -> Any:
-    porter = nltk_part("stem.porter").PorterStemmer
-    return porter(porter.ORIGINAL_ALGORITHM)

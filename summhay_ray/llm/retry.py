@@ -105,6 +105,8 @@ _FILTERED = re.compile(r"content_filter|content_policy|content management policy
 _FLAGGED = re.compile(r"\bflagged\b", re.IGNORECASE)
 _MODERATION = re.compile(r"\bmoderation\b", re.IGNORECASE)
 _TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
+# OpenAI answers 403 where a model gives no log probabilities.
+_LOGPROBS = re.compile(r"\brequest logprobs\b", re.IGNORECASE)
 _READ = 100_000
 """How many characters of an error's body are searched."""
 _BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
@@ -161,6 +163,9 @@ def _final(kind: Kind, word: str, text: str) -> Decision:
         return Decision("model", "authentication")
     if word == "bad_request" and _UNPAID.search(text):
         return Decision("model", "payment_required")
+    # A request without log probabilities may still succeed.
+    if word == "permission_denied" and _LOGPROBS.search(text):
+        return Decision("row", "bad_request")
     if word == "bad_request" and _FILTERED.search(text) or _is_flagged(word, text):
         return Decision("row", "content_filter")
     if word == "bad_request" and _TOO_LONG.search(text):

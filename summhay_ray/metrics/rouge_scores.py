@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from summhay_ray.text import Script, is_latin, words_of
+from summhay_ray.text import Script, is_latin, whole_nltk, words_of
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _WORDS_KEPT = 200_000
@@ -71,9 +71,10 @@ def common_length(one: Sequence[str], other: Sequence[str]) -> int:
 
 @functools.cache
 def _scorer(latin: bool, *kinds: str) -> Any:
+    words = _words(latin)
     from rouge_score import rouge_scorer
 
-    return rouge_scorer.RougeScorer(list(kinds), tokenizer=_words(latin))
+    return rouge_scorer.RougeScorer(list(kinds), tokenizer=words)
 
 
 @functools.cache
@@ -86,6 +87,7 @@ class _Words:
     the words that ICU finds, and those with other letters are kept as they are."""
 
     def __init__(self, latin: bool) -> None:
+        whole_nltk()
         from rouge_score import tokenizers
 
         self._latin = latin

@@ -21,7 +21,7 @@ from summhay_ray.retrieve.corpus import Corpus, Query
 from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import OfWords
 from summhay_ray.retrieve.summhay_words import stop_words, word_tokens
-from summhay_ray.text import nltk_part, words_of
+from summhay_ray.text import whole_nltk, words_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ def _lemma_stem(term: str) -> str:
 @functools.cache
 def _wordnets() -> tuple[Any, Any]:
     """NLTK's WordNet lemmatizer and Porter stemmer. Raises UnknownName where WordNet's data is not installed."""
-    stem = nltk_part("stem")
+    stem = whole_nltk().stem
     lemmatizer = stem.WordNetLemmatizer()
     try:
         lemmatizer.lemmatize("geese")
@@ -93,7 +93,7 @@ def _stem(term: str) -> str:
 
 @functools.cache
 def _stemmer() -> Any:
-    return nltk_part("stem.snowball").EnglishStemmer()
+    return whole_nltk().stem.snowball.EnglishStemmer()
 
 
 _TERMS: Mapping[Tokenization, Callable[[str], list[str]]] = {

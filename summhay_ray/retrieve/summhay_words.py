@@ -1,7 +1,8 @@
 """The tokenization of SummHay's release, equal to `nltk.word_tokenize`. For this room; nothing is downloaded or unpickled.
 
-`nltk.word_tokenize` applies the Punkt sentence splitter for English (here `text/punkt.py`), then NLTK's word tokenizer. The stop
-words are in `data/`; data/README.txt names their source.
+`nltk.word_tokenize` applies the Punkt sentence splitter for English (here `text/punkt.py`), then a tokenizer after the Penn
+Treebank's script. Its rules are reimplemented here, since importing NLTK takes seconds. The stop words are in `data/`;
+data/README.txt names their source.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import functools
 import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
 
-from summhay_ray.text import nltk_part, punkt_sentences
+from summhay_ray.text import punkt_sentences
 
 _APART = r"?!;@#$%&*()\[\]{}<>’\u2012-\u2015"
 _PLAIN = re.compile(
@@ -20,6 +20,38 @@ _PLAIN = re.compile(
 )
 _CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna", "d'ye", "more'n")
 _MARK = re.compile(rf"[{_APART}]|[,:](?= )")
+_RULES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        # Opening quotation marks: `` stands for those whose sign does not tell.
+        (r"[«“‘„]|`+", r" \g<0> "),
+        (r'^"', "``"),
+        (r"``", " `` "),
+        (r"([ (\[{<])(?:\"|'')", r"\1 `` "),
+        (r"(?i)(?<!\w)'(?!(?:re|ve|ll|m|t|s|d|n)\b)(?=\w)", "' "),
+        # Punctuation. A full stop is a token of its own only at the end of the sentence.
+        (r"([^.])(\.)([\])}>\"'»”’ ]*+)\s*$", r"\1 \2 \3 "),
+        (r"([:,])(\D)", r" \1 \2"),
+        (r"[:,]$", r" \g<0> "),
+        (r"\.{2,}|[;@#$%&\u2012-\u2015]", r" \g<0> "),
+        (r"([^.])(\.)([\])}>\"']*)\s*$", r"\1 \2\3 "),
+        (r"[?!]", r" \g<0> "),
+        (r"([^'])' ", r"\1 ' "),
+        (r"[*\][(){}<>]|--", r" \g<0> "),
+        (r"^|$", " "),
+        # Closing quotation marks, and endings such as 's and n't.
+        (r"[»”’]", r" \g<0> "),
+        (r"''|\"", " '' "),
+        (r"\s+", " "),
+        (r"([^' ])('[sSmMdD]|') ", r"\1 \2 "),
+        (r"([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
+    )
+)
+"""The patterns that a text goes through, in this order, each with what replaces it; then it is split at blanks."""
+_CONTRACTION = re.compile(
+    r"(?i)\b(?:(can)(not)|(d)('ye)|(gim)(me)|(gon)(na)|(got)(ta)|(lem)(me)|(more)('n))\b|\b(wan)(na)(?=\s)",
+)
+_T_IS = re.compile(r"(?i) ('t)(is|was)\b")
 _ENDING = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?=\s|$)")
 
 
@@ -29,14 +61,20 @@ def word_tokens(text: str) -> list[str]:
 
 
 def tokens_of(sentence: str) -> list[str]:
-    """The tokens of a sentence by NLTK's word tokenizer, whose thirty patterns a plain sentence does not need."""
+    """The tokens of a sentence by NLTK's word tokenizer, most of whose patterns a plain sentence does not need."""
     lowered = sentence.lower()
     if not _PLAIN.fullmatch(sentence) or any(word in lowered for word in _CONTRACTED):
-        found: list[str] = _tokenizer().tokenize(sentence)
-        return found
+        return _by_rules(sentence)
     body, end = (sentence[:-1], ".") if sentence.endswith(".") else (sentence, "")
     apart = _MARK.sub(r" \g<0> ", body)
     return [*(_ENDING.sub(r" \g<0>", apart) if "'" in apart else apart).split(), *end]
+
+
+def _by_rules(text: str) -> list[str]:
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    text = _CONTRACTION.sub(lambda match: f" {' '.join(filter(None, match.groups()))} ", text)
+    return _T_IS.sub(r" \1 \2 ", text).split()
 
 
 @functools.cache
@@ -51,8 +89,3 @@ def _data() -> Traversable:
 
 def _lines(file: Traversable) -> list[str]:
     return [line for line in file.read_text(encoding="utf-8").split("\n") if line]
-
-
-@functools.cache
-def _tokenizer() -> Any:
-    return nltk_part("tokenize.destructive").NLTKWordTokenizer()

@@ -4,9 +4,8 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 """
 
 from summhay_ray.text.chunks import chunks
-from summhay_ray.text.citations import citations
+from summhay_ray.text.citations import BACK, citations
 from summhay_ray.text.hashes import text_hash
-from summhay_ray.text.nltk_parts import nltk_part
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
@@ -15,13 +14,16 @@ from summhay_ray.text.sentences import sentences
 from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
 from summhay_ray.text.stems import root
 from summhay_ray.text.tokens import count_tokens, encode_tokens, first_tokens, token_pieces
-from summhay_ray.text.turns import turns
+from summhay_ray.text.turns import TITLES, name_words, placed_turns, turns
+from summhay_ray.text.whole_nltk import whole_nltk
 from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
 
 __all__ = [
+    "BACK",
     "BEGINS_FORMULA",
     "FUNCTION_WORDS",
     "MONTHS",
+    "TITLES",
     "UNSPACED",
     "Script",
     "chunks",
@@ -30,8 +32,9 @@ __all__ = [
     "encode_tokens",
     "first_tokens",
     "is_latin",
-    "nltk_part",
+    "name_words",
     "parsed_json",
+    "placed_turns",
     "plain_words",
     "punkt_sentences",
     "quoted",
@@ -42,6 +45,7 @@ __all__ = [
     "token_pieces",
     "turns",
     "unquoted",
+    "whole_nltk",
     "whole_objects",
     "words_of",
 ]

@@ -1,16 +1,31 @@
-"""The speakers of a transcript. Part of the text room."""
+"""The speakers of a transcript, and the names in what stands before a colon. Part of the text room."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
+from summhay_ray.text.words import FUNCTION_WORDS
+
 _TURN = re.compile(
     r"(?:^|(?<=[.?!)\]]\s)|(?<=[.?!]\s\s)|(?<=,\s))"
-    r"(?P<name>[^\W\d_][\w.'’\-]*(?: [\w.'’\-]+){0,3}?)"
+    r"(?P<name>(?:The (?=[A-Z]))?[^\W\d_][\w.'’\-]*(?: [\w.'’\-]+){0,3}?)"
     r"\s?(?:\([^()\n:]{0,80}\)?,?[^()\n:]{0,60}\){1,2})?:\s",
     re.MULTILINE,
 )
+_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+_TITLE_WORDS = """
+    mr mrs ms miss mx messrs mme mlle madam madame sir dame lord lady master mister dr doctor prof professor rev reverend fr
+    father mother brother sister aunt uncle saint st hon honourable honorable rt right am deputy vice shadow
+    king queen prince princess duke duchess marquess marquis marchioness earl count countess viscount viscountess baron baroness
+    baronet captain capt colonel col major general gen sergeant sgt lieutenant lt admiral commander corporal
+    inspector constable detective judge justice magistrate senator congressman congresswoman representative president chancellor
+    minister secretary ambassador governor mayor councillor councilor alderman commissioner speaker chair chairman chairwoman
+    chairperson bishop archbishop rabbi imam pastor
+"""
+TITLES = frozenset(_TITLE_WORDS.split())
+"""Titles and offices, in lower case, which stand before a person's name and are no part of it."""
+_BEHIND = frozenset(("mp", "msp", "qc", "kc", "esq", "jr", "sr"))
 
 
 def turns(text: str) -> list[str]:
@@ -19,7 +34,24 @@ def turns(text: str) -> list[str]:
     A turn begins with a name and a colon. Words with a colon that occur only once, within a line, are not taken for a speaker.
     Text in brackets after a name is not part of it.
     """
+    return [name for _, name in placed_turns(text)]
+
+
+def placed_turns(text: str) -> list[tuple[int, str]]:
+    """(place in the text, speaker) of each turn; see `turns`. Give the whole text: a part of it may begin within a turn."""
     found = list(_TURN.finditer(text))
     counts = Counter(match["name"] for match in found)
     heads = {match["name"] for match in found if match.start() == 0 or text[match.start() - 1] == "\n"}
-    return [match["name"] for match in found if counts[match["name"]] > 1 or match["name"] in heads]
+    return [(match.start(), match["name"]) for match in found if counts[match["name"]] > 1 or match["name"] in heads]
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a person's name, without initials, words such as `of`, titles before the name and `MP` behind it: `Smith` and
+    `Basildon` of `Baroness Smith of Basildon`, `Stephen` and `King` of `Mr. Stephen King`. A speaker who has no name keeps the
+    last word: `Speaker` of `Mr. Speaker`."""
+    words = [word for word in _WORD.findall(name) if len(word) > 1 and word.lower() not in FUNCTION_WORDS]
+    while len(words) > 1 and words[-1].lower() in _BEHIND:
+        words.pop()
+    while len(words) > 1 and words[0].lower() in TITLES:
+        words.pop(0)
+    return words

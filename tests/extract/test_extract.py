@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summhay_ray.benchmarks import extract_evaluate
-from summhay_ray.extract import BUDGETS, Document, Extract, extract, rouge_n
+from summhay_ray.extract import BUDGETS, Document, Extract, cut_down, extract, rouge_n
 from summhay_ray.extract.rouge import Rouge1, Rouge2, Rouge12
 from summhay_ray.plugins import UnknownName
 from summhay_ray.text import count_tokens
@@ -131,6 +131,20 @@ def test_no_extract_exceeds_its_budget_and_nothing_more_would_fit(
         assert list(one.index) == sorted(set(one.index))
         left = [cost for number, cost in enumerate(document.costs) if number not in one.index]
         assert not left or sum(document.costs[number] for number in one.index) + min(left) > budget
+
+
+OPENERS = st.sampled_from(
+    ["Okafor", "Ottilie", "Zebras", "Uh", "5 ships", "\u201cYeah", "The cook", "hid it", "Marit", "wort " * 30]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(OPENERS, min_size=1, max_size=12), st.sampled_from(METHODS), st.integers(1, 40))
+def test_a_sentence_that_opens_an_extract_may_cost_more(openers: list[str], method: str, budget: int) -> None:
+    source = " ".join(f"{opener.capitalize()}." for opener in openers)
+    assert extract(source, "Okafor hid it.", method, [budget])[budget].tokens <= budget
+    shown = cut_down(source, "Okafor hid it.", method, budget)
+    assert 0 < count_tokens(shown) <= budget or count_tokens(source) == 0
 
 
 def test_each_summary_sentence_gets_its_support_and_the_neighbours_follow() -> None:

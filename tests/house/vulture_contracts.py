@@ -38,8 +38,6 @@ preserve_order
 suppress_debug_info
 telemetry
 drop_params
-sent_starters
-ortho_context
 # A notebook, and the server of a served report.
 do_HEAD
 log_message

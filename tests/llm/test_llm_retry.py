@@ -237,6 +237,7 @@ def test_each_status_of_an_endpoint_has_its_decision(status: int, decision: Deci
         (422, "documents[3]: 'a credit balance of 30 dollars' is no number", Decision("row", "bad_request")),
         (403, "This model requires moderation. Your input was flagged for violence.", Decision("row", "content_filter")),
         (403, "Your account was suspended.", Decision("model", "permission_denied")),
+        (403, "You are not allowed to request logprobs from this model.", Decision("row", "bad_request")),
         (
             429,
             "You exceeded your current quota, please check your plan and billing details.",

@@ -49,11 +49,18 @@ from summhay_ray.inputs import read_file
 from summhay_ray.local_models import check_models
 from summhay_ray.outputs import write_new
 from summhay_ray.store import RunStore
-from summhay_ray.text import chunks, citations, count_tokens, first_tokens, quoted, turns, unquoted
+from summhay_ray.text import BACK, chunks, citations, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
 
 TOKENIZER = "cl100k_base"
 _MARK, _TARGET = "[CITATION]", "[TARGET CITATION]"
-TITLES = frozenset({"mr", "mrs", "ms", "dr", "the", "hon", "am", "mp"})
+_OFFICE_WORDS = """
+    board state states city town village county company corp bank people commonwealth government department commission
+    commissioner school district university college hospital railway railroad stores secretary administration association union
+    trust estate service services authority council committee republic crown king queen court agency bureau society club party
+"""
+_OFFICES = frozenset(_OFFICE_WORDS.split())
+"""Words in parties' names that name no one by themselves."""
+_LEAST_NAME = 4
 _SHEET = ("domain", "document", "chunk", "text", "labels", "a person's labels")
 _QUESTION = re.compile(
     r"\bQuestion:[*_ \t]*(?P<question>\S.*?)\s*\n[\s*_]*Answer:[*_ \t]*(?P<answer>\S.*)\Z", re.DOTALL | re.IGNORECASE
@@ -290,8 +297,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         found: Sequence[Sequence[str]] = []
         labeled = {"labeler": what} if what == "speakers" else self._by("labeler", self.spec.labeler)
         if {"Recalling", LOOKUP} & set(self.spec.tasks):
-            found = [_speakers(part) for part in parts] if what == "speakers" else await self._labels(parts, what, ask)
-            every = _speakers(whole) if what == "speakers" else _united(found)
+            found = _speakers(whole, borders) if what == "speakers" else await self._labels(parts, what, ask)
+            every = _united(found)
             made.label(parts, found)
             made.add("Recalling", prompts.recalling(context, what), every or ("None",), **labeled)
         if LOOKUP in self.spec.tasks and self.spec.questioner is not None:
@@ -332,8 +339,6 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     async def _of_cited(self, source: CitedSource, decision: sources.Cited, ask: Ask) -> _Made:
         """Recalling and Summarizing use the segments unchanged. For Attributing every citation is replaced by the same mark; the
         gold labels are the segments where a mark replaced a citation of the decision.
-
-        Raises SpecError if a segment still contains the decision's title, which would give the answer away.
         """
         borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in decision.citing]
         parts = [text[begin:end] for text, cut in zip(decision.citing, borders, strict=True) for begin, end in cut]
@@ -356,10 +361,6 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             segments = [text[begin:end] for text, places in zip(marked, cut, strict=True) for begin, end in places]
             gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if _TARGET in text]
             segments = [text.replace(_TARGET, _MARK) for text in segments]
-            if leak := next((number for number, text in enumerate(segments, start=1) if decision.title in text), None):
-                raise SpecError(
-                    f"spec: cited: {decision.name}: segment {leak} still names {decision.title!r}; give its title as it is cited"
-                )
             shown = _headed("Segment", segments)
             made.add(
                 "Attributing", prompts.attributing_law(shown, target), gold or ("None",), context=shown, chunks=cut, **marked_by
@@ -494,27 +495,73 @@ def _united(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def _marked(text: str, decision: sources.Cited, forms: Iterable[str] = ()) -> str:
     """The text with each citation replaced: citations of the decision by `_TARGET`, all others by `_MARK`. `forms`: strings that
-    cite it besides its title and citation."""
-    names = [
-        re.escape(name)
-        for name in sorted({decision.title, decision.citation, *forms}, key=lambda name: (-len(name), name))
-        if name
-    ]
-    own = re.compile("|".join(names))
-    parts, end = [], 0
-    spans = sorted({*citations(text), *(match.span() for match in own.finditer(text))}, key=lambda span: (span[0], -span[1]))
-    for begin, stop in spans:
-        if begin < end:
-            continue
-        parts += [text[end:begin], _TARGET if own.search(text, begin, stop) else _MARK]
+    cite it besides its title and citation.
+
+    Short forms count: `Brandt, supra`, `212 N.W. at 408`, `Id.` behind a citation of the decision, and the name of a party in a
+    text that cites the decision in full, too.
+    """
+    full = _any_of({decision.title, decision.citation, *forms})
+    parties = _parties(decision.title)
+    short = _any_of(parties)
+    volume = re.fullmatch(r"(\d+\s+\S.*?)\s+\d+", decision.citation)
+    at_page = re.compile(rf"\b{_spaced(volume[1])},?\s+at\s") if volume else None
+    own = [match.span() for match in full.finditer(text)]
+    spans = sorted({*citations(text), *own, *(match.span() for match in short.finditer(text) if own)})
+    out: list[str] = []
+    end, mark = 0, ""
+    for begin, stop in _merged(spans):
+        span = text[begin:stop]
+        if not BACK.fullmatch(span):
+            of_target = any(one.search(span) for one in (full, at_page) if one) or (_is_short(span) and short.search(span))
+            mark = _TARGET if of_target else _MARK
+        out += [text[end:begin], mark or _MARK]
         end = stop
-    return "".join([*parts, text[end:]])
+    return "".join([*out, text[end:]])
 
 
-def _speakers(text: str) -> tuple[str, ...]:
-    """The words in the speakers' names, normalized, without titles and initials."""
-    words = (scoring.same(word).strip(".,'") for name in turns(text) for word in name.split())
-    return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in TITLES))
+def _is_short(span: str) -> bool:
+    """Whether a citation names its source in short form: a party alone, `supra`, or a page behind `at`."""
+    return re.search(r"\sv\.?\s|\(\d{4}\)\Z", span) is None
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for any of the names, the longest first; white space may be a line break."""
+    wanted = [_spaced(name) for name in sorted(names, key=lambda name: (-len(name), name)) if name]
+    return re.compile("|".join(rf"(?<!\w){name}(?!\w)" for name in wanted) or r"(?!)")
+
+
+def _spaced(name: str) -> str:
+    return r"\s+".join(map(re.escape, name.split()))
+
+
+def _parties(title: str) -> set[str]:
+    """The names by which a decision is called for short: each party of more than one word, and a party's last word if it is a
+    name of its own (`Brandt`, not `Board`)."""
+    names = set()
+    for party in re.split(r"\sv\.?\s", re.sub(r"\A(?:In re|Ex parte|Matter of)\s", "", title)):
+        *first, last = party.split() or [""]
+        if first:
+            names.add(party.strip())
+        if last[:1].isupper() and len(last) >= _LEAST_NAME and last.casefold().strip(".,") not in _OFFICES:
+            names.add(last)
+    return names
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted spans, those that overlap joined."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in spans:
+        if merged and begin < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
+    """Per chunk, the words in its speakers' names, normalized. Turns are the whole text's, since a chunk may begin within one."""
+    found = [(place, scoring.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
+    return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
 
 def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:

@@ -52,8 +52,8 @@ async def rate(
     values = reduced(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)
     if judge.logprobs is None and not alone:
         return await rate_text(criterion, values, several, asked)
-    rated = await rate_text(criterion, values, single, asked)
-    if alone or ask.planning or not isinstance(rated, Answer) or rated.value.how == "logprobs":
+    rated = await rate_text(criterion, values, single, asked, otherwise=None if alone else several)
+    if alone or ask.planning or not isinstance(rated, Answer) or rated.value.how != "text":
         return rated
     return await rate_text(criterion, values, several, asked)
 

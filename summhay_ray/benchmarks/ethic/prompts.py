@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-VERSION = 1
+VERSION = 2
 """Version of the wording. Records built by different versions are different records."""
 
 SYSTEM = "You read long texts with care. You answer from the text alone, completely, and in exactly the form that is asked for."
@@ -34,7 +34,8 @@ RECALLING = {
     "sections and "
     f"codes. Leave out numbers that stand alone, such as those of paragraphs, and every sign around a number. {_SEMICOLONS}",
     "speakers": "Name every speaker of the conversation, as the name stands before the colon of a turn, each name once and as a "
-    f"single word: write the parts of a longer name as separate names. {_COMMAS}",
+    "single word: leave titles such as Lord, Baroness or Chair away where a name follows, and write the parts of a longer name "
+    f"as separate names. {_COMMAS}",
 }
 """Domain -> instruction for Recalling; `speakers`: for a transcript whose turns name the speaker."""
 

@@ -90,7 +90,8 @@ def _sections(scores: Tables) -> Iterator[Section]:
     yield Section(
         "Summaries",
         text="con, faith, rel: mean ratings. outside: probability outside the scale. missing: sections without a summary. "
-        "copied: length of the summary relative to its section; near 1 it is a copy, which no criterion penalizes.",
+        "copied: length of the summary relative to its section; near 1 it is a copy, which no criterion penalizes. samples: "
+        "answers of the judge that could be read, of samples_expected that were asked for; empty where log probabilities rate.",
         table=scores["summaries"],
         more=True,
     )

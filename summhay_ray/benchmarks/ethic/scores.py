@@ -15,7 +15,8 @@ import polars as pl
 from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import release, scoring
 from summhay_ray.benchmarks.ethic.records import LOOKUP
-from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
+from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, SAMPLES, EthicAnswer, SectionRating
+from summhay_ray.benchmarks.rating import samples_told
 from summhay_ray.metrics import Paired
 
 CELL = ("task", "domain", "model")
@@ -165,8 +166,9 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
         figures: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
     else:
         attributing = row.task == "Attributing"
-        read = scoring.attributed(text) if attributing else scoring.items(text)
-        both = scoring.overlap(read, scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold))
+        gold = scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold)
+        read = scoring.attributed(text) if attributing else scoring.items(text, gold)
+        both = scoring.overlap(read, gold)
         figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
     return {} if read.unparsed else figures, read.unparsed
 
@@ -176,7 +178,7 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
     released = scoring.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
-    said = scoring.sections(text)
+    said = scoring.summaries(text)
     missing = [number for number in row.sections if not said.get(number)]
     by_section: dict[int, list[float]] = {}
     lengths = {}
@@ -286,8 +288,8 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
 
 def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.DataFrame:
     """Summarizing by judge, model and domain: mean rating per criterion, mass outside the scale, share of missing sections, and
-    the length of a summary relative to its section (`copied`). Near 1 it is a copy, which no criterion penalizes. `n`:
-    answers."""
+    the length of a summary relative to its section (`copied`). Near 1 it is a copy, which no criterion penalizes. `n`: answers;
+    `samples`: see `samples_told`."""
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(
@@ -306,6 +308,9 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     )
     # A model that omits all sections has no ratings, but still gets a row.
     judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
+    # Ratings of older runs lack the counts.
+    asked = own if set(SAMPLES) <= set(own.columns) else own.with_columns(n_votes=pl.lit(0), n_asked=pl.lit(0))
     rows = counted.join(judges, how="cross").join(means, on=keys, how="left")
-    columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected")
+    rows = rows.join(samples_told(asked, keys), on=keys, how="left")
+    columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected", "samples", "samples_expected")
     return rows.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

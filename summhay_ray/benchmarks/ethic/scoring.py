@@ -1,7 +1,8 @@
 """ETHIC's metrics by our own, lenient reading of answers. Part of the ethic folder; pure.
 
-`release` has the scripts' reading. Here a list may be written in lines, bullets or brackets; "none" can be a right answer;
-repeated items count once; a section without a summary gets the lowest score, and a lost judgment gets no score.
+`release` has the scripts' reading. Here a list may be written in lines, bullets or brackets, as JSON or as a table, within a code
+fence, and with remarks around it; "none" can be a right answer; repeated items count once; a section without a summary gets the
+lowest score, and a lost judgment gets no score.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import random
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.benchmarks.ethic import release
+from summhay_ray.benchmarks.ethic import forms, release
 from summhay_ray.benchmarks.ethic.release import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
 
 NONE = "none"
@@ -25,8 +26,9 @@ NONE = "none"
 
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"', "\u3001": ",", "\ufe50": ","})
 _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
-_LEAD_IN = re.compile(r"\A[^,;:\n]{0,120}:(?=\s)\s*")
-_BETWEEN = re.compile(r"[;,\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_LEAD_IN = re.compile(r"\A(?:[^,;:\n]{0,120}:(?=\s)|[^:\n]{0,200}:[*_ \t]*\n)\s*")
+_AND = re.compile(r"\s+(?:and|&)\s+|\A(?:and|&)\s+")
+_BETWEEN = re.compile(r"[;,|\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _BULLET = re.compile(r"\A\s*(?:[-*+\u2022\u25e6\u2023\u2043\u2013\u2014]\s+|\(?\d{1,4}[.)]\s+)")
 _EDGES = " \t\"'`*_.[](){}<>\u00ab\u00bb\u200b\u200c\u200d\u2060\ufeff"
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
@@ -81,13 +83,20 @@ def _without_thousands(text: str) -> str:
     return _THOUSANDS.sub(lambda match: match.group().replace(",", ""), text)
 
 
-def items(answer: str) -> Read:
-    """The items of a list, split at commas, semicolons and line ends, without bullets, quotes and brackets, each once.
+def items(answer: str, gold: Collection[str] = ()) -> Read:
+    """The items of a list, split at commas, semicolons, line ends and `and`, without bullets, quotes and brackets, each once.
 
-    A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon is not an item.
+    A comma between groups of three digits is a thousands separator. A lead-in that ends with a colon and sentences behind the
+    list are no items. `gold`: items that are not split at an `and` within.
     """
-    text = _without_thousands(same(answer).strip())
-    found = dict.fromkeys(filter(None, map(_item, _BETWEEN.split(_LEAD_IN.sub("", text)))))
+    bare = forms.unfenced(answer)
+    value, rows = forms.json_of(bare), forms.table_of(bare)
+    if value is not None:
+        listed = list(forms.leaves(value)) or [NONE]
+    else:
+        listed = forms.column(rows) if rows else [_LEAD_IN.sub("", forms.without_remarks(bare))]
+    parts = (_item(part) for text in listed for part in _BETWEEN.split(_without_thousands(same(text).strip())))
+    found = dict.fromkeys(item for part in parts for item in ([part] if part in gold else map(_item, _AND.split(part))) if item)
     return Read(tuple(found), not found)
 
 
@@ -99,7 +108,8 @@ def gold_items(labels: Iterable[str]) -> frozenset[str]:
 
 def recalling(prediction: str, answer: Sequence[str]) -> Overlap:
     """F1 of the answer's items against the labels, as sets."""
-    return overlap(items(prediction) if prediction != FAILED else Read(()), gold_items(answer))
+    gold = gold_items(answer)
+    return overlap(items(prediction, gold) if prediction != FAILED else Read(()), gold)
 
 
 def overlap(read: Read, gold: frozenset[str]) -> Overlap:
@@ -118,7 +128,9 @@ def _numbers(text: str) -> list[str]:
 
 def order(prediction: str) -> Read:
     """The numbers of the options, in the order of the answer."""
-    numbers = _numbers(prediction) if prediction != FAILED else []
+    bare = forms.unfenced(prediction)
+    listed = ", ".join(forms.column(rows)) if (rows := forms.table_of(bare)) else forms.without_remarks(bare)
+    numbers = _numbers(listed) if prediction != FAILED else []
     return Read(tuple(numbers), not numbers)
 
 
@@ -184,7 +196,10 @@ def attributed(prediction: str) -> Read:
 
     Without a core header, the ids before the other category's header count, or those of the whole text if it has neither header.
     """
-    text = _MARKUP.sub("", unicodedata.normalize("NFKC", prediction))
+    bare = forms.unfenced(prediction)
+    if (core := _core_of(bare)) is not None:
+        return Read(tuple(_numbers(core)) or (NONE,))
+    text = _MARKUP.sub("", unicodedata.normalize("NFKC", forms.without_remarks(bare)))
     headers = list(_CORE.finditer(text))
     other = list(_OTHER.finditer(text))
     if headers:
@@ -195,6 +210,27 @@ def attributed(prediction: str) -> Read:
     if numbers and prediction != FAILED:
         return Read(tuple(numbers))
     return Read((NONE,)) if _NOTHING.search(text) and not other else Read((), True)
+
+
+def _core_of(text: str) -> str | None:
+    """The ids of the core category in an answer that is JSON or a table with the categories; None for any other."""
+    value = forms.json_of(text)
+    if isinstance(value, Mapping):
+        return next((str(inner) for name, inner in value.items() if _is_core(name)), None)
+    rows = forms.table_of(text)
+    if rows and any(map(_is_core, rows[0])):
+        place = next(place for place, cell in enumerate(rows[0]) if _is_core(cell))
+        return " ".join(row[place] for row in rows[1:] if len(row) > place)
+    of_core = [[cell for cell in row if not _is_core(cell)] for row in rows[1:] if any(map(_is_core, row))]
+    return " ".join(cell for row in of_core for cell in row[:1]) if of_core else None
+
+
+def _is_core(name: str) -> bool:
+    """Whether a key or a cell names the core category: `Core IDs`, `core_ids`, `Core`, `Related`."""
+    return (
+        re.fullmatch(r"(?:core|related)(?:id|segment|stud(?:y|ie)|document)?s?", re.sub(r"[^a-z]", "", name.casefold()))
+        is not None
+    )
 
 
 def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
@@ -231,6 +267,26 @@ def sections(text: str) -> dict[int, str]:
     return bodies
 
 
+def summaries(answer: str) -> dict[int, str]:
+    """Section number -> its summary, in an answer: below headers as in `sections`, in JSON, or in a table."""
+    bare = forms.unfenced(answer)
+    value = forms.json_of(bare)
+    entries: list[tuple[Any, Any]] = []
+    if isinstance(value, list):
+        entries = [tuple(entry.values())[:2] for entry in value if isinstance(entry, Mapping) and len(entry) > 1]
+    elif isinstance(value, Mapping):
+        entries = list(value.items())
+    elif rows := forms.table_of(bare):
+        entries = [(row[0], " ".join(row[1:])) for row in rows[1:]]
+    named = {number: str(text).strip() for name, text in entries if (number := _section_number(str(name))) is not None}
+    return named or sections(bare)
+
+
+def _section_number(name: str) -> int | None:
+    match = re.fullmatch(r"\W*(?:(?:section|segment)\s*)?(\d{1,9})\W*", name, re.IGNORECASE)
+    return int(match[1]) if match else None
+
+
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """The sections of a source with their summaries (number -> (section, summary)), and the numbers without a summary."""
@@ -241,8 +297,8 @@ class Pairs:
 
 def pairs(source: str, prediction: str) -> Pairs:
     """Pair the sections of a source with an answer's summaries; a section with an empty summary is missing."""
-    texts, summaries = sections(source), sections(prediction)
-    both = {number: (body, summaries[number]) for number, body in texts.items() if summaries.get(number)}
+    texts, said = sections(source), summaries(prediction)
+    both = {number: (body, said[number]) for number, body in texts.items() if said.get(number)}
     return Pairs(both, tuple(number for number in texts if number not in both))
 
 

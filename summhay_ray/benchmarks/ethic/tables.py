@@ -49,7 +49,10 @@ class SectionRating:
     how: Annotated[str, "logprobs, samples or text; malformed if unreadable"]
     summary_tokens: Annotated[int, "tokens of the section's summary"]
     key: Annotated[str, "the judge's first raw answer"]
+    n_votes: Annotated[int, "samples that could be read; 0 for an expectation, or if unreadable"] = 0
+    n_asked: Annotated[int, "samples that were requested"] = 1
 
 
+SAMPLES = ("n_votes", "n_asked")
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
-RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))
+RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"), later=SAMPLES)

@@ -120,7 +120,8 @@ class Ethic(Benchmark[EthicSpec]):
         try:
             if not prompt.messages:
                 raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
-            reply = await ask("answer", prompt.messages)
+            # Named, since a model may be its own judge.
+            reply = await ask("answer", prompt.messages, model=model)
         except NoReply as none:
             # A failed item gets a row too: scores by length need the length of its prompt.
             ask.record(none)
@@ -224,7 +225,8 @@ class Ethic(Benchmark[EthicSpec]):
             if isinstance(outcome, Answer):
                 value = outcome.value
                 known = value.value if released is None else released
-                return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key)
+                counts = len(value.votes), value.n_asked
+                return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key, *counts)
             ask.fail(STAGE, place_told(outcome, f"section {pair.number}, {name}"))
             # The scripts count log probabilities without a score as 0.
             return None if released is None else SectionRating(*told_by, None, released, None, "malformed", tokens, outcome.key)

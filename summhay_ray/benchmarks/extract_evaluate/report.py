@@ -18,6 +18,7 @@ CHOICES_TEXT = (
     "many splits, with the range of the middle 95 % of them (not a confidence interval); the method shown is the one chosen most "
     "often, and share says how often."
 )
+SAMPLES_TEXT = " samples: answers that could be read, of samples_expected that the ratings asked for."
 FULL_TEXT = (
     "full: the whole source. full-release: the source as the paper's code cuts it, to as many characters as there was room for "
     "tokens, so that only the beginning of a long source is left. The paper compares with full-release."
@@ -45,10 +46,12 @@ def _sections(scores: Tables) -> Iterator[Section]:
             yield _unscored(task, cells)
             continue
         curve = cells.filter(pl.col("budget") > 0)
+        shown = _plain(cells).with_columns(_budget())
         yield Section(
             f"Correlation with people: {task}",
-            f"Pooled over all pairs. {INTERVALS} On the front: no other cell is as cheap with a higher Pearson + Spearman.",
-            _plain(cells).with_columns(_budget()),
+            f"Pooled over all pairs. {INTERVALS} On the front: no other cell is as cheap with a higher Pearson + Spearman."
+            f"{SAMPLES_TEXT if 'samples' in shown.columns else ''}",
+            shown,
             {"usd": "$ a pair"},
             more=True,
             higher_is_better=("pearson", "spearman"),
@@ -73,8 +76,10 @@ def _sections(scores: Tables) -> Iterator[Section]:
 
 def _unscored(task: str, cells: pl.DataFrame) -> Section:
     reasons = sorted({reason for reason in cells["reason"].to_list() if reason})
-    table = cells.select("method", "budget", "prompt_tokens", "usd", "n", "n_expected")
-    return Section(f"Ratings: {task}", f"No correlation: {'; '.join(reasons)}.", table, {"usd": "$ a pair"}, more=True)
+    columns = ("method", "budget", "prompt_tokens", "usd", "n", "n_expected", "samples", "samples_expected")
+    table = _only_several(cells.select(columns))
+    text = f"No correlation: {'; '.join(reasons)}.{SAMPLES_TEXT if 'samples' in table.columns else ''}"
+    return Section(f"Ratings: {task}", text, table, {"usd": "$ a pair"}, more=True)
 
 
 def _more(scores: Tables) -> Iterator[Section]:
@@ -118,8 +123,14 @@ def _units(table: pl.DataFrame, units: dict[str, str]) -> dict[str, str]:
 
 def _plain(cells: pl.DataFrame) -> pl.DataFrame:
     """The cells without Kendall's tau-b (it is in the scores), and without `reason` if no cell has one."""
-    without = _without(cells, "kendall")
+    without = _only_several(_without(cells, "kendall"))
     return without.drop("reason") if not any(cells["reason"].to_list()) else without
+
+
+def _only_several(cells: pl.DataFrame) -> pl.DataFrame:
+    """The cells without the counts of samples if every rating is one answer or an expectation."""
+    several = (cells["samples_expected"] > cells["n"]).any()
+    return cells if several else cells.drop("samples", "samples_expected")
 
 
 def _without(table: pl.DataFrame, name: str) -> pl.DataFrame:

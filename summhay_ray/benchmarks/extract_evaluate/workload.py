@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import polars as pl
+
 from summhay_ray import extract as extracts
 from summhay_ray import judge, plugins
 from summhay_ray.benchmark import (
@@ -30,11 +32,11 @@ from summhay_ray.benchmark import (
     Tables,
 )
 from summhay_ray.benchmarks.extract_evaluate.data import SAMPLE, Pair, check_unique, read_pairs, sample
-from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, Settings, by_query, measured
+from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings, by_query, measured
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, lever_code, rated, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, lever_code, rated, samples_told, shown_of
 from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import UserError
@@ -359,7 +361,11 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         """See `measure.py`. With `--compat release` a malformed rating counts as 0, as in the paper's code."""
         spec, failed_as = self.spec, 0.0 if self.compat == "release" else None
         settings = Settings(spec.seed, spec.resamples, spec.splits, spec.price_per_mtok, failed_as)
-        return measured(tables, settings)
+        scores = measured(tables, settings)
+        rated, cell = tables["extract_ratings"], [*TASK, "method", "budget"]
+        samples = samples_told(rated.with_columns(n_votes=pl.col("votes").list.len()), cell)
+        told = scores["correlations"].join(samples, on=cell, how="left", maintain_order="left")
+        return {**scores, "correlations": told.select(pl.exclude("reason"), "reason")}
 
     def by_query(self, tables: Tables) -> ByQuery:
         """See `measure.by_query`."""

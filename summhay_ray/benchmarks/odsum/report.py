@@ -140,14 +140,13 @@ def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
 
 
 def _ratings(frame: pl.DataFrame) -> Section:
+    figures = ("rating", "rating_low", "rating_high", "rating_floor", "pooled")
     return Section(
         "G-EVAL by criterion",
         text="Rating: each query counts once, with its best reference or the mean over references, as the spec says. Pooled: the "
         "mean over all readable answers, as in the release; empty where ratings are weighed by log probabilities. Queries with a "
-        "failed rating are in neither.",
-        table=frame.select(
-            *SYSTEM, "criterion", "n", "n_expected", "rating", "rating_low", "rating_high", "rating_floor", "pooled"
-        ),
+        "failed rating are in neither. samples: answers that could be read, of samples_expected that were asked for.",
+        table=frame.select(*SYSTEM, "criterion", "n", "n_expected", *figures, "samples", "samples_expected"),
         more=True,
     )
 

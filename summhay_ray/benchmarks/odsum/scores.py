@@ -14,6 +14,7 @@ import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
+from summhay_ray.benchmarks.rating import samples_told
 from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_details, retrieval_table, retrieved_of, retriever_label
 from summhay_ray.benchmarks.summarizing import GIVEN
 from summhay_ray.metrics import ROUGE_TYPES
@@ -144,7 +145,10 @@ def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFr
     # An expectation over log probabilities has no votes to pool.
     every = pl.when(pl.col("least").min() > 0).then(pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled")
     means = mean_interval(queries, "rating", by, expected=asked.select(by), seed=spec.seed)
-    return means.join(queries.group_by(by).agg(every), on=by, how="left", nulls_equal=True)
+    rated = tables["odsum_ratings"].join(asked.select("item_id", *by), on=["item_id", "criterion"])
+    samples = samples_told(rated.with_columns(n_asked=pl.lit(geval.samples)), by)
+    pooled = queries.group_by(by).agg(every)
+    return means.join(pooled, on=by, how="left", nulls_equal=True).join(samples, on=by, how="left", nulls_equal=True)
 
 
 def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:

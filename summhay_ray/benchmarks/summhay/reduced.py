@@ -17,6 +17,7 @@ from summhay_ray.judge import JudgeSettings, Verdict, make_judge, usable_bullet
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Insight
+from summhay_ray.text import first_tokens
 
 
 async def judge_reduced(
@@ -30,7 +31,9 @@ async def judge_reduced(
 
     async def judge_one(insight: Insight) -> Outcome[Verdict]:
         index = extracts.choose_units(bullets, insight.text, lever.method, lever.tokens)
-        [outcome] = await judge.judge([insight], [bullets[number] for number in index], settings, ask)
+        # Only a bullet that is too long by itself is cut.
+        shown = [first_tokens(bullets[number], lever.tokens) for number in index]
+        [outcome] = await judge.judge([insight], shown, settings, ask)
         return _as_numbered(outcome, index)
 
     return list(await asyncio.gather(*map(judge_one, insights)))

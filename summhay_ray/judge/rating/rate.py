@@ -20,15 +20,29 @@ CRITERIA: Mapping[str, Criterion] = {
 
 
 async def rate_text(
-    criterion: Criterion, values: Mapping[str, str], rater: Rater, ask: Ask, compat: str = "default"
+    criterion: Criterion,
+    values: Mapping[str, str],
+    rater: Rater,
+    ask: Ask,
+    compat: str = "default",
+    otherwise: Rater | None = None,
 ) -> Outcome[Rating]:
     """The rating of one text, or why there is none. `values`: placeholder name -> text (`SOURCE`, `SUMMARY`, ...).
 
     Unreadable samples are left out of the mean; `Rating.n_asked` says how many were requested. If no sample is readable, the
     outcome is the first sample's. A failed call fails the rating, and a later run repeats it. `compat="release"` reads answers as
     the code of Extract-then-Evaluate does: an unreadable one counts as 0. Key and attempts are those of the first answer; the
-    price is that of all calls.
+    price is that of all calls. If the provider rejects a request for log probabilities, `otherwise` rates: by default
+    the same rater without them.
     """
+    outcome = await _rated(criterion, values, rater, ask, compat)
+    if rater.logprobs is None or not isinstance(outcome, Failed) or outcome.error != "bad_request":
+        return outcome
+    # Providers word the rejection differently. If something else is wrong, this request is rejected, too, and costs nothing.
+    return await _rated(criterion, values, otherwise or replace(rater, logprobs=None), ask, compat)
+
+
+async def _rated(criterion: Criterion, values: Mapping[str, str], rater: Rater, ask: Ask, compat: str) -> Outcome[Rating]:
     requests = rating_requests(criterion, values, rater)
     answers = await asyncio.gather(*map(ask, requests))
     failed = next((answer for answer in answers if isinstance(answer, Failed)), None)

@@ -6,6 +6,7 @@ rules use the form of words only: a lower bound for models that understand the t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +14,8 @@ from typing import ClassVar
 
 from summhay_ray.llm import Request
 from summhay_ray.summarize.offline.framed import SECTION, Framed, numbered, read_frame
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, citations, turns
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, TITLES, citations, name_words, turns
 
-_TITLE_WORDS = """
-    mr mrs ms miss mx dr prof professor sir dame lord lady captain colonel major general sergeant lieutenant admiral doctor father
-    mother brother sister aunt uncle king queen prince princess count countess baron inspector judge senator president minister
-    secretary speaker chair chairman chairwoman reverend saint st rev hon right honourable
-"""
-_TITLES = frozenset(_TITLE_WORDS.split())
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "christmas", "easter")
 _CALENDAR = frozenset([*(month.lower() for month in MONTHS), *_DAYS])
 _SAYING_WORDS = """
@@ -28,6 +23,22 @@ _SAYING_WORDS = """
     thought knew felt turned looked stood sat walked went came took
 """
 _SAYING = frozenset(_SAYING_WORDS.split())
+_NO_NAME_WORDS = """
+    outside inside upstairs downstairs indoors outdoors nearby beside opposite beneath underneath overhead ahead behind beyond
+    somewhere everywhere nowhere elsewhere somebody someone everybody everyone nobody anybody anyone nothing something everything
+    then now here there once soon later afterwards suddenly finally meanwhile perhaps maybe next last first again today tomorrow
+    yesterday tonight others another yes no
+"""
+_NO_NAMES = frozenset(_NO_NAME_WORDS.split())
+"""Words that begin a sentence before a verb, as a name does: `Outside stood an old man`."""
+_CLAUSE = frozenset(("which", "that", "whom", "what", "as", "when", "while", "until", "because", "before", "after", "if", "than"))
+_AUXILIARY = frozenset(("had", "would", "could", "did"))
+"""Words around the subject of a clause, such as a name: `which Tobias had meant to fell`."""
+_EPITHETS = frozenset(("old", "young", "little", "poor", "dear"))
+_PERSONS = frozenset(
+    ("man", "woman", "boy", "girl", "child", "lady", "gentleman", "person", "fellow", "stranger", "niece", "nephew")
+)
+"""Words before `called NAME` or `named NAME` that make it a person's."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _ENDS = re.compile(r"[.!?:;\"“”‘(\[\n*_—–-]\s*\Z")
 _ONES = (
@@ -40,7 +51,7 @@ _NUMBERS = {word: number for number, word in enumerate(_ONES.split())} | {
 }
 _PEOPLE = (
     r"(?:people|persons?|men|women|children|boys|girls|adults|infants|patients?|participants?|subjects|volunteers?|nurses?|doctors?"
-    r"|students?|pupils|workers?|employees|residents?|households?|families|campers|stewards|members?|guests?|passengers?|visitors?"
+    r"|students?|pupils|workers?|employees|residents?|campers|stewards|members?|guests?|passengers?|visitors?"
     r"|drivers?|deaths|survivors?|controls|cases|respondents|individuals|customers|soldiers|officers?|passers-by|singers|teachers?)"
 )
 _SPELT = rf"(?:{_TENS.replace(' ', '|')})(?:-(?:{_ONES.replace(' ', '|')}))?|{_ONES.replace(' ', '|')}"
@@ -57,7 +68,7 @@ class Names:
     """Lists the names or numbers of the requested kind, without repeats, in the order of the text."""
 
     name: ClassVar[str] = "offline/names"
-    revision: ClassVar[str] = "1"
+    revision: ClassVar[str] = "2"
 
     def answer(self, request: Request) -> str:
         """A list on one line, with semicolons between numbers and commas between names; the text "None" for an empty list.
@@ -93,11 +104,12 @@ def _finder(instruction: str) -> tuple[Callable[[str], Iterable[str]], str]:
 def speakers(text: str) -> Iterator[str]:
     """The words of speakers' names, before the colons of turns; without titles."""
     for name in dict.fromkeys(turns(text)):
-        yield from (word for word in _WORD.findall(name) if word.lower() not in _TITLES | FUNCTION_WORDS and len(word) > 1)
+        yield from name_words(name)
 
 
 def person_names(text: str) -> Iterator[str]:
-    """Capitalized words next to a title or a verb such as "said", or twice inside sentences; without titles."""
+    """Capitalized words next to a title, to `old` or `man called`, or to a verb such as "said", or twice inside sentences; and
+    the other parts of such a name (`Lucas Crane`). Without titles."""
     words = list(_WORD.finditer(text))
     lower = {word.group() for word in words if word.group().islower()}
     within: Counter[str] = Counter()
@@ -108,18 +120,26 @@ def person_names(text: str) -> Iterator[str]:
             continue
         before = words[place - 1].group().lower() if place else ""
         after = words[place + 1].group().lower() if place + 1 < len(words) else ""
-        marked[word] += before in _TITLES or after in _SAYING or before in _SAYING
+        called = before in ("called", "named") and place > 1 and words[place - 2].group().lower() in _PERSONS
+        marked[word] += (
+            before in TITLES | _EPITHETS | _SAYING or after in _SAYING or called or (before in _CLAUSE and after in _AUXILIARY)
+        )
         within[word] += bool(place) and _ENDS.search(text, max(0, match.start() - 3), match.start()) is None
-    for match in words:
-        word = re.sub(r"['’]s\Z", "", match.group())
-        if marked[word] or within[word] > 1:
-            yield word
+    found = {word for word in within if marked[word] or within[word] > 1}
+    for first, second in itertools.pairwise(words):
+        one, other = first.group(), re.sub(r"['’]s\Z", "", second.group())
+        beside = text[first.end() : second.start()] == " "
+        if beside and one in found and other in within:
+            found.add(other)
+        elif beside and other in found and one in within and _ENDS.search(text, max(0, first.start() - 3), first.start()) is None:
+            found.add(one)
+    yield from (word for match in words if (word := re.sub(r"['’]s\Z", "", match.group())) in found)
 
 
 def _is_name(word: str, lower: set[str]) -> bool:
     plain = word.lower()
     shaped = word[:1].isupper() and len(word) > 1 and not word.isupper() and _SHORT_FORM.search(word) is None
-    return shaped and plain not in lower and plain not in FUNCTION_WORDS | _TITLES | _CALENDAR
+    return shaped and plain not in lower and plain not in FUNCTION_WORDS | TITLES | _CALENDAR | _NO_NAMES | _EPITHETS
 
 
 def people_counts(text: str) -> Iterator[str]:
@@ -139,6 +159,6 @@ def _in_words(said: str) -> int | None:
 
 
 def cited_numbers(text: str) -> Iterator[str]:
-    """The numbers in citations, one by one, without the year in parentheses."""
+    """The numbers in citations, one by one, without the year in parentheses and the page after `at`."""
     for begin, end in citations(text):
-        yield from _DIGITS.findall(text[begin:end].partition("(")[0])
+        yield from _DIGITS.findall(re.split(r"\(|\bat\b", text[begin:end])[0])

@@ -64,8 +64,10 @@ def test_the_sample_is_built_from_our_own_documents_to_the_byte(tmp_path: Path, 
     with pytest.raises(UserError, match="exists"):
         summhay_ray.export(run_id, tmp_path / "out", store=store)
     # A person who agrees with the labels, but finds one name more in one chunk.
-    sheet.write_bytes(sheet.read_bytes().replace(b'"marit, olander",\r\n', b'"marit, olander","Marit, Olander, Dobbin"\r\n'))
-    assert read_label_sheet(sheet) == {"Books": {"f1": pytest.approx(0.8), "n": 1}}
+    labels = b'"marit, olander, dobbin"'
+    sheet.write_bytes(sheet.read_bytes().replace(labels + b",\r\n", labels + b',"Marit, Olander, Dobbin, Pim"\r\n'))
+    # Three of three labels, of four names: 2 x 1 x 3/4 / (1 + 3/4).
+    assert read_label_sheet(sheet) == {"Books": {"f1": pytest.approx(6 / 7), "n": 1}}
     assert {Record.question.fget(one)[:3] for one in read_records(SAMPLE.read_bytes(), "x")} == {"Now"}  # type: ignore[attr-defined]
     scored = run(Path(store), data=[f"run/{run_id}"], name="of the run")
     assert scored.status == "done" and scored.scores["tasks"].height == 14
@@ -277,6 +279,62 @@ def test_a_model_writes_questions_of_one_part_and_finds_short_forms(tmp_path: Pa
     assert {one["task"] for one in scored.to_json()["tasks"]} == {"Lookup"}
 
 
+def test_short_forms_of_citations_become_marks_too(tmp_path: Path) -> None:
+    case = {"id": "c1", "title": "Harbor Board v. Brandt", "citation": "212 N.W. 407", "summary": "Notice is due."}
+    texts = [
+        "Notice is due. Harbor Board\nv. Brandt, 212 N.W. 407, 409 (1927). Id. at 410. See Jones, supra, at 7. Ibid. "
+        "The Brandt court said so. Cf. Brandt, 212 N. W. at 411.",
+        "As Orme v. Lister held, 140 F. at 90, and In re Winship, 397 U.S. 358 (1970), says. Id. at 9. Jones, supra. "
+        "Case No. 27-114.",
+        "The harbor board met in Brandt Street.",
+    ]
+    spec = {
+        "kind": "ethic_build",
+        "cited": [written(tmp_path, {**case, "citing": texts}, name="cases.jsonl")],
+        "tasks": ["Attributing"],
+    }
+    built = summhay_ray.run({**spec, "executor": "inline"}, store=str(tmp_path / "store"))
+    [made] = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store")).to_dicts()
+    mark = "[CITATION]"
+    assert made["context"].split("\n\n") == [
+        f"<Segment 1>\nNotice is due. {mark}. {mark}. See {mark}. {mark} The {mark} court said so. Cf. {mark}.",
+        f"<Segment 2>\nAs {mark} held, {mark}, and {mark}, says. {mark}. {mark}. {mark}.",
+        "<Segment 3>\nThe harbor board met in Brandt Street.",
+    ]
+    assert made["answer"] == ["Segment 1"]
+
+
+def test_names_are_labeled_without_titles_and_turns_are_those_of_the_whole_text(tmp_path: Path) -> None:
+    turns = (
+        "Baroness Smith of Basildon: My Lords, I beg to move. What is the cost?",
+        "Lord Kerr (Lab): My noble friend asks. Question: who pays? Answer: we do.",
+        "Sir Edward Leigh MP: I agree.",
+        "Mr. Speaker: Order.",
+        "The Lord Bishop of Worcester: We pray.",
+        "Councillor King: So be it.",
+    )
+    story = (
+        "Old Tobias Venn sold his orchard on a Tuesday. The buyer was called Lucas Crane. Outside stood a cart. People watched "
+        "Crane walk, and Crane wrote. Inside sat nobody.\n\nIt rained for forty days and forty nights without an end, and in the "
+        "meadow the water rose, as Tobias had feared it might."
+    )
+    (tmp_path / "debates").mkdir()
+    (tmp_path / "debates" / "lords.txt").write_text("\n\n".join(turns), encoding="utf-8")
+    (tmp_path / "stories").mkdir()
+    (tmp_path / "stories" / "orchard.txt").write_text(story, encoding="utf-8")
+    sources = [{"path": str(tmp_path / "debates"), "domain": "Debates", "labels": "speakers"}, str(tmp_path / "stories")]
+    for tokens in (32, 40, 48, 64):
+        spec = {"kind": "ethic_build", "texts": sources, "tasks": ["Recalling"], "chunk_tokens": tokens, "executor": "inline"}
+        built = summhay_ray.run(spec, store=str(tmp_path / "store"))
+        made = summhay_ray.table(built.run, "ethic_records", str(tmp_path / "store"))
+        gold = {one["record"]: one["answer"] for one in made.to_dicts()}
+        assert gold["lords"] == ["smith", "basildon", "kerr", "edward", "leigh", "speaker", "worcester", "king"]
+        # A name's other part is known where the name is plain in the same chunk.
+        assert {"crane", "tobias", "venn"} <= set(gold["orchard"]) <= {"crane", "lucas", "tobias", "venn"}
+        labels = summhay_ray.table(built.run, "ethic_labels", str(tmp_path / "store")).to_dicts()
+        assert not any("answer" in one["labels"] or "question" in one["labels"] for one in labels)
+
+
 def test_documents_of_no_other_review_have_no_gold(tmp_path: Path) -> None:
     reviews = [
         {
@@ -313,7 +371,7 @@ def test_a_record_tells_who_made_it_and_of_what(built: tuple[str, str]) -> None:
     made = summhay_ray.table(run_id, "ethic_records", store)
     told = {(one["task"], one["domain"]): {**json.loads(one["meta"]), "context": one["context"]} for one in made.to_dicts()}
     recalling, speakers = told["Recalling", "Books"], told["Recalling", "Debates"]
-    assert (recalling["labeler"], recalling["labeler_revision"], speakers["labeler"]) == ("offline/names", "1", "speakers")
+    assert (recalling["labeler"], recalling["labeler_revision"], speakers["labeler"]) == ("offline/names", "2", "speakers")
     assert told["Organizing", "Books"]["summarizer"] == "offline/support" and "summarizer" not in recalling
     assert not {"labeler", "summarizer", "chunks"} & told["Attributing", "Medicine"].keys()
     assert "labeler" not in told["Summarizing", "Books"] and len(recalling["chunks"]) == recalling["context"].count("<Section ")

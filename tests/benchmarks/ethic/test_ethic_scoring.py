@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 
 import pytest
@@ -19,6 +20,24 @@ STYLES += (lambda items: "\n".join(f"{n}. {one}" for n, one in enumerate(items, 
 STYLES += (
     lambda items: "Answer: " + ", ".join(f'"{one}"' for one in items) + ".",
     lambda items: "Here they are:\n" + ";".join(items),
+)
+STYLES += (
+    lambda items: "```\n" + ", ".join(items) + "\n```",
+    lambda items: " and ".join([", ".join(items[:-1]), items[-1]] if items[1:] else items),
+    lambda items: ", and ".join([", ".join(items[:-1]), items[-1]] if items[1:] else items) + ".",
+    lambda items: json.dumps(items),
+    lambda items: (
+        "```json\n" + json.dumps({"n": len(items), "names": items}, indent=1) + "\n```\nThese are the names of the text."
+    ),
+    lambda items: json.dumps([{"name": one, "where": "in the text"} for one in items], ensure_ascii=False),
+    lambda items: "| Name | Where |\n|---|:--|\n" + "\n".join(f"| {one} | in the text |" for one in items),
+    lambda items: (
+        "Here:\n\n| # | Name |\n|-|-|\n".replace("|-|-|", "|--|--|")
+        + "\n".join(f"| {n} | {one} |" for n, one in enumerate(items, 1))
+    ),
+    lambda items: ", ".join(items) + "\n\nThese are all that are named, as far as I can see.",
+    lambda items: ", ".join(items) + ". These are all the names in the text.",
+    lambda items: "Sure, here they are:\n\n- " + "\n- ".join(items) + "\n\nLet me know if you need more!",
 )
 
 
@@ -84,6 +103,8 @@ FORMS = (
     "## core ids:\n{}\n## supplementary ids:\n[999999999]",
     "<think>Core IDs: [7]?</think>- Related Segments: {}\n- Supporting Segments:",
     "{}",
+    "```\n- Core IDs: {}\n- Supplementary IDs: [999999999]\n```\n\nThe 7 others are about something else.",
+    "- Supplementary IDs: 999999999\n- Core IDs: {}\n\nI found that 3 of these are reviews.",
 )
 
 
@@ -92,6 +113,61 @@ def test_the_core_ids_are_found_in_any_form(ids: list[str], form: str, between: 
     text = form.format(between.join(f"[{'Segment ' if segments else ''}{one}]" for one in ids))
     found = cases.evaluate("attributing", {"prediction": text, "answer": [f"[{one}]" for one in reversed(ids)]}, "default")
     assert found["f1"] == 1.0
+
+
+@given(IDS, st.integers(0, 3))
+def test_the_core_ids_are_found_in_json_and_tables(ids: list[str], form: int) -> None:
+    row = ", ".join(f"[{one}]" for one in ids)
+    text = (
+        json.dumps({"core_ids": list(map(int, ids)), "supplementary_ids": [999999999]}),
+        "```json\n" + json.dumps({"Core IDs": ids, "Supplementary IDs": ["999999999"]}, indent=2) + "\n```",
+        f"| Category | IDs |\n|---|---|\n| **Core IDs** | {row} |\n| Supplementary IDs | [999999999] |",
+        "| ID | Category |\n|---|---|\n| 999999999 | Supplementary |\n" + "\n".join(f"| {one} | Core |" for one in ids),
+    )[form]
+    assert scoring.attributing(text, ids).f1 == 1.0
+    assert scoring.attributing('{"Core IDs": [], "Supplementary IDs": [3]}', ["None"]).f1 == 1.0
+
+
+@given(
+    st.permutations(range(1, 9)),
+    st.sampled_from(["{}", "```\n{}\n```", '{{"order": [{}]}}', "{}\n\nI went by the 12 dates in the text."]),
+)
+def test_an_order_is_found_in_any_form(order: list[int], form: str) -> None:
+    said, answer = form.format(", ".join(map(str, order))), ", ".join(f"[{one}]" for one in order)
+    assert scoring.organizing(said, answer)[1] == 1.0
+    table = "| Place | Option |\n|---|---|\n" + "\n".join(f"| {place} | {one} |" for place, one in enumerate(order, 1))
+    assert scoring.organizing(table, answer)[1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```\n<Section 1>\nOne.\n\n<Section 2>\nTwo.\n```",
+        '{"Section 1": "One.", "<Section 2>": "Two."}',
+        '```json\n[{"section": 1, "summary": "One."}, {"section": 2, "summary": "Two."}]\n```',
+        "| Section | Summary |\n|---|---|\n| 1 | One. |\n| <Section 2> | Two. |",
+        "<Section 1>\nOne.\n\n<Section 2>\nTwo.\n\nLet me know if you need more.",
+    ],
+)
+def test_summaries_are_found_in_any_form(answer: str) -> None:
+    found = scoring.pairs("<Section 1>\nFirst.\n\n<Section 2>\nSecond.", answer)
+    assert found.found == {1: ("First.", "One."), 2: ("Second.", "Two.")}
+
+
+def test_an_and_within_a_label_does_not_split_it() -> None:
+    assert scoring.recalling("Sons and Daughters, Anna and Boris", ["Sons and Daughters", "Anna", "Boris"]).f1 == 1.0
+
+
+@given(
+    st.text(max_size=200)
+    | st.lists(st.sampled_from(["|", "-", "---", "\n", "{", "}", "[", "]", '"a"', ":", "```", " and ", "1", "A b c d."])).map(
+        "".join
+    )
+)
+def test_any_answer_is_read(answer: str) -> None:
+    for read in (scoring.items, scoring.order, scoring.attributed):
+        assert read(answer).unparsed == (not read(answer).items)  # type: ignore[operator]
+    scoring.pairs("<Section 1>\nFirst.", answer)
 
 
 @pytest.mark.parametrize(

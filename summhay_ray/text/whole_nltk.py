@@ -1,0 +1,22 @@
+"""NLTK, for what is not reimplemented here: Snowball's stems, WordNet, the stemmer behind `rouge_score`. Part of the text room.
+
+Its import takes seconds, so nothing imports it before it is needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+_LOCK = threading.Lock()
+
+
+def whole_nltk() -> Any:
+    """The package `nltk`, imported by one thread at a time.
+
+    Call it before importing anything that imports a module of NLTK: of two threads that import two of its modules for the first
+    time, each can wait for the other.
+    """
+    with _LOCK:
+        import nltk
+    return nltk
