@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from summhay_ray.benchmark import Answer, Ask, ModelSpec
-from summhay_ray.benchmarks.odsum.spec import BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
+from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import reduced
 from summhay_ray.encoders import find_at_hand, find_model, known_revision
@@ -60,21 +60,22 @@ async def measured(
     """The scores of a summary and its G-EVAL ratings. Scores are None without a reference. While planning, only
     G-EVAL is run, the one metric that costs calls."""
     references = [reference for reference in references if reference.strip()]
-    scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", "geval"))
+    scores: dict[str, float | None] = dict.fromkeys((*ROUGE_TYPES, "bertscore", GEVAL, GEVAL_EXTRACT))
     if references and not ask.planning:
         if (rouge_spec := spec.metric(RougeSpec)) is not None:
             scores.update(rouge(text, references, rouge_spec.rouge, spec.script))
         if (bert := spec.metric(BertScoreSpec)) is not None:
             scores["bertscore"] = await asyncio.to_thread(bertscore, text, references, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []
-    if references and (geval := spec.metric(GevalSpec)) is not None:
-        ratings = await _rated(geval, item_id, text, references, ask, sampling(geval.geval))
-        scores["geval"] = _overall(geval, ratings, len(references))
+    for name, geval in spec.gevals.items() if references else ():
+        rated = await _rated(geval, (item_id, name), text, references, ask, sampling(geval.geval))
+        scores[name] = _overall(geval, rated, len(references))
+        ratings += rated
     return SummaryScore(item_id, **scores), ratings
 
 
 async def _rated(
-    geval: GevalSpec, item_id: str, text: str, references: Sequence[str], ask: Ask, sampling: Mapping[str, Any]
+    geval: GevalSpec, of: tuple[str, str], text: str, references: Sequence[str], ask: Ask, sampling: Mapping[str, Any]
 ) -> list[RatingRow]:
     rater = Rater(geval.geval.model, sampling, geval.samples, logprobs=geval.logprobs)
 
@@ -88,7 +89,8 @@ async def _rated(
             return None
         rating = outcome.value
         votes = list(rating.votes)
-        return RatingRow(item_id, name, place, rating.value, len(votes), float(sum(votes)), outcome.key)
+        item_id, rater_name = of
+        return RatingRow(item_id, name, place, rating.value, len(votes), float(sum(votes)), outcome.key, rater_name)
 
     calls = [rated(name, place) for name in geval.criteria for place in range(len(references))]
     return [row for row in await asyncio.gather(*calls) if row is not None]

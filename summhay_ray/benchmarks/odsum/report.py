@@ -9,10 +9,10 @@ import polars as pl
 
 from summhay_ray.benchmark import Chart, Section, Tables
 from summhay_ray.benchmarks.odsum.collection import Collection
-from summhay_ray.benchmarks.odsum.scores import NAMES, SYSTEM
+from summhay_ray.benchmarks.odsum.scores import NAMES, OWN_N, SYSTEM
 from summhay_ray.benchmarks.retrieval import retrieval_section
 
-SHOWN = ("rouge1", "rouge2", "rougeL", "bertscore", "geval")
+SHOWN = ("rouge1", "rouge2", "rougeL", *OWN_N)
 """The metrics of the paper's tables."""
 GEVAL = "G-EVAL is on its scale of 1 to 5, each query counting once; the paper's figures of 0 to 100 fit (rating - 1) / 4 x 100."
 
@@ -64,11 +64,7 @@ _ENDS = ("", "_low", "_high", "_floor")
 def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
     columns = [f"{metric}{end}" for metric in measured for end in _ENDS]
     # A metric with fewer scores than the others (failed ratings, say) gets its own n column.
-    fewer = {
-        metric: f"n_{metric}"
-        for metric in ("bertscore", "geval")
-        if metric in measured and (frame[f"n_{metric}"] < frame["n_scored"]).any()
-    }
+    fewer = {metric: f"n_{metric}" for metric in OWN_N if metric in measured and (frame[f"n_{metric}"] < frame["n_scored"]).any()}
     own_n = [pl.col(counted).alias(f"n of {NAMES[metric]}") for metric, counted in fewer.items()]
     table = frame.select("model", "strategy", "retriever", "k", pl.col("n_scored").alias("n"), "n_expected", *own_n, *columns)
     table = table.rename(
@@ -79,7 +75,7 @@ def _summaries(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
         text="Means over the n scored summaries of n_expected; failed and empty answers are left out."
         + (f" {GEVAL}" if "geval" in measured else ""),
         table=table,
-        units={NAMES[metric]: "%" for metric in measured if metric != "geval"},
+        units={NAMES[metric]: "%" for metric in measured if not metric.startswith("geval")},
         higher_is_better=[NAMES[metric] for metric in measured],
     )
 
@@ -127,26 +123,27 @@ def _lost(frame: pl.DataFrame, measured: Sequence[str]) -> Section:
 def _as_printed(summaries: pl.DataFrame, measured: Sequence[str]) -> Section:
     """The layout of Tables 3 and 4: one row per retriever; ROUGE-2, BERTScore and G-EVAL of each model."""
     own, rows = summaries.filter(pl.col("retriever").is_not_null()), ["strategy", "k", "retriever"]
-    metrics = [name for name in ("rouge2", "bertscore", "geval") if name in measured]
+    metrics = [name for name in ("rouge2", *OWN_N) if name in measured]
     least = pl.min_horizontal(*("n_rouge" if name == "rouge2" else f"n_{name}" for name in metrics)).min()
     counts = least.alias("n"), pl.col("n_expected").max()
     table = own.group_by(rows, maintain_order=True).agg(*counts)
     for model in own["model"].unique(maintain_order=True):
         named = (pl.col(name).alias(f"{model}: {NAMES[name]}") for name in metrics)
         table = table.join(own.filter(pl.col("model") == model).select(*rows, *named), on=rows, how="left", nulls_equal=True)
-    units = {name: "%" for name in table.columns if ": " in name and not name.endswith(NAMES["geval"])}
+    units = {name: "%" for name in table.columns if ": " in name and NAMES["geval"] not in name}
     text = "One row per retriever and k; n is that of the model and metric with the fewest scored summaries."
     return Section("As in Tables 3 and 4, by model", text=text, table=table, units=units, more=True)
 
 
 def _ratings(frame: pl.DataFrame) -> Section:
     figures = ("rating", "rating_low", "rating_high", "rating_floor", "pooled")
+    several = ["rater"] if frame["rater"].n_unique() > 1 else []
     return Section(
         "G-EVAL by criterion",
         text="Rating: each query counts once, with its best reference or the mean over references, as the spec says. Pooled: the "
         "mean over all readable answers, as in the release; empty where ratings are weighed by log probabilities. Queries with a "
         "failed rating are in neither. samples: answers that could be read, of samples_expected that were asked for.",
-        table=frame.select(*SYSTEM, "criterion", "n", "n_expected", *figures, "samples", "samples_expected"),
+        table=frame.select(*SYSTEM, *several, "criterion", "n", "n_expected", *figures, "samples", "samples_expected"),
         more=True,
     )
 

@@ -13,21 +13,24 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Tables, mean_interval
-from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec
+from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, GevalSpec, OdsumSpec
 from summhay_ray.benchmarks.rating import samples_told
 from summhay_ray.benchmarks.retrieval import retrieval_by_query, retrieval_details, retrieval_table, retrieved_of, retriever_label
 from summhay_ray.benchmarks.summarizing import GIVEN
 from summhay_ray.metrics import ROUGE_TYPES
 
 ORACLE = "oracle"
-METRICS = (*ROUGE_TYPES, "bertscore", "geval")
+OWN_N = ("bertscore", GEVAL, GEVAL_EXTRACT)
+"""Metrics that may have fewer scores than there are summaries."""
+METRICS = (*ROUGE_TYPES, *OWN_N)
 NAMES = {
     "rouge1": "ROUGE-1",
     "rouge2": "ROUGE-2",
     "rougeL": "ROUGE-L",
     "rougeLsum": "ROUGE-Lsum",
     "bertscore": "BERTScore",
-    "geval": "G-EVAL",
+    GEVAL: "G-EVAL",
+    GEVAL_EXTRACT: "G-EVAL (extract)",
 }
 SYSTEM = ("retriever", "k", "strategy", "model")
 
@@ -40,7 +43,7 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
     by_name = {
         "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(retrievers, n_queries), spec.seed, unordered),
         "summaries": _summaries(scored, spec.seed),
-        "ratings": _ratings(tables, scored, spec) if spec.metric(GevalSpec) else pl.DataFrame(),
+        "ratings": _ratings(tables, scored, spec),
         "robustness": robustness(scored, spec.seed),
     }
     # Rows follow the order of the spec, not of the names.
@@ -59,7 +62,7 @@ def details(scores: Tables) -> Mapping[str, Any]:
             *SYSTEM,
             *("n_expected", "n_scored", *METRICS),
             *(f"{name}_floor" for name in METRICS),
-            *(f"n_{name}" for name in ("rouge", "bertscore", "geval")),
+            *(f"n_{name}" for name in ("rouge", *OWN_N)),
         ),
         "robustness": scores["robustness"].columns,
     }
@@ -94,7 +97,7 @@ def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -
     written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
     scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))
     measured = {NAMES[name]: pl.col(name).cast(pl.Float64) for name in METRICS if scored[name].count()}
-    units = {name: "" if name == NAMES["geval"] else "%" for name in measured}
+    units = {name: "" if name.startswith(NAMES[GEVAL]) else "%" for name in measured}
     asked = scored.select("system", query="query_id")
     return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked)
 
@@ -115,7 +118,7 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
         pl.any_horizontal(pl.col(name).is_not_null() for name in METRICS).sum().cast(pl.Int64).alias("n_scored"),
         pl.col("written").sum().cast(pl.Int64).alias("n_written"),
         pl.col("rouge1").count().cast(pl.Int64).alias("n_rouge"),
-        *(pl.col(name).count().cast(pl.Int64).alias(f"n_{name}") for name in ("bertscore", "geval")),
+        *(pl.col(name).count().cast(pl.Int64).alias(f"n_{name}") for name in OWN_N),
     )
     means = counts.join(_means(scored, SYSTEM, METRICS, seed).drop("n"), on=SYSTEM, how="left", nulls_equal=True)
     of = {name: "n_rouge" if name in ROUGE_TYPES else f"n_{name}" for name in METRICS}
@@ -126,29 +129,37 @@ def _summaries(scored: pl.DataFrame, seed: int) -> pl.DataFrame:
 
 
 def _ratings(tables: Tables, scored: pl.DataFrame, spec: OdsumSpec) -> pl.DataFrame:
-    """G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references. `pooled`: the
-    mean over all answers, as in the release. Queries with a missing rating are in neither."""
-    geval: GevalSpec = spec.metric(GevalSpec)
+    """G-EVAL by rater and criterion; see `_of_geval`."""
+    found = [_of_geval(tables, scored, name, geval, spec.seed) for name, geval in spec.gevals.items()]
+    return pl.concat(found) if found else pl.DataFrame()
+
+
+def _of_geval(tables: Tables, scored: pl.DataFrame, name: str, geval: GevalSpec, seed: int) -> pl.DataFrame:
+    """One G-EVAL by criterion. `rating`: each query counts once, with its best reference or the mean over references.
+
+    `pooled`: the mean over all answers, as in the release. Queries with a missing rating are in neither.
+    """
     by = (*SYSTEM, "criterion")
+    ratings = tables["odsum_ratings"].filter(pl.col("rater") == name)
     n_references = pl.col("references").list.eval(pl.element().str.strip_chars() != "").list.sum().alias("references")
     wanted = tables["odsum_queries"].select("query_id", n_references).filter(pl.col("references") > 0)
     asked = scored.join(wanted, on="query_id").join(pl.DataFrame({"criterion": geval.criteria}), how="cross")
     rating = pl.col("rating").max() if geval.over == "best" else pl.col("rating").mean()
     votes = pl.col("n_votes").sum(), pl.col("sum_votes").sum(), pl.col("n_votes").min().alias("least")
     queries = (
-        tables["odsum_ratings"]
-        .join(asked.select("item_id", "references", *by), on=["item_id", "criterion"])
+        ratings.join(asked.select("item_id", "references", *by), on=["item_id", "criterion"])
         .group_by(*by, "item_id")
         .agg(rating, *votes, (pl.len() == pl.col("references").first()).alias("whole"))
         .filter("whole")
     )
     # An expectation over log probabilities has no votes to pool.
     every = pl.when(pl.col("least").min() > 0).then(pl.col("sum_votes").sum() / pl.col("n_votes").sum()).alias("pooled")
-    means = mean_interval(queries, "rating", by, expected=asked.select(by), seed=spec.seed)
-    rated = tables["odsum_ratings"].join(asked.select("item_id", *by), on=["item_id", "criterion"])
+    means = mean_interval(queries, "rating", by, expected=asked.select(by), seed=seed)
+    rated = ratings.join(asked.select("item_id", *by), on=["item_id", "criterion"])
     samples = samples_told(rated.with_columns(n_asked=pl.lit(geval.samples)), by)
     pooled = queries.group_by(by).agg(every)
-    return means.join(pooled, on=by, how="left", nulls_equal=True).join(samples, on=by, how="left", nulls_equal=True)
+    pooled = means.join(pooled, on=by, how="left", nulls_equal=True).join(samples, on=by, how="left", nulls_equal=True)
+    return pooled.with_columns(pl.lit(NAMES[name]).alias("rater"))
 
 
 def robustness(scored: pl.DataFrame, seed: int) -> pl.DataFrame:

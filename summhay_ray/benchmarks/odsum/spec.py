@@ -16,6 +16,7 @@ from summhay_ray.benchmarks.summhay.spec import check_labels
 
 Over = Literal["best", "mean"]
 RATER = "offline/rater"
+GEVAL, GEVAL_EXTRACT = "geval", "geval_extract"
 
 
 class RougeSpec(Strict):
@@ -79,6 +80,11 @@ def _metric(value: Any) -> Any:
     return _KINDS[heads[0]].model_validate(fields)
 
 
+def _kind(metric: Strict) -> tuple[str, bool]:
+    """What may be listed once: each metric; G-EVAL of whole references, and of extracts."""
+    return type(metric).__name__, getattr(metric, "extract", None) is not None
+
+
 Metric = Annotated[
     RougeSpec | BertScoreSpec | GevalSpec,
     BeforeValidator(
@@ -120,6 +126,12 @@ class OdsumSpec(OfWordsSpec):
         """The spec's metric of class `kind`; None where it has none."""
         return next((metric for metric in self.metrics if isinstance(metric, kind)), None)
 
+    @property
+    def gevals(self) -> Mapping[str, GevalSpec]:
+        """G-EVAL by its name in tables. One on extracts beside one of whole references is `geval_extract`."""
+        listed = [metric for metric in self.metrics if isinstance(metric, GevalSpec)]
+        return {GEVAL if len(listed) == 1 or metric.extract is None else GEVAL_EXTRACT: metric for metric in listed}
+
     @model_validator(mode="before")
     @classmethod
     def _crossed(cls, fields: Any) -> Any:
@@ -129,7 +141,7 @@ class OdsumSpec(OfWordsSpec):
     def _names_differ(self) -> OdsumSpec:
         check_retrievers(self.retrievers)
         check_labels("summarizers", [summarizer.label for summarizer in self.summarizers])
-        for field, values in (("k", self.k), ("metrics", [type(metric).__name__ for metric in self.metrics])):
+        for field, values in (("k", self.k), ("metrics", [_kind(metric) for metric in self.metrics])):
             if len(set(values)) < len(values):
                 raise ValueError(f"{field}: one is listed twice; remove it")
         if not self.retrievers and any(summarizer.answers is None for summarizer in self.summarizers):
@@ -138,5 +150,4 @@ class OdsumSpec(OfWordsSpec):
 
     def raters(self) -> Sequence[ModelSpec]:
         """The models that rate summaries."""
-        geval = self.metric(GevalSpec)
-        return [geval.geval] if geval else []
+        return [geval.geval for geval in self.gevals.values()]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
+from summhay_ray.benchmarks.odsum.spec import GEVAL
 from summhay_ray.benchmarks.retrieval import CUT_TEXTS, RANKING_TABLES
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 
@@ -73,6 +74,9 @@ class SummaryScore:
     rougeLsum: Annotated[float | None, "ROUGE-Lsum, F1"]
     bertscore: Annotated[float | None, "BERTScore, F1, with the best reference"]
     geval: Annotated[float | None, "G-EVAL, 1 to 5: mean over the criteria; null where a rating is missing"]
+    geval_extract: Annotated[float | None, "G-EVAL on extracts of the references, beside that of the whole ones; else null"] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,7 @@ class RatingRow:
     n_votes: Annotated[int, "readable samples; 0 for an expectation"]
     sum_votes: Annotated[float, "sum of the samples, for pooled means as in the release"]
     key: Annotated[str, "key of the raw answer that holds the rating"]
+    rater: Annotated[str, "geval; geval_extract: on extracts, beside geval"] = GEVAL
 
 
 TABLES = (
@@ -96,7 +101,7 @@ TABLES = (
     Table("odsum_retrieval", RetrievalRow, ("retriever", "k", "query_id")),
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),
-    Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference")),
+    Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference", "rater")),
     # For a failed rating, `insight_id` holds CRITERION/REFERENCE.
     BY_NAME["failures"],
 )

@@ -37,7 +37,7 @@ from summhay_ray.benchmarks.odsum.export import run_files
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
-from summhay_ray.benchmarks.odsum.spec import GevalSpec, OdsumSpec, RougeSpec
+from summhay_ray.benchmarks.odsum.spec import OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
@@ -89,7 +89,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     )
     tables = TABLES
     in_pieces = ("ranked",)
-    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "geval")
+    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
@@ -167,8 +167,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def own_code(self) -> Sequence[str]:
         strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
-        geval = self.spec.metric(GevalSpec)
-        levers = lever_code(None if geval is None else geval.extract)
+        levers = lever_code(*(geval.extract for geval in self.spec.gevals.values()))
         return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name), *levers]
 
     # --- items ---------------------------------------------------------------------------------------------------------

@@ -286,3 +286,18 @@ def test_what_is_wrong_with_a_spec_is_one_line(tmp_path: Path, fields: dict[str,
     with pytest.raises(Exception, match=message) as error:
         load(spec_of(tmp_path, **fields))
     assert "\n" not in str(error.value)
+
+
+def test_whole_and_reduced_ratings_in_one_run(tmp_path: Path) -> None:
+    rated = [{"geval": "offline/rater"}, {"geval": "offline/rater", "extract": {"method": "lead", "tokens": 4}}]
+    fields = {"retrievers": ["oracle"], "summarizers": ["offline/lead"], "metrics": rated}
+    found = summhay("run", spec_of(tmp_path, **fields), "--store", tmp_path / "store")
+    [row] = found["summaries"]
+    assert row["n_geval"] == row["n_geval_extract"] == 5 and row["geval"] != row["geval_extract"]
+    same = summhay("compare", found["run"], "--store", tmp_path / "store", "--judges", "geval", "geval_extract")
+    assert same["agreement"]["n"] == 2 * 5 and same["agreement"]["same"] < 1
+    alone = summhay("run", spec_of(tmp_path, **{**fields, "metrics": rated[1:]}), "--store", tmp_path / "store")
+    assert alone["summaries"][0]["geval"] == row["geval_extract"]
+    refused = spec_of(tmp_path, **{**fields, "metrics": [rated[0], rated[0]]})
+    with pytest.raises(SpecError, match="metrics: one is listed twice"):
+        load(refused)
