@@ -7,6 +7,7 @@ report. May be imported by `benchmark`, the benchmarks, the report and the API.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -207,6 +208,10 @@ class SystemComparison:
         }
 
 
+def _query(row: Mapping[str, Any]) -> Query:
+    return row.get("cluster", ""), row["query"]
+
+
 @dataclass(frozen=True, slots=True)
 class Unbiased:
     """How a judge's bias is taken off a system's scores: score * factor - shift."""
@@ -227,57 +232,51 @@ class RunScores:
         self.run, self.judge = run, ""
         self.cluster, self.may_lack = by_query.cluster, by_query.may_lack
         self.units = {name: by_query.units.get(name, "") for name in scores.columns if name not in _KEYS}
-        scores = _clustered(scores).with_columns(pl.col(name).fill_nan(None) for name in self.units)
-        known = scores.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in self.units))
-        self._rows = {str(key[0]): rows for key, rows in known.group_by("system", maintain_order=True)}
-        self._asked = None if expected is None else _clustered(expected)
-        asked = [] if expected is None else expected["system"].unique(maintain_order=True).to_list()
-        self._names = sorted({*self._rows, *map(str, asked)})
-        empty = known.clear()
-        self._rows = {name: self._rows.get(name, empty) for name in self._names}
+        self._scores: dict[str, dict[Query, dict[str, float]]] = {}
+        for row in scores.iter_rows(named=True):
+            known = {name: row[name] for name in self.units if row[name] is not None and not math.isnan(row[name])}
+            if known:
+                self._scores.setdefault(row["system"], {}).setdefault(_query(row), {}).update(known)
+        # None if the benchmark does not say which queries a system was to answer; by figure, if it tells them apart.
+        self._asked: dict[tuple[str, str | None], set[Query]] | None = None if expected is None else {}
+        if self._asked is not None and expected is not None:
+            for row in expected.iter_rows(named=True):
+                self._asked.setdefault((row["system"], row.get("figure")), set()).add(_query(row))
 
     @property
     def systems(self) -> Mapping[str, str]:
         """System -> another name by which it may be called."""
-        return {name: name for name in self._names}
+        return {name: name for name in sorted({*self._scores, *(name for name, _ in self._asked or ())})}
 
     def queries(self) -> set[Query]:
         """Every query that at least one system answered, or was to answer."""
-        frames = [*self._rows.values(), *([] if self._asked is None else [self._asked])]
-        return {row for rows in frames for row in rows.select("cluster", "query").iter_rows()}
+        return set(itertools.chain(*self._scores.values(), *(self._asked or {}).values()))
 
-    def of(self, system: str, figure: str, queries: Mapping[Query, int]) -> Floats:
-        """A system's figure for each query, of shape (queries,); NaN where it has none. `queries`: query -> index."""
+    def of(self, system: str, figure: str, queries: Sequence[Query]) -> Floats:
+        """A system's figure for each query, of shape (queries,); NaN where it has none."""
         import numpy as np
 
-        values = np.full(len(queries), np.nan)
-        for cluster, query, value in self._rows[system].select("cluster", "query", figure).iter_rows():
-            if value is not None and (cluster, query) in queries:
-                values[queries[cluster, query]] = value
-        return values
+        own = self._scores.get(system, {})
+        return np.array([own.get(query, {}).get(figure, math.nan) for query in queries], dtype=np.float64)
 
-    def answered(self, system: str, figure: str, queries: Mapping[Query, int]) -> NDArray[np.bool_]:
+    def answered(self, system: str, figure: str, queries: Sequence[Query]) -> NDArray[np.bool_]:
         """Whether a system answered each query. Its answer may lack a figure of `may_lack`."""
         import numpy as np
 
-        figures = [figure, *(name for name in self.units if figure in self.may_lack and name not in self.may_lack)]
-        unknown = np.isnan(np.stack([self.of(system, name, queries) for name in figures]))
-        return np.logical_not(unknown.all(axis=0))
+        figures = {figure} | ({*self.units} - {*self.may_lack} if figure in self.may_lack else set())
+        own = self._scores.get(system, {})
+        return np.array([not figures.isdisjoint(own.get(query, ())) for query in queries])
 
-    def asked(self, system: str, figure: str, queries: Mapping[Query, int]) -> NDArray[np.bool_] | None:
+    def asked(self, system: str, figure: str, queries: Sequence[Query]) -> NDArray[np.bool_] | None:
         """Which queries a system was to answer; None if the benchmark does not say."""
         import numpy as np
 
         if self._asked is None:
             return None
-        rows = self._asked.filter(pl.col("system") == system)
-        if "figure" in rows.columns:
-            rows = rows.filter(pl.col("figure") == figure)
-        asked = np.zeros(len(queries), dtype=bool)
-        asked[[queries[row] for row in rows.select("cluster", "query").iter_rows() if row in queries]] = True
-        return asked
+        asked = self._asked.get((system, figure), set()) | self._asked.get((system, None), set())
+        return np.array([query in asked for query in queries])
 
-    def least(self, system: str, figure: str, queries: Mapping[Query, int]) -> Floats:
+    def least(self, system: str, figure: str, queries: Sequence[Query]) -> Floats:
         """The figure for each query if what is missing were 0."""
         import numpy as np
 
@@ -308,7 +307,7 @@ def compare_runs(
     """
     _shared_figures(runs)
     comparison = compare_pairs(runs, _pairs(runs, systems), seed, over=over)
-    if not comparison.pairs:
+    if comparison is None:
         raise UserError(f"{_named(runs)}: no two of these systems have a scored query in common")
     return comparison
 
@@ -327,58 +326,53 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
 
 def every_pair(run: RunScores, seed: int = 0, figures: Sequence[str] = ()) -> SystemComparison | None:
     """Every pair of a run's systems; None for fewer than two systems, too many pairs, or none on the same queries."""
-    names = list(run.systems)
-    if not 1 <= len(names) * (len(names) - 1) // 2 <= MOST_PAIRS:
-        return None
-    comparison = compare_pairs([run], [((0, a), (0, b)) for a, b in itertools.combinations(names, 2)], seed, figures)
-    return comparison if comparison.pairs else None
+    return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), seed, figures)
 
 
 def compare_pairs(
-    runs: Sequence[RunScores], chosen: Chosen, seed: int, figures: Sequence[str] = (), over: Over = "queries"
-) -> SystemComparison:
-    """Compare the chosen pairs in each figure (by default, in all), together.
+    runs: Sequence[RunScores], chosen: Chosen, seed: int = 0, figures: Sequence[str] = (), over: Over = "queries"
+) -> SystemComparison | None:
+    """Compare the chosen pairs in each figure (by default, in all), together. None without pairs, with too many, or if none has
+    a scored query in common.
 
     Raises UserError without a common figure, or a common query that is scored.
     """
     import numpy as np
 
-    queries = {query: index for index, query in enumerate(sorted(set.intersection(*(run.queries() for run in runs))))}
+    if not 1 <= len(chosen) <= MOST_PAIRS:
+        return None
+    queries = sorted(set.intersection(*(run.queries() for run in runs)))
     if not queries:
         raise UserError(f"{_named(runs)} have no query in common that is scored in both")
     sides = list(dict.fromkeys(itertools.chain.from_iterable(chosen)))
-    place = {side: index for index, side in enumerate(sides)}
-    labels = [system if len(runs) == 1 else f"{runs[index].run} {system}" for index, system in sides]
+    columns = [(sides.index(a), sides.index(b)) for a, b in chosen]
     pairs: list[SystemPair] = []
     standings, about = {}, {}
     warnings: dict[str, None] = {}
-    clusters = [cluster for cluster, _ in queries]
     for figure in figures or _shared_figures(runs):
+        unit, cluster = runs[0].units[figure], runs[0].cluster
         values = np.stack([runs[index].of(system, figure, queries) for index, system in sides], axis=1)
         there = np.logical_not(np.isnan(values).all(axis=1))
-        if not there.any():
-            continue
-        own = [cluster for cluster, is_scored in zip(clusters, there, strict=True) if is_scored]
+        own = [query[0] for query in itertools.compress(queries, there)]
         paired = Paired(own, seed, over=over)
-        columns = [(place[a], place[b]) for a, b in chosen]
         differences = paired.differences(values[there], columns)
         if not any(differences):
             continue
-        unit = runs[0].units[figure]
         corrected = _corrected(runs, figure, (sides, columns), values[there], paired)
-        for (a, b), difference, unbiased in zip(chosen, differences, corrected, strict=True):
+        for ((one, a), (other, b)), difference, unbiased in zip(chosen, differences, corrected, strict=True):
             if difference is not None:
-                both = runs[a[0]].side(a[1]), runs[b[0]].side(b[1])
-                unbiased = None if unbiased is None else _within(unbiased, unit)
-                pairs.append(SystemPair(figure, *both, _within(difference, unit), unbiased, unit, runs[0].cluster))
-        standings[figure] = _standings(runs, figure, (sides, labels), queries, (seed, over))
-        n, cluster = len(set(own)), runs[0].cluster
+                found = _within(difference, unit), None if unbiased is None else _within(unbiased, unit)
+                pairs.append(SystemPair(figure, runs[one].side(a), runs[other].side(b), *found, unit, cluster))
+        standings[figure] = _standings(runs, figure, sides, queries, seed, over)
+        n = len(set(own))
         these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
         about[figure] = f"further queries of {these}" if paired.over == "queries" else f"other {cluster}s than these {n}"
         if over == "haystacks" and n == 1:
             warnings[f"one {cluster} says nothing of others: the figures are about further queries of it"] = None
         elif over == "haystacks" and n < FEW:
             warnings[f"{n} {cluster}s are few: only large differences can be shown to hold for others"] = None
+    if not pairs:
+        return None
     if len({run.judge for run in runs}) > 1:
         warnings["the runs are judged by different judges: a difference may be theirs"] = None
     units = {figure: runs[0].units[figure] for figure in standings}
@@ -398,80 +392,68 @@ def _corrected(
     """The differences without the judges' bias, whose uncertainty is added; None for pairs of which it is unknown."""
     import numpy as np
 
-    of_side = [runs[index].unbiased(figure, system) for index, system in sides[0]]
-    known = [(a, b) for a, b in sides[1] if of_side[a] is not None and of_side[b] is not None]
-    if not known:
-        return [None] * len(sides[1])
-    scaled = np.stack(
-        [column if one is None else column * one.factor - one.shift for one, column in zip(of_side, values.T, strict=True)],
-        axis=1,
-    )
-    extra = []
-    for a, b in known:
-        one, other = of_side[a], of_side[b]
-        assert one is not None and other is not None
-        moved = one.slope * one.bias.se, other.slope * other.bias.se
-        extra.append(abs(moved[0] - moved[1]) if one.bias == other.bias else np.hypot(*moved))
-    found = dict(zip(known, paired.differences(scaled, known, np.array(extra)), strict=True))
-    return [found.get(pair) for pair in sides[1]]
+    named, pairs = sides
+    known = {column: one for column, (index, name) in enumerate(named) if (one := runs[index].unbiased(figure, name)) is not None}
+    both = [pair for pair in pairs if known.keys() >= {*pair}]
+    if not both:
+        return [None] * len(pairs)
+    scaled, extra = values.copy(), []
+    for column, one in known.items():
+        scaled[:, column] = values[:, column] * one.factor - one.shift
+    for a, b in both:
+        moved, other = (known[side].slope * known[side].bias.se for side in (a, b))
+        extra.append(abs(moved - other) if known[a].bias == known[b].bias else np.hypot(moved, other))
+    found = dict(zip(both, paired.differences(scaled, both, np.array(extra)), strict=True))
+    return [found.get(pair) for pair in pairs]
 
 
 def _standings(
-    runs: Sequence[RunScores],
-    figure: str,
-    named: tuple[Sequence[tuple[int, str]], Sequence[str]],
-    queries: Mapping[Query, int],
-    drawing: tuple[int, Over],
+    runs: Sequence[RunScores], figure: str, sides: Sequence[tuple[int, str]], queries: Sequence[Query], seed: int, over: Over
 ) -> list[Standing]:
     """The systems, ranked first, then those without a rank."""
     import numpy as np
     from scipy import stats
 
-    sides, labels = named
-
-    def columns(of: str) -> list[Any]:
-        return [getattr(runs[index], of)(system, figure, queries) for index, system in sides]
-
-    values, least, answered = (np.stack(columns(of), axis=1) for of in ("of", "least", "answered"))
-    somewhere = answered.any(axis=1)
-    asked = np.stack([somewhere if one is None else one for one in columns("asked")], axis=1) | answered
+    values, least, answered = (
+        np.stack([getattr(runs[index], of)(system, figure, queries) for index, system in sides], axis=1)
+        for of in ("of", "least", "answered")
+    )
+    told = [runs[index].asked(system, figure, queries) for index, system in sides]
+    asked = np.stack([answered.any(axis=1) if one is None else one for one in told], axis=1) | answered
     # An answer without the figure is not missing; its mean is over the others.
     counted = asked & ~(answered & np.isnan(values))
     n, expected = answered.sum(axis=0), asked.sum(axis=0)
     ranked = (2 * n >= expected) & (n > 0)
     common = answered[:, ranked].all(axis=1) & ranked.any()
-    with np.errstate(invalid="ignore"):
-        ranked &= ~np.isnan(values[common]).all(axis=0)
-        floors = np.where(counted, least, 0.0).sum(axis=0) / np.maximum(1, counted.sum(axis=0))
+    ranked &= ~np.isnan(values[common]).all(axis=0)
+    floors = np.where(counted, least, 0.0).sum(axis=0) / np.maximum(1, counted.sum(axis=0))
     places = np.flatnonzero(ranked)
     more: dict[int, dict[str, Any]] = {}
     if len(places):
         kept = values[np.ix_(common, places)]
-        clusters = [cluster for (cluster, _), is_common in zip(queries, common, strict=True) if is_common]
-        by_floor, by_mean = (
-            stats.rankdata(-np.round(figure, 9), method="min").tolist() for figure in (floors[places], np.nanmean(kept, axis=0))
-        )
-        told = [{"rank": int(rank)} for rank in by_mean]
+        means = np.array([np.nanmean(column) for column in kept.T])
+        ranks, by_floor = (stats.rankdata(-np.round(of, 9), method="min").astype(int).tolist() for of in (means, floors[places]))
+        columns = {"common": means.tolist(), "rank": ranks, "rank_floor": by_floor}
         if len(places) * (len(places) - 1) // 2 <= MOST_PAIRS:
-            told = Paired(clusters, drawing[0], over=drawing[1]).ranks(kept)
-        for one, row, below, column in zip(places.tolist(), told, by_floor, kept.T, strict=True):
-            beside = {"common": float(np.nanmean(column)), "rank_floor": int(below), "rank_differs": row["rank"] != below}
-            more[one] = {**row, **beside}
-    found = [
+            columns |= Paired([query[0] for query in itertools.compress(queries, common)], seed, over=over).ranks(kept)
+        for place, *row in zip(places.tolist(), *columns.values(), strict=True):
+            own = dict(zip(columns, row, strict=True))
+            more[place] = {**own, "rank_differs": own["rank"] != own["rank_floor"]}
+    standings = [
         Standing(
-            name=label,
-            mean=None if np.isnan(values[:, one]).all() else float(np.nanmean(values[:, one])),
-            floor=float(floors[one]),
-            missing=1 - float(n[one] / expected[one]),
-            n_queries=int(n[one]),
-            n_expected=int(expected[one]),
+            name=system if len(runs) == 1 else f"{runs[index].run} {system}",
+            mean=None if np.isnan(values[:, place]).all() else float(np.nanmean(values[:, place])),
+            floor=float(floors[place]),
+            missing=1 - float(n[place] / expected[place]),
+            n_queries=int(n[place]),
+            n_expected=int(expected[place]),
             n_common=int(common.sum()),
-            **{"common": None, **more.get(one, {})},
+            **more.get(place, {"common": None}),
         )
-        for one, label in enumerate(labels)
-        if counted[:, one].any()
+        for place, (index, system) in enumerate(sides)
+        if counted[:, place].any()
     ]
-    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, -one.floor, one.name))
+    return sorted(standings, key=lambda one: (one.rank is None, one.rank or 0, -one.floor, one.name))
 
 
 # --- which pairs ---------------------------------------------------------------------------------------------------------
@@ -678,10 +660,6 @@ def _every_pair(comparison: SystemComparison, figure: str) -> Iterator[Section]:
 def _titled(figure: str) -> str:
     """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 stay as they are."""
     return figure.capitalize() if figure.islower() else figure
-
-
-def _clustered(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame if "cluster" in frame.columns else frame.with_columns(pl.lit("").alias("cluster"))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

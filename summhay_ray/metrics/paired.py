@@ -165,35 +165,33 @@ class Paired:
             "p_adjusted": np.where(known, adjusted, 1.0),
             "detectable": found["se"] * _detectable(found["freedom"], level),
         }
-        lists = {name: [None if value != value else value for value in column.tolist()] for name, column in found.items()}
-        lists["queries_needed"] = [None if value != value else int(value) for value in _needed(found, level).tolist()]
+        lists = {name: _listed(column) for name, column in found.items()}
+        lists["queries_needed"] = [needed and int(needed) for needed in _listed(_needed(found, level))]
         rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
         return [PairedDifference(**row, over=self.over, n_pairs=n_pairs) if row["n_queries"] else None for row in rows]
 
-    def ranks(self, values: Floats) -> list[dict[str, Any]]:
-        """Ranks from all pairs at once, and Hsu's comparison of each system with the best of the others.
+    def ranks(self, values: Floats) -> dict[str, list[Any]]:
+        """Intervals of ranks from all pairs at once, and Hsu's comparison of each system with the best of the others.
 
-        `values`: (queries, systems); only a value that is undefined may be NaN. A dictionary for each system: `rank`, `rank_low`,
-        `rank_high`, `from_best`, `from_best_low`, `from_best_high` and `may_be_best`, as `comparison.Standing` has them.
+        `values`: (queries, systems); only a value that is undefined may be NaN. A list with a value of each system for each of
+        `rank_low`, `rank_high`, `from_best`, `from_best_low`, `from_best_high` and `may_be_best`, as in `comparison.Standing`.
         """
         import numpy as np
         from scipy import stats
 
         n, means = values.shape[1], np.nanmean(values, axis=0)
-        ranks = stats.rankdata(-np.round(means, 9), method="min").astype(int)
         if n < 2:
-            return [{"rank": 1, "rank_low": 1, "rank_high": 1, "may_be_best": True}] * n
+            return {"rank_low": [1], "rank_high": [1], "may_be_best": [True]}
         # Every ordered pair, by its second system: the others against it.
         b, a = (index[~np.eye(n, dtype=bool)] for index in np.indices((n, n)))
-        found, alike = self._fit(values, np.stack([a, b], axis=1), None)
+        found, alike = self._fit(values, np.stack([a, b], axis=1))
         least = self._least(alike, b, n, signed=True)
         adjusted = _adjusted(found["p"], 2 * least.min(axis=1), n * (n - 1) // 2)
         above = np.zeros((n, n), dtype=bool)
-        above[a, b] = (np.nan_to_num(adjusted, nan=1.0) < LEVEL) & (found["difference"] > 0)
-        levels = _levels(least, n - 1)
-        reach = (stats.t.isf(levels[b], found["freedom"]) * found["se"]).reshape(n, n - 1)
+        above[a, b] = (adjusted < LEVEL) & (found["difference"] > 0)
         # A row for each system b, with the others in order. Pairs without spread tell nothing.
-        ahead, reach = np.nan_to_num(found["difference"].reshape(n, n - 1)), np.nan_to_num(reach, nan=np.inf)
+        reach = stats.t.isf(_levels(least, n - 1)[b], found["freedom"]) * found["se"]
+        ahead, reach = np.nan_to_num(found["difference"].reshape(n, n - 1)), np.nan_to_num(reach.reshape(n, n - 1), nan=np.inf)
         worse = np.asarray((ahead > reach).any(axis=1))
         highs = (reach - ahead).min(axis=1)
         # bounds[i, j]: the least that i may be above j, if j is the best; only those j that may be the best count.
@@ -203,7 +201,6 @@ class Paired:
         certain = ~worse & (worse.sum() == n - 1)
         known = np.isfinite(highs) & (np.isfinite(lows) | certain)
         columns = {
-            "rank": ranks,
             "rank_low": 1 + above.sum(axis=0),
             "rank_high": n - above.sum(axis=1),
             "from_best": means - np.where(np.eye(n, dtype=bool), -np.inf, means).max(axis=1),
@@ -211,12 +208,11 @@ class Paired:
             "from_best_high": np.where(known, np.where(worse, 0.0, np.maximum(0.0, highs)), np.nan),
             "may_be_best": ~worse,
         }
-        lists = ([None if value != value else value for value in column.tolist()] for column in columns.values())
-        return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+        return {name: _listed(column) for name, column in columns.items()}
 
     # --- the matrix ------------------------------------------------------------------------------------------------------
 
-    def _fit(self, values: Floats, pairs: NDArray[np.intp], extra: Floats | None) -> tuple[dict[str, Any], list[_Alike]]:
+    def _fit(self, values: Floats, pairs: NDArray[np.intp], extra: Floats | None = None) -> tuple[dict[str, Any], list[_Alike]]:
         """Of each pair, fields of `PairedDifference`, NaN where unknown, and the residuals that its draws are made of."""
         import numpy as np
         from scipy import stats
@@ -332,6 +328,11 @@ class Paired:
                 block = least[start : start + part.shape[1], own]
                 least[start : start + part.shape[1], own] = np.minimum(block, tail.T)
         return least
+
+
+def _listed(column: Any) -> list[Any]:
+    """An array as a list, with None for NaN."""
+    return [None if value != value else value for value in column.tolist()]
 
 
 def _patterns(values: Floats, pairs: NDArray[np.intp]) -> Iterator[tuple[Places, Places]]:

@@ -26,7 +26,7 @@ from summhay_ray.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py")
-"""Files that a page quotes in its other blocks of Python and YAML."""
+"""Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
 LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "odsum", "report", "stores")
 """Pages whose commands take long."""
@@ -130,9 +130,11 @@ def test_the_commands_of_a_page_run_on_a_cluster(page: Path, tmp_path: Path) -> 
 @pytest.mark.core
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_quotes_what_stands_there(page: Path) -> None:
-    quoted = "".join((ROOT / name).read_text(encoding="utf-8") for name in SHOWN if name in page.read_text(encoding="utf-8"))
-    if quoted:
-        assert [block.text for block in blocks_of(page) if block.info in ("python", "yaml") and block.text not in quoted] == []
+    named = [name for name in SHOWN if name in page.read_text(encoding="utf-8")]
+    for info, end in (("python", ".py"), ("yaml", ".yaml")):
+        quoted = "".join((ROOT / name).read_text(encoding="utf-8") for name in named if name.endswith(end))
+        if quoted:
+            assert [block.text for block in blocks_of(page) if block.info == info and block.text not in quoted] == []
 
 
 @pytest.mark.core

@@ -75,7 +75,7 @@ def measured(design: Design, experiments: int = 2000, draws: int = DRAWS) -> Rat
         ]
         difference, high, se, freedom, p, differs = np.array(told, dtype=float).T
         off, differs = np.abs(difference - true), differs > 0
-        best = paired.ranks(values)[-1]["may_be_best"] if design.systems <= 5 else np.nan
+        best = paired.ranks(values)["may_be_best"][-1] if design.systems <= 5 else np.nan
         rates = (
             differs[true == 0].any(),
             (off <= high - difference).all(),

@@ -47,7 +47,7 @@ def test_a_table_that_is_cut_says_so() -> None:
     for table, title in (
         (made_table(made), "Haystacks"),
         (failed_table(failed), "Topics without a haystack"),
-        (otherwise_table(verified), "Otherwise than stated"),
+        (otherwise_table(verified), "Otherwise than stated, or unsure"),
     ):
         assert table.title == f"{title}: {told}"
     assert made_table(made[:MOST_ROWS]).title == "Haystacks"

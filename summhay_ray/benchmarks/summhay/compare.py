@@ -11,16 +11,7 @@ import polars as pl
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import (
-    MOST_PAIRS,
-    RunScores,
-    Side,
-    SystemComparison,
-    Unbiased,
-    compare_pairs,
-    compare_runs,
-    every_pair,
-)
+from summhay_ray.comparison import RunScores, Side, SystemComparison, Unbiased, compare_pairs, compare_runs, every_pair
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import Compat, Over, column_of
 from summhay_ray.store import RunStore
@@ -59,7 +50,7 @@ class _Judged(RunScores):
     """The figures per query of a run's systems, by one judge."""
 
     def __init__(self, result: ScoreResult, judge: str) -> None:
-        self._scores = {system.system: system for system in result.systems if system.judge == judge}
+        self.scores = {system.system: system for system in result.systems if system.judge == judge}
         rows = result.queries.filter(pl.col("judge") == judge)
         named = {name: pl.col(column) for name, column in FIGURES.items()}
         where = {"cluster": "haystack_id", "query": "subtopic_id"}
@@ -77,13 +68,13 @@ class _Judged(RunScores):
     @property
     def systems(self) -> Mapping[str, str]:
         """See `RunScores`. The other name is COLUMN_MODEL, as in the tables of scores."""
-        known = {name: self._scores[name] for name in super().systems if name in self._scores}
+        known = {name: self.scores[name] for name in super().systems if name in self.scores}
         return {name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in known.items()}
 
     def side(self, system: str) -> Side:
-        return Side(self.run, system, self._scores[system].model, self.judge)
+        return Side(self.run, system, self.scores[system].model, self.judge)
 
-    def least(self, system: str, figure: str, queries: Mapping[tuple[str, str], int]) -> Floats:
+    def least(self, system: str, figure: str, queries: Sequence[tuple[str, str]]) -> Floats:
         """See `RunScores`: insights without a judgment count as 0, too."""
         import numpy as np
 
@@ -97,7 +88,7 @@ class _Judged(RunScores):
             return None
         if figure == "coverage":
             return Unbiased(1.0, self._bias.mean, 1.0, self._bias)
-        coverage, joint = self._scores[system].coverage or 0.0, self._scores[system].joint or 0.0
+        coverage, joint = self.scores[system].coverage or 0.0, self.scores[system].joint or 0.0
         share = max(0.0, min(1.0, coverage - self._bias.mean)) / coverage if coverage else 1.0
         return Unbiased(share, 0.0, joint / coverage if coverage else 0.0, self._bias)
 
@@ -113,17 +104,14 @@ def against_ideal(
     """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
     `others`; None without such pairs."""
     judged = _Judged(result, judge)
-    own = sorted(
-        (system for system in result.systems if system.judge == judge and system.system in judged.systems),
-        key=lambda system: system.system,
-    )
+    own = [judged.scores[system] for system in judged.systems]
     pairs = [
         ((0, ideal.system), (0, other.system))
         for ideal in own
         for other in own
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
-    return compare_pairs([judged], pairs, seed) if 0 < len(pairs) <= MOST_PAIRS else None
+    return compare_pairs([judged], pairs, seed)
 
 
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:

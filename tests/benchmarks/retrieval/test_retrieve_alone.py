@@ -162,9 +162,9 @@ def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
     whole: set[str] = set()
     heights: list[int] = []
 
-    def tables(run: RunStore, names: Sequence[str]) -> Any:
+    def tables(run: RunStore, names: Sequence[str], *unit: str) -> Any:
         whole.update(names)
-        return read(run, names)
+        return read(run, names, *unit)
 
     def counted(run: RunStore, *asked: Any) -> Any:
         for piece in pieces(run, *asked):
