@@ -74,6 +74,8 @@ class BenchResult:
     """Calls of this run of the command: made, reused, failed."""
     usd_spent: float
     """Dollars spent on the bench so far."""
+    usd_uncertain: float = 0.0
+    """What calls may have cost that were in flight at a kill, at most."""
     held_out: bool = False
     """Whether the free judge was fitted without the topic that it judged."""
     left: Mapping[str, Any] | None = None
@@ -99,7 +101,7 @@ class BenchResult:
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay judge-bench`."""
         counts = {"n_summaries": self.n_summaries, "n_insights": self.n_insights}
-        money = {"calls": self.calls, "usd_spent": self.usd_spent}
+        money = {"calls": self.calls, "usd_spent": self.usd_spent, "usd_uncertain": self.usd_uncertain}
         return {
             **counts,
             "status": self.status,

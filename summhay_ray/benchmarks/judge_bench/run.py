@@ -57,6 +57,7 @@ def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchO
         measured,
         calls=dict(result.calls),
         usd_spent=result.usd["spent"] or 0.0,
+        usd_uncertain=result.usd["uncertain"] or 0.0,
         left=left,
         doubted=_doubted(workload, result),
         warnings=result.warnings,

@@ -124,8 +124,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.asking:
-                    # One that ranks query by query needs not hold the rankings of all of them at once.
-                    n = -(-len(queries) // TOGETHER) if hasattr(self.made(retriever), "rank") else 1
+                    n = -(-len(queries) // TOGETHER) if self._ranks_singly(retriever) else 1
                     for place in range(n or 1):
                         share = {} if n <= 1 else {"share": [place, n]}
                         item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
@@ -135,6 +134,13 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                 for query_id in queries:
                     item_id = semantic_hash({**content, "query": query_id})[:32]
                     yield Item(item_id, data={**data, "query": query_id, "queries": 1}, source=source)
+
+    def _ranks_singly(self, retriever: str) -> bool:
+        """Whether a retriever ranks query by query, and so needs not hold the rankings of all of them at once.
+
+        Code of one's own is not asked, since a stored run is read without it.
+        """
+        return not own_code([self.retrievers[retriever]]) and hasattr(self.made(retriever), "rank")
 
     def queues(self) -> Mapping[str, Queue]:
         return {"": Queue(tuple(self.services))}

@@ -78,6 +78,6 @@ def test_a_bench_that_is_killed_pays_again_for_no_more_than_was_in_flight(tmp_pa
     document = bench.finished()
     assert document["judges"][0]["n_scored"] == N_CALLS
     assert N_CALLS <= bench.served() <= N_CALLS + AT_ONCE
-    # What was in flight at the kill is charged as if it had been answered at length.
-    assert document["usd_spent"] >= provider.stats()["micros"] / 1e6 - N_CALLS * 1e-6
+    # What was in flight at the kill may have been answered at length.
+    assert document["usd_spent"] + document["usd_uncertain"] >= provider.stats()["micros"] / 1e6 - N_CALLS * 1e-6
     assert bench.finished()["calls"]["made"] == 0
