@@ -1,7 +1,9 @@
 """Systems compared by their scores query by query: is a difference real, and which system is the best?
 
 Any benchmark that says how its systems scored each query (`Workload.by_query`) is compared here, in `summhay compare` and in the
-report. May be imported by `benchmark`, the benchmarks, the report and the API.
+report, in three steps: the scores become a matrix of queries x systems (`RunScores`); draws from it give differences, ranks and
+the best (`metrics.Paired`); a `SystemComparison` has what is shown. May be imported by `benchmark`, the benchmarks,
+the report and the API.
 """
 
 from __future__ import annotations
@@ -84,16 +86,9 @@ class SystemPair:
 
     def to_json(self) -> dict[str, Any]:
         """The pair as a JSON object."""
-        return {
-            "figure": self.figure,
-            "unit": self.unit,
-            "a": asdict(self.a),
-            "b": asdict(self.b),
-            "differs": self.paired.differs,
-            "paired": asdict(self.paired),
-            "verdict": self.verdict(),
-            "corrected": None if self.corrected is None else asdict(self.corrected),
-        }
+        sides = {"a": asdict(self.a), "b": asdict(self.b), "differs": self.paired.differs, "paired": asdict(self.paired)}
+        corrected = None if self.corrected is None else asdict(self.corrected)
+        return {"figure": self.figure, "unit": self.unit, **sides, "verdict": self.verdict(), "corrected": corrected}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +166,12 @@ class SystemComparison:
     @property
     def table(self) -> pl.DataFrame:
         """One row per pair and figure, with the fields of `PairedDifference` and the verdict; fractions, not points."""
-        return _frame(
-            [
-                {
-                    "figure": pair.figure,
-                    "system_a": pair.a.system,
-                    "system_b": pair.b.system,
-                    "verdict": pair.verdict(),
-                    "differs": pair.paired.differs,
-                    **asdict(pair.paired),
-                    "run_a": pair.a.run,
-                    "run_b": pair.b.run,
-                }
-                for pair in self.pairs
-            ]
-        )
+        rows = []
+        for pair in self.pairs:
+            named = {"figure": pair.figure, "system_a": pair.a.system, "system_b": pair.b.system, "verdict": pair.verdict()}
+            found = {"differs": pair.paired.differs, **asdict(pair.paired)}
+            rows.append({**named, **found, "run_a": pair.a.run, "run_b": pair.b.run})
+        return _frame(rows)
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -236,12 +222,12 @@ class RunScores:
         for row in scores.iter_rows(named=True):
             known = {name: row[name] for name in self.units if row[name] is not None and not math.isnan(row[name])}
             if known:
-                self._scores.setdefault(row["system"], {}).setdefault(_query(row), {}).update(known)
+                self._scores.setdefault(str(row["system"]), {})[_query(row)] = known
         # None if the benchmark does not say which queries a system was to answer; by figure, if it tells them apart.
         self._asked: dict[tuple[str, str | None], set[Query]] | None = None if expected is None else {}
         if self._asked is not None and expected is not None:
             for row in expected.iter_rows(named=True):
-                self._asked.setdefault((row["system"], row.get("figure")), set()).add(_query(row))
+                self._asked.setdefault((str(row["system"]), row.get("figure")), set()).add(_query(row))
 
     @property
     def systems(self) -> Mapping[str, str]:
@@ -358,7 +344,7 @@ def compare_pairs(
         differences = paired.differences(values[there], columns)
         if not any(differences):
             continue
-        corrected = _corrected(runs, figure, (sides, columns), values[there], paired)
+        corrected = _corrected(runs, figure, sides, columns, values[there], paired)
         for ((one, a), (other, b)), difference, unbiased in zip(chosen, differences, corrected, strict=True):
             if difference is not None:
                 found = _within(difference, unit), None if unbiased is None else _within(unbiased, unit)
@@ -387,13 +373,17 @@ def _within(paired: PairedDifference, unit: str) -> PairedDifference:
 
 
 def _corrected(
-    runs: Sequence[RunScores], figure: str, sides: tuple[Sequence[tuple[int, str]], Any], values: Floats, paired: Paired
+    runs: Sequence[RunScores],
+    figure: str,
+    sides: Sequence[tuple[int, str]],
+    pairs: Sequence[tuple[int, int]],
+    values: Floats,
+    paired: Paired,
 ) -> Sequence[PairedDifference | None]:
     """The differences without the judges' bias, whose uncertainty is added; None for pairs of which it is unknown."""
     import numpy as np
 
-    named, pairs = sides
-    known = {column: one for column, (index, name) in enumerate(named) if (one := runs[index].unbiased(figure, name)) is not None}
+    known = {column: one for column, (index, name) in enumerate(sides) if (one := runs[index].unbiased(figure, name)) is not None}
     both = [pair for pair in pairs if known.keys() >= {*pair}]
     if not both:
         return [None] * len(pairs)
@@ -496,61 +486,43 @@ def _matching(run: RunScores, pattern: str) -> Iterable[str]:
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     """The report's sections: for the first figure the ranking, the comparison with the best and every pair; for each further
     figure the comparison with its best."""
-    for place, figure in enumerate(comparison.standings):
-        first = not place
-        if first:
-            yield _ranking(comparison, figure)
-        yield from _with_best(comparison, figure, first)
-        if first:
-            yield from _every_pair(comparison, figure)
+    first, *others = comparison.standings
+    yield _ranking(comparison, first)
+    yield from _with_best(comparison, first, first=True)
+    yield from _every_pair(comparison, first)
+    for figure in others:
+        yield from _with_best(comparison, figure, first=False)
 
 
 def _ranking(comparison: SystemComparison, figure: str) -> Section:
     """The ranking of systems with its uncertainty, and what missing answers could change."""
-    standings = comparison.standings[figure]
+    standings, unit = comparison.standings[figure], comparison.units[figure]
+    text = (
+        f"Systems by their mean {figure} over queries. Rank interval: all of them hold the true ranks together in 95 % of cases, "
+        f"for {comparison.about[figure]}. Equal systems share the better rank."
+    )
     silent = any(standing.missing for standing in standings)
+    means = {figure: "mean"}
+    if silent:
+        means = {f"{figure}, common queries": "common", f"{figure}, answered queries": "mean", f"{figure}, missing as 0": "floor"}
+        text += (
+            f" They are ranked on the {standings[0].n_common} queries that all of them answered; one that answered fewer than "
+            f"half has no rank. {OTHER_RANK}: in brackets another rank, with every missing answer as 0."
+        )
     order = [
         {
             "system": standing.name,
             "rank": ranked(standing),
             "rank interval": rank_interval(standing),
-            **({figure: standing.mean} if not silent else {}),
-            **(
-                {
-                    f"{figure}, common queries": standing.common,
-                    f"{figure}, answered queries": standing.mean,
-                    f"{figure}, missing as 0": standing.floor,
-                    "missing": standing.missing,
-                }
-                if silent
-                else {}
-            ),
-            **({"asked": standing.n_expected} if silent else {}),
+            **{name: getattr(standing, field) for name, field in means.items()},
+            **({"missing": standing.missing, "asked": standing.n_expected} if silent else {}),
             "n": standing.n_queries,
         }
         for standing in standings
     ]
-    unit = comparison.units[figure]
-    units = {name: unit for name in order[0] if unit and name.startswith(figure)} | ({"missing": "%"} if silent else {})
-    text = (
-        f"Systems by their mean {figure} over queries. Rank interval: all of them hold the true ranks together in 95 % of cases, "
-        f"for {comparison.about[figure]}. Equal systems share the better rank."
-    )
-    if silent:
-        text += (
-            f" They are ranked on the {standings[0].n_common} queries that all of them answered; one that answered fewer than "
-            f"half has no rank. {OTHER_RANK}: in brackets another rank, with every missing answer as 0."
-        )
-    text += f" {best_line(comparison, figure)}."
-    columns = [name for name in units if name != "missing"]
-    return Section(
-        "Which system is the best?",
-        text,
-        _frame(order).with_columns(pl.col(*columns).cast(pl.Float64)) if columns else _frame(order),
-        units,
-        name="ranking",
-        notes=comparison.warnings,
-    )
+    units = (dict.fromkeys(means, unit) if unit else {}) | ({"missing": "%"} if silent else {})
+    table, text = _frame(order, *means), f"{text} {best_line(comparison, figure)}."
+    return Section("Which system is the best?", text, table, units, name="ranking", notes=comparison.warnings)
 
 
 def ranked(standing: Standing) -> str:
@@ -588,26 +560,25 @@ def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterat
         return
     points = comparison.units[figure] == "%"
     rest = f" The first {FOREST} of {len(known)} systems are shown." if len(known) > FOREST else ""
+    apart = "from the best other"
+    ends = (apart, f"{apart}_low", f"{apart}_high")
     forest = [
         {
             "system": standing.name,
-            "from the best other": standing.from_best,
-            "from the best other_low": standing.from_best_low,
-            "from the best other_high": standing.from_best_high,
+            **dict(zip(ends, (standing.from_best, standing.from_best_low, standing.from_best_high), strict=True)),
             "may be the best": "yes" if standing.may_be_best else "no",
             "n": standing.n_common,
         }
         for standing in known[:FOREST]
     ]
-    ends = [f"from the best other{end}" for end in ("", "_low", "_high")]
     yield Section(
         f"Is it real? {_titled(figure)}, compared with the best",
         f"The mean {figure} of each system minus that of the best other system{', in points' * points}, on the queries that all "
         "answered, with Hsu's multiple comparisons with the best: all intervals hold the truth together in 95 % of cases, for "
         f"{comparison.about[figure]}. Where one ends at 0 (orange), the system is not the best or, above 0, it is.{rest}",
-        _frame(forest).with_columns(pl.col(*ends).cast(pl.Float64)),
-        {ends[0]: "points"} if points else {},
-        Chart.forest(ends[0], "system"),
+        _frame(forest, *ends),
+        {apart: "points"} if points else {},
+        Chart.forest(apart, "system"),
         name="forest" if first else f"forest {figure}",
         more=not first,
     )
@@ -662,5 +633,6 @@ def _titled(figure: str) -> str:
     return figure.capitalize() if figure.islower() else figure
 
 
-def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, infer_schema_length=None)
+def _frame(rows: Sequence[Mapping[str, Any]], *floats: str) -> pl.DataFrame:
+    """`floats`: columns that are of floats also where all values are missing."""
+    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=dict.fromkeys(floats, pl.Float64))

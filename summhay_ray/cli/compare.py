@@ -9,9 +9,7 @@ import typer
 from summhay_ray.cli.options import JsonOption, JudgedOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks.extract_evaluate import RaterComparison
     from summhay_ray.benchmarks.rejudge import CompareResult
-    from summhay_ray.comparison import SystemComparison
 
 
 def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
@@ -64,21 +62,16 @@ def compare(
     --judges A B: two raters of one run, or one of each of two runs.
     """
     from summhay_ray import api
-
-    if other is None and systems is None and not judge:
-        _show(api.compare(run, judges or (), store, rows), as_json)
-    else:
-        compared = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over)
-        _show(compared, as_json)
-
-
-def _show(result: CompareResult | RaterComparison | SystemComparison, as_json: bool) -> None:
-    """Print what was compared: systems, raters or judges."""
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
     from summhay_ray.cli.show import document, lines, say, sections, tables, warn
     from summhay_ray.comparison import SystemComparison
     from summhay_ray.report import compare_tables, compared_systems_tables, comparison_legend, verdict_lines
 
+    result: CompareResult | RaterComparison | SystemComparison
+    if other is None and systems is None and not judge:
+        result = api.compare(run, judges or (), store, rows)
+    else:
+        result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over)
     if as_json:
         document(result.to_json())
     elif isinstance(result, RaterComparison):

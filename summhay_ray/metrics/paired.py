@@ -110,13 +110,17 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class _Alike:
-    """Pairs on the same queries. `se` of a pair is the length of the difference of its systems' residuals, or more."""
+    """Pairs on the same queries."""
 
     place: Places
     """Their places among all pairs."""
     a: Places
-    """Columns of `residuals`; `b` likewise."""
+    """Rows of `residuals`; `b` likewise."""
     b: Places
+    se: Floats
+    """Standard errors of the pairs: the lengths of the differences of their systems' residuals, or more."""
+    freedom: float
+    """Degrees of freedom of `se`."""
     units: Places
     residuals: Floats
     """(systems, units)."""
@@ -235,25 +239,21 @@ class Paired:
                 found["effect"][here] = difference / np.where(spread > _TIE, spread, np.nan)
                 found["wins"][here], found["losses"][here] = (apart > _TIE).sum(axis=1), (apart < -_TIE).sum(axis=1)
                 found["ties"][here] = len(rows) - found["wins"][here] - found["losses"][here]
-            group, within, freedom = self._residuals(rows, own, (place, a, b))
+            group = self._residuals(rows, own, (place, a, b))
             if group is None:
                 continue
-            se = np.maximum(group.length, within)
             # If every query has the same difference: as if one more had none.
-            flat = se <= _TIE
-            se[flat] = np.abs(found["difference"][place][flat]) / len(rows)
+            se = np.where(group.se > _TIE, group.se, np.abs(found["difference"][place]) / len(rows))
             if extra is not None:
                 se = np.hypot(se, extra[place])
             se[se <= _TIE] = np.nan
-            found["se"][place], found["freedom"][place] = se, freedom
-            found["p"][place] = 2 * stats.t.sf(np.abs(found["difference"][place]) / se, freedom)
+            found["se"][place], found["freedom"][place] = se, group.freedom
+            found["p"][place] = 2 * stats.t.sf(np.abs(found["difference"][place]) / se, group.freedom)
             alike.append(group)
         return found, alike
 
-    def _residuals(
-        self, rows: Places, own: Floats, pairs: tuple[Places, Places, Places]
-    ) -> tuple[_Alike | None, Floats | float, float]:
-        """(residuals, standard error within haystacks, degrees of freedom) of pairs on these rows; None without freedom."""
+    def _residuals(self, rows: Places, own: Floats, pairs: tuple[Places, Places, Places]) -> _Alike | None:
+        """What tells of the spread of pairs on these rows; None without a degree of freedom."""
         import numpy as np
 
         place, a, b = pairs
@@ -261,7 +261,7 @@ class Paired:
         _, starts, sizes = np.unique(self._stratum[rows][order], return_index=True, return_counts=True)
         n, freedom = len(rows), float(len(rows) - len(sizes))
         if freedom <= 0:
-            return None, 0.0, 0.0
+            return None
         sorted_own = own[order]
         centred = sorted_own - np.repeat(np.add.reduceat(sorted_own, starts, axis=0) / sizes[:, None], sizes, axis=0)
         within = (centred / math.sqrt(n * freedom)).T
@@ -272,10 +272,10 @@ class Paired:
             return sums
 
         if self.over == "queries":
-            return _Alike(place, a, b, rows[order], within, length, of_strata, int(freedom)), 0.0, freedom
+            return _Alike(place, a, b, length, freedom, rows[order], within, length, of_strata, int(freedom))
         clusters, where, counts = np.unique(self._haystack[rows], return_inverse=True, return_counts=True)
         if len(clusters) < 2:
-            return None, 0.0, 0.0
+            return None
         rest = np.sqrt(1 - counts / n)
         sums = np.zeros((len(clusters), own.shape[1]))
         np.add.at(sums, where, own - own.mean(axis=0))
@@ -289,8 +289,9 @@ class Paired:
             part: Floats = (normal @ drawn) ** 2
             return part
 
-        of_clusters = _Alike(place, a, b, clusters, between, _lengths(between, a, b), of_haystacks, len(clusters) - 1)
-        return of_clusters, length, freedom
+        apart = _lengths(between, a, b)
+        se = np.maximum(apart, length)
+        return _Alike(place, a, b, se, freedom, clusters, between, apart, of_haystacks, len(clusters) - 1)
 
     # --- the draws -------------------------------------------------------------------------------------------------------
 

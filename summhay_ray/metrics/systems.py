@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 KEYS = ("system", "retriever", "ordering", "model", "judge")
 ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
-_Cluster = tuple[str, str]
-"""Haystack and subtopic: all insights of one summary."""
-_Clusters = tuple[_Cluster, ...]
+_Clusters = tuple[tuple[str, str], ...]
+"""Haystack and subtopic of each: a cluster is all insights of one summary."""
 _Counts = Callable[[_Clusters], "NDArray[np.unsignedinteger[Any]]"]
 """A function from the clusters of a haystack to (samples, clusters): how often each resample draws each of them."""
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
@@ -186,34 +185,22 @@ def _scores(
     keys, summary_keys = (*within, *KEYS), (*within, *KEYS[:4])
     frames = [sums.select(keys), expected.select(keys)]
     groups = pl.concat(frames).unique().sort(*within, *ORDER).with_row_index("group")
-    owners, clusters, totals = _cluster_sums(sums, groups)
-    starts = owners.searchsorted(range(len(groups) + 1))
+    ordered = sums.join(groups, on=keys).sort("group", *CLUSTER)
+    clusters = ordered.select(CLUSTER).rows()
+    totals = ordered.select(pl.col("scored", "covered").cast(pl.Float64), *map(_total, VALUES)).to_numpy()
+    starts = ordered["group"].to_numpy().searchsorted(range(len(groups) + 1))
     counts = expected.group_by(keys).agg(pl.col("n_expected").sum())
     spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
     counted = groups.join(counts, on=keys, how="left").join(spoken, on=summary_keys, how="left").sort("group")
     parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
-    intervals = _intervals([(totals[part], clusters[part]) for part in parts], counts_of)
-    for row, part, found in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
+    intervals = _intervals([(totals[part], tuple(clusters[part])) for part in parts], counts_of)
+    for row, part, ci in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
         total = totals[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
         for name, (top, bottom) in _FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
-        fields["words_per_bullet"] = _mean(row["words_per_bullet"])
-        fields["ci"] = found
-        yield tuple(row[name] for name in within), SystemScore(**fields)
-
-
-def _cluster_sums(sums: pl.DataFrame, groups: pl.DataFrame) -> tuple[NDArray[np.int64], list[_Cluster], NDArray[np.float64]]:
-    """For each cluster of each system, sorted: group, cluster, and sums of scored, covered and VALUES."""
-    import numpy as np
-    import polars as pl
-
-    ordered = sums.join(groups, on=[name for name in groups.columns if name != "group"]).sort("group", *CLUSTER)
-    owners = ordered["group"].to_numpy().astype(np.int64)
-    clusters: list[_Cluster] = ordered.select(CLUSTER).rows()
-    totals = ordered.select(pl.col("scored", "covered").cast(pl.Float64), *map(_total, VALUES))
-    return owners, clusters, totals.to_numpy()
+        yield tuple(row[name] for name in within), SystemScore(**fields, words_per_bullet=_mean(row["words_per_bullet"]), ci=ci)
 
 
 def _exact_sum(name: str) -> Iterator[pl.Expr]:
@@ -254,44 +241,34 @@ def _resamples(seed: int, samples: int) -> _Counts:
 
 
 def _intervals(
-    systems: Sequence[tuple[NDArray[np.float64], Sequence[_Cluster]]], counts_of: _Counts
+    systems: Sequence[tuple[NDArray[np.float64], _Clusters]], counts_of: _Counts
 ) -> list[dict[str, tuple[float, float]]]:
     """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters."""
     import numpy as np
 
     alike: dict[_Clusters, list[int]] = {}
     for place, (_, clusters) in enumerate(systems):
-        alike.setdefault(tuple(clusters), []).append(place)
-    together = [
-        places[start : start + _SYSTEMS_AT_ONCE] for places in alike.values() for start in range(0, len(places), _SYSTEMS_AT_ONCE)
-    ]
-
-    def intervals_of(places: Sequence[int]) -> list[dict[str, tuple[float, float]]]:
-        sums = np.stack([systems[place][0] for place in places], axis=1)
-        return _intervals_alike(sums, systems[places[0]][1], counts_of)
-
+        alike.setdefault(clusters, []).append(place)
     found: list[dict[str, tuple[float, float]]] = [{} for _ in systems]
+
+    def resample(places: Sequence[int]) -> None:
+        """The intervals of systems that have the same clusters."""
+        clusters = systems[places[0]][1]
+        haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
+        if len(haystacks) == len(clusters):
+            return
+        drawn = _drawn(np.stack([systems[place][0] for place in places], axis=1), haystacks, counts_of)
+        above, below = (drawn[:, :, list(side)].reshape(len(drawn), -1) for side in zip(*_FIGURES.values(), strict=True))
+        named = [(place, name) for place in places for name in _FIGURES]
+        for (place, name), interval in zip(named, ratio_intervals(above, below), strict=True):
+            if interval is not None:
+                found[place][name] = interval
+
+    together = [own[n : n + _SYSTEMS_AT_ONCE] for own in alike.values() for n in range(0, len(own), _SYSTEMS_AT_ONCE)]
     # numpy sorts without the interpreter's lock.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for places, intervals in zip(together, threads.map(intervals_of, together), strict=True):
-            for place, interval in zip(places, intervals, strict=True):
-                found[place] = interval
+        list(threads.map(resample, together))
     return found
-
-
-def _intervals_alike(
-    sums: NDArray[np.float64], clusters: Sequence[_Cluster], counts_of: _Counts
-) -> list[dict[str, tuple[float, float]]]:
-    """The intervals of systems that have the same clusters. `sums`: (clusters, systems, columns)."""
-    haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
-    n_systems = sums.shape[1]
-    if len(haystacks) == len(clusters):
-        return [{} for _ in range(n_systems)]
-    drawn = _drawn(sums, haystacks, counts_of)
-    columns = zip(*_FIGURES.values(), strict=True)
-    ends = ratio_intervals(*(drawn[:, :, list(side)].reshape(len(drawn), -1) for side in columns))
-    of_systems = (ends[n * len(_FIGURES) : (n + 1) * len(_FIGURES)] for n in range(n_systems))
-    return [{name: interval for name, interval in zip(_FIGURES, own, strict=True) if interval is not None} for own in of_systems]
 
 
 def _drawn(sums: NDArray[np.float64], haystacks: Sequence[_Clusters], counts_of: _Counts) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from summhay_ray.report.tables import TextTable, percent
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks.rejudge import CompareResult, Difference, JudgeCounts, SystemMove
+    from summhay_ray.benchmarks.rejudge import CompareResult, Difference
     from summhay_ray.comparison import Standing, SystemComparison, SystemPair
 from summhay_ray.comparison import OTHER_RANK, best_line, rank_interval, ranked
 from summhay_ray.engine import RunResult
@@ -38,16 +38,12 @@ def compare_tables(result: CompareResult) -> list[TextTable]:
             (f"ranking by {name}: Spearman, Kendall", f"{_figure(one.spearman, 3)}, {_figure(one.kendall, 3)} (n {one.n})")
             for name, one in result.ranking.items()
         ),
-    )
-    counts += (
         ("input tokens for these", " / ".join(f"{tokens:,}" for tokens in result.input_tokens)),
         ("dollars for these", " / ".join(f"{usd:.4f}" for usd in result.usd)),
     )
-    confused = tuple(
-        (_SHORT[label], *(str(agreement.confusion[label][other]) for other in agreement.confusion[label]))
-        for label in agreement.confusion
-    )
-    heads = (f"{first} \\ {second}", *(_SHORT[label] for label in agreement.confusion))
+    confusion = agreement.confusion
+    confused = tuple((_SHORT[label], *(str(confusion[label][other]) for other in confusion)) for label in confusion)
+    heads = (f"{first} \\ {second}", *map(_SHORT.__getitem__, confusion))
     return [
         TextTable(f"{first} and {second} on {result.run}", ("Figure", "Value"), counts),
         TextTable("Labels, insights", heads, confused),
@@ -147,15 +143,12 @@ def _apart(paired: PairedDifference, unit: str) -> str:
 
 def _standing(standing: Standing, unit: str, silent: bool) -> dict[str, str]:
     """The cells of a system by their heads. `silent`: some system lacks answers."""
-    missing = {
-        "Common": _of_unit(standing.common, unit),
-        "Floor": _of_unit(standing.floor, unit),
-        "Missing (%)": percent(standing.missing),
-    }
+    missing = {"Common": standing.common, "Floor": standing.floor} if silent else {}
     return {
         "System": standing.name,
         "Mean": _of_unit(standing.mean, unit) + "*" * (standing.missing > 0),
-        **(missing if silent else {}),
+        **{head: _of_unit(value, unit) for head, value in missing.items()},
+        **({"Missing (%)": percent(standing.missing)} if silent else {}),
         "Rank": ranked(standing),
         "(95 %)": rank_interval(standing),
         "n": f"{standing.n_queries}/{standing.n_expected}" if silent else str(standing.n_queries),
@@ -164,27 +157,24 @@ def _standing(standing: Standing, unit: str, silent: bool) -> dict[str, str]:
 
 def rejudge_table(result: RunResult) -> TextTable:
     """Means, failures and counts of each judge of a rejudge."""
-    rows = tuple((one.judge, *_means(one), str(one.n_failed), f"{one.n_judged}/{one.n_expected}") for one in result.judges)
-    heads = ("Judge", "Joint", "Coverage", "Failures", "n")
+    rows = []
+    for one in result.judges:
+        star = "*" if one.n_judged < one.n_expected else ""
+        means = (percent(mean) + star for mean in (one.joint, one.coverage))
+        rows.append((one.judge, *means, str(one.n_failed), f"{one.n_judged}/{one.n_expected}"))
     whole = all(one.n_judged == one.n_expected for one in result.judges)
-    return TextTable(f"Means (%), raw, over {'all summaries' if whole else 'what is judged'} of {result.of}", heads, rows)
-
-
-def _means(one: JudgeCounts) -> tuple[str, ...]:
-    star = "*" if one.n_judged < one.n_expected else ""
-    return tuple(percent(mean) + star for mean in (one.joint, one.coverage))
+    title = f"Means (%), raw, over {'all summaries' if whole else 'what is judged'} of {result.of}"
+    return TextTable(title, ("Judge", "Joint", "Coverage", "Failures", "n"), tuple(rows))
 
 
 def _systems(result: CompareResult) -> TextTable:
-    heads = ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
     first, second = result.judges
+    rows = []
+    for one in result.systems:
+        pairs = [*zip(one.joint, one.joint_ranks, strict=True), *zip(one.coverage, one.coverage_ranks, strict=True)]
+        rows.append((one.system, str(one.n), *(f"{percent(figure)} ({rank:g})" for figure, rank in pairs)))
     title = f"Systems by A, {first}, and by B, {second}: raw figure (%) and its rank"
-    return TextTable(title, heads, tuple(map(_move, result.systems)))
-
-
-def _move(one: SystemMove) -> tuple[str, ...]:
-    pairs = [*zip(one.joint, one.joint_ranks, strict=True), *zip(one.coverage, one.coverage_ranks, strict=True)]
-    return (one.system, str(one.n), *(f"{percent(figure)} ({rank:g})" for figure, rank in pairs))
+    return TextTable(title, ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B"), tuple(rows))
 
 
 def _differences(result: CompareResult) -> TextTable:

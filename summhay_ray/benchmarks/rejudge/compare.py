@@ -21,7 +21,7 @@ from summhay_ray.benchmarks.summhay.judges import (
 )
 from summhay_ray.benchmarks.summhay.scores import SYSTEM
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, ranks
+from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.store import RunStore
@@ -78,16 +78,16 @@ class CompareResult:
     n_scored: tuple[int, int]
     """Insights that each judge scored."""
     agreement: Agreement
-    differences: Sequence[Difference]
-    """The greatest differences in expected coverage, in descending order."""
-    systems: Sequence[SystemMove]
-    """In descending order of joint by the first judge."""
+    input_tokens: tuple[int, int]
+    """Input tokens of each judge's answers about the insights that both scored."""
+    usd: tuple[float, float]
+    """Dollars of the same answers, to weigh the savings of a judge (an extract, for example) against its agreement."""
     ranking: Mapping[str, RankAgreement]
     """Figure (joint, coverage) -> the agreement of the judges' rankings of the systems."""
-    input_tokens: tuple[int, int] = (0, 0)
-    """Input tokens of each judge's answers about the insights that both scored."""
-    usd: tuple[float, float] = (0.0, 0.0)
-    """Dollars of the same answers, to weigh the savings of a judge (an extract, for example) against its agreement."""
+    systems: Sequence[SystemMove]
+    """In descending order of joint by the first judge."""
+    differences: Sequence[Difference]
+    """The greatest differences in expected coverage, in descending order."""
 
     @property
     def kappa(self) -> float | None:
@@ -96,17 +96,9 @@ class CompareResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for judges."""
-        return {
-            "run": self.run,
-            "judges": list(self.judges),
-            "n_scored": list(self.n_scored),
-            "agreement": {**asdict(self.agreement), "kappa": self.kappa},
-            "input_tokens": list(self.input_tokens),
-            "usd": list(self.usd),
-            "ranking": {name: asdict(agreement) for name, agreement in self.ranking.items()},
-            "systems": [asdict(system) for system in self.systems],
-            "differences": [asdict(difference) for difference in self.differences],
-        }
+        fields = asdict(self)
+        fields["agreement"]["kappa"] = self.kappa
+        return fields
 
 
 def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
@@ -167,36 +159,34 @@ def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> list[Differenc
     apart = (pl.col("value") - pl.col("value_2")).abs()
     unlike = pl.col("coverage").ne(pl.col("coverage_2")) | pl.col("bullet").ne_missing(pl.col("bullet_2"))
     largest = both.filter(unlike).sort(apart, *map(pl.col, _PAIR), descending=[True, False, False]).head(rows)
-    insights = run.table("insights").select("haystack_id", "insight_id", "text")
-    rows_shown = largest.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
-    return [_difference(row) for row in rows_shown.iter_rows(named=True)]
-
-
-def _difference(row: Mapping[str, Any]) -> Difference:
-    bullets, texts = (row["bullet"], row["bullet_2"]), row["bullets"]
+    insights = run.table("insights").select("haystack_id", "insight_id", insight="text")
+    told = largest.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
     names = ("cell_id", "system", "haystack_id", "subtopic_id", "insight_id")
-    return Difference(
-        **{name: row[name] for name in names},
-        insight=row["text"] or "",
-        labels=(_LABEL[row["coverage"]], _LABEL[row["coverage_2"]]),
-        values=(row["value"], row["value_2"]),
-        bullets=bullets,
-        texts=(texts[bullets[0] - 1] if bullets[0] else None, texts[bullets[1] - 1] if bullets[1] else None),
-    )
+    return [
+        Difference(
+            **{name: row[name] for name in names},
+            insight=row["insight"] or "",
+            labels=(_LABEL[row["coverage"]], _LABEL[row["coverage_2"]]),
+            values=(row["value"], row["value_2"]),
+            bullets=(row["bullet"], row["bullet_2"]),
+            texts=(_text(row, "bullet"), _text(row, "bullet_2")),
+        )
+        for row in told.iter_rows(named=True)
+    ]
+
+
+def _text(row: Mapping[str, Any], bullet: str) -> str | None:
+    return row["bullets"][row[bullet] - 1] if row[bullet] else None
 
 
 def _moves(both: pl.DataFrame) -> list[SystemMove]:
-    means = [pl.col(f"{name}{end}").mean() for name in _FIGURES for end in ("", "_2")]
-    systems = both.group_by(SYSTEM).agg(pl.len().alias("n"), *means).sort("joint", *SYSTEM, descending=[True] + [False] * 4)
-    placed = {f"{name}{end}": ranks(systems[f"{name}{end}"].to_list()) for name in _FIGURES for end in ("", "_2")}
-    return [
-        SystemMove(
-            **{name: row[name] for name in SYSTEM},
-            n=row["n"],
-            joint=(row["joint"], row["joint_2"]),
-            joint_ranks=(placed["joint"][place], placed["joint_2"][place]),
-            coverage=(row["coverage"], row["coverage_2"]),
-            coverage_ranks=(placed["coverage"][place], placed["coverage_2"][place]),
-        )
-        for place, row in enumerate(systems.iter_rows(named=True))
-    ]
+    figures = [f"{name}{end}" for name in _FIGURES for end in ("", "_2")]
+    systems = both.group_by(SYSTEM).agg(pl.len().alias("n"), *(pl.col(figure).mean() for figure in figures))
+    placed = systems.with_columns(pl.col(figure).rank(descending=True).name.suffix("_rank") for figure in figures)
+    moves = []
+    for row in placed.sort("joint", *SYSTEM, descending=[True] + [False] * 4).iter_rows(named=True):
+        fields: dict[str, Any] = {name: row[name] for name in (*SYSTEM, "n")}
+        for name in _FIGURES:
+            fields |= {name: (row[name], row[f"{name}_2"]), f"{name}_ranks": (row[f"{name}_rank"], row[f"{name}_2_rank"])}
+        moves.append(SystemMove(**fields))
+    return moves
