@@ -99,8 +99,8 @@ def test_actors_that_compute_wait_for_no_gpu_that_is_not_there(monkeypatch: pyte
     with pytest.raises(
         PlacementError, match="resources.embed: 2 actors need 2 GPUs and the cluster has 0; set gpus: 0, or start"
     ):
-        asyncio.run(compute([{"part": 1}, {"part": 2}], None, wanted, 1))  # type: ignore[arg-type]
-    asyncio.run(compute([], None, wanted, 1))  # type: ignore[arg-type]
+        asyncio.run(compute([{"part": 1}, {"part": 2}], None, wanted, 1, print))  # type: ignore[arg-type]
+    asyncio.run(compute([], None, wanted, 1, print))  # type: ignore[arg-type]
 
 
 def test_models_that_embed_run_on_cpus_where_the_cluster_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,9 +27,10 @@ def test_sentences_words_and_stems_need_no_nltk() -> None:
 AT_ONCE = """
 import os, sys, threading
 import numpy
+import scipy.sparse, scipy.stats
 
 # Slow to import, and not needed here.
-sys.modules.update(dict.fromkeys(("scipy", "sklearn", "matplotlib", "pandas", "tkinter")))
+sys.modules.update(dict.fromkeys(("sklearn", "matplotlib", "pandas", "tkinter")))
 from summhay_ray.extract import extract
 from summhay_ray.metrics import rouge
 from summhay_ray.retrieve import Bm25, Corpus, Query, rankings

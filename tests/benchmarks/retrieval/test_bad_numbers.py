@@ -169,7 +169,9 @@ def test_vectors_of_another_length_than_the_models_others(
     assert {error for error, _ in refused} == {"bad_numbers"} and len(refused) == failed
     service.damage = None
     again, ranked = run(spec, store)
-    assert (again.status, again.calls["made"], again.usd["spent"]) == ("done", asked_again, service.micros / 1e6)
+    assert (again.status, again.usd["spent"]) == ("done", service.micros / 1e6)
+    # Which of the first answers had the length that turned out to be right depends on the order in which they came.
+    assert failed <= again.calls["made"] <= asked_again
     assert ranked.equals(expected["embed"])
     n_sent = len(service.calls)
     assert run(spec, store)[0].calls["made"] == 0 and len(service.calls) == n_sent
