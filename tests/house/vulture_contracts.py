@@ -87,6 +87,7 @@ rouge1
 rouge2
 rougeL
 rougeLsum
+geval_extract
 sum_votes
 member_texts
 n_votes
