@@ -46,8 +46,10 @@ class OwnCodeRefused(UnknownName):
     """Code is named where none is imported: in a spec from somebody else, or in a run that is only read."""
 
     def __init__(self, path: str) -> None:
-        mend = "read it, and leave the option out if you trust it"
-        super().__init__(f"{path!r} is code of the spec's own, which --untrusted does not run; {mend}")
+        mend = "read it, and leave --untrusted out if you trust it"
+        super().__init__(
+            f"{path!r} is the spec's own code, which is run neither with --untrusted nor to read a stored run; {mend}"
+        )
 
 
 @contextlib.contextmanager

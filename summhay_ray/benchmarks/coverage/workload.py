@@ -208,10 +208,12 @@ class Coverage(Benchmark[CoverageSpec]):
     def score(self, tables: Tables) -> Tables:
         """Tables coverage (by evaluator and group, and over all), agreement (of pairs of evaluators), places (by tenth)."""
         verdicts, items = tables[VERDICTS.name], tables["items"].rename({"model": "evaluator"})
+        wanted_chunks = pl.min_horizontal(pl.col("n_chunks").first(), self.spec.most_chunks)
         means = verdicts.group_by("evaluator", "group", "question", "document", "basis").agg(
             pl.col("needed").cast(pl.Float64).mean().alias("coverage"),
             pl.col("n_chunks").first().cast(pl.Float64).alias("chunks"),
-            (pl.len() < pl.min_horizontal(pl.col("n_chunks").first(), self.spec.most_chunks)).alias("lacks"),
+            (pl.len() < wanted_chunks).alias("lacks"),
+            (pl.col("needed").sum() / wanted_chunks).alias("least"),
         )
         seed, by = self.spec.seed, ("evaluator", "group")
         groups = _without_lacking(mean_interval(means, "coverage", by, items, seed, cluster="document"), means, by)
@@ -295,10 +297,11 @@ class Coverage(Benchmark[CoverageSpec]):
 
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """The scores, whose `n` counts only questions without a lost verdict, so that what lacks some shows it."""
-    lacking = means.group_by(*by).agg(pl.col("lacks").sum())
+    """The scores with lost verdicts told: `n` counts only questions that lack none, and in the floor a lost one is 0."""
+    lacking = means.group_by(*by).agg(pl.col("lacks").sum(), pl.col("least").sum())
     counted = scored.join(lacking, on=list(by), how="left")
-    return counted.with_columns(pl.col("n") - pl.col("lacks").fill_null(0)).drop("lacks")
+    floor = pl.coalesce(pl.col("least") / pl.col("n_expected"), "coverage_floor").alias("coverage_floor")
+    return counted.with_columns(pl.col("n") - pl.col("lacks").fill_null(0), floor).drop("lacks", "least")
 
 
 def _basis(question: Question) -> str:

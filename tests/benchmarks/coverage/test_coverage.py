@@ -102,6 +102,7 @@ def test_a_question_with_a_lost_verdict_is_not_counted_as_scored(tmp_path: Path)
     assert found.status == "partial" and 0 < verdicts.height < verdicts["n_chunks"][0]
     told = rows(found)["openai/judge", "all"]
     assert (told["coverage"], told["n"], told["n_expected"]) == (1, 0, 1)
+    assert told["coverage_floor"] == pytest.approx(verdicts.height / verdicts["n_chunks"][0])
 
 
 def test_a_spec_of_coverage_names_what_it_measures(tmp_path: Path) -> None:
