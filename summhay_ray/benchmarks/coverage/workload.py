@@ -298,7 +298,8 @@ class Coverage(Benchmark[CoverageSpec]):
 
 def _without_lacking(scored: pl.DataFrame, means: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The scores with lost verdicts told: `n` counts only questions that lack none, and in the floor a lost one is 0."""
-    lacking = means.group_by(*by).agg(pl.col("lacks").sum(), pl.col("least").sum())
+    # Sorted, since the last digit of a sum of fractions depends on their order.
+    lacking = means.group_by(*by).agg(pl.col("lacks").sum(), pl.col("least").sort().sum())
     counted = scored.join(lacking, on=list(by), how="left")
     floor = pl.coalesce(pl.col("least") / pl.col("n_expected"), "coverage_floor").alias("coverage_floor")
     return counted.with_columns(pl.col("n") - pl.col("lacks").fill_null(0), floor).drop("lacks", "least")
