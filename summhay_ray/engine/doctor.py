@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.missing import unreadable_records
 from summhay_ray.engine.plan import plan
 from summhay_ray.engine.registry import workload_of
 from summhay_ray.engine.state import RunSnapshot, state_of
 from summhay_ray.engine.status import ENDED, again_from, status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
-from summhay_ray.store import RunStore, Store, StoreError, lost_packs, lost_sessions, lost_tables, vector_flaws
+from summhay_ray.store import RunStore, Store, StoreError, damaged_records, lost_sessions, lost_tables, vector_flaws
 from summhay_ray.text import count_tokens
 
 PROVIDERS = ("openai", "anthropic", "gemini", "cohere")
@@ -80,7 +79,7 @@ def examine_runs(store: Store) -> list[Check]:
         checks.append(Check(f"run {run_id}", not lost, message))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
     told = " ".join(check.message for check in checks)
-    further = [*_of_records(store, told), *_of_objects(store)]
+    further = [*_of_objects(store)]
     return [*checks, *(check for check in further if check.message not in told), *_of_vectors(store)]
 
 
@@ -92,26 +91,15 @@ def _of_format(store: Store) -> list[Check]:
 
 
 def _of_log(store: Store) -> list[Check]:
-    """A line for each damaged record of a driver, and for each pack of the log that is missing or damaged."""
-    try:
-        packs = lost_packs(store.files)
-    except StoreError as error:
-        packs = [str(error)]
+    """A line for each damaged record of a driver, and for each file of the answers' log that has damaged records."""
+    mend = "put it back from a copy, or leave it: a run that needs these answers asks for them again"
     return [
         *(Check("drivers", False, line) for line in lost_sessions(store.files)),
-        *(Check("log", False, line) for line in packs),
+        *(
+            Check("log", False, f"{store.files.where(name)}: {n} record{'s' if n > 1 else ''} damaged; {mend}")
+            for name, n in sorted(damaged_records(store.files).items())
+        ),
     ]
-
-
-def _of_records(store: Store, told: str) -> list[Check]:
-    """A line for each file of the log that has damaged records and is not told of a run."""
-    try:
-        index, _ = store.readable_log()
-    except StoreError:
-        # A driver's record is damaged, of which there is a line.
-        return []
-    lines = unreadable_records(store, index, lambda name: store.files.where(name) not in told)
-    return [Check("log", False, line) for line in lines]
 
 
 def _without_record(store: Store) -> list[Check]:

@@ -26,12 +26,6 @@ LOOK_EVERY_S = 0.25
 DRAIN_S = 20.0
 """Longest time that a stopped run, or a stopping worker, waits for the calls in flight."""
 
-SWEEP_PATIENCE_S = 5.0
-"""How long a sweep of a disk waits for the writers whose logs it may upload."""
-
-SPENDING_EVERY_S = 2.0
-"""Interval at which the spending is committed while there are no blocks to commit."""
-
 BY_SIGTERM = "stopped by SIGTERM"
 BY_REQUEST = "stopped by `summhay stop`"
 
@@ -86,8 +80,8 @@ class Execution(Protocol):
     name: str
 
     @property
-    def seats(self) -> Mapping[str, int]:
-        """Kind of worker -> number of workers."""
+    def workers(self) -> int:
+        """Number of workers."""
         ...
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:

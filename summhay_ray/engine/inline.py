@@ -17,48 +17,40 @@ from summhay_ray.engine.contract import Item
 from summhay_ray.engine.execution import (
     DRAIN_S,
     LOOK_EVERY_S,
-    SPENDING_EVERY_S,
-    SWEEP_PATIENCE_S,
     Work,
     first_end,
     hear_sigterm,
     until_stopped,
 )
 from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.engine.money import ledger_of
 from summhay_ray.engine.prepared import batches, finished_source, prepared, prepares, work_items
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
-from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
+from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
 from summhay_ray.loops import collecting_rarely, run_loop, switching_often
-from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
-
-SEAT = "inline"
+from summhay_ray.store import Block, Finished, LogWriter, StoreError
 
 
 class InlineExecution:
     """One start of a run in this process; see `Execution`."""
 
     name = "inline"
-    seats: Mapping[str, int] = {SEAT: 1}
+    workers = 1
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._latest: dict[str, Any] = {}
-        self._committed_at = float("-inf")
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
         """See `Execution`."""
-        run, files, settings = self._work.run, self._work.run.store.files, self._work.workload.settings()
-        if files.folder is None:
-            self._recover(heartbeat)
+        run, settings = self._work.run, self._work.workload.settings()
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number, heartbeat.session.where)
         limits = {name: model.limits for name, model in settings.items() if not model.local}
-        index = LogIndex(files)
-        index.know(run.run_id, self._committer.spent)
-        self._ledger = Ledger(run.run_id, index, budgets, limits, probing=True)
-        self._latest = self._ledger.snapshot(time.monotonic())
+        self._service = ledger_of(run, heartbeat.session.number, budgets, limits)
+        self._latest = self._service.ledger.snapshot(time.monotonic())
 
     def snapshot(self) -> dict[str, Any]:
         """See `Execution`."""
@@ -81,10 +73,9 @@ class InlineExecution:
         files, settings = run.store.files, workload.settings()
         has_local = any(model.local for model in settings.values())
         local = await asyncio.to_thread(workload.models_here) if has_local else {}
-        log = open_log(files, self._heartbeat.session.number, f"{SEAT}-0")
-        service = LedgerService(self._ledger)
+        log, service = LogWriter(files, self._heartbeat.session.number), self._service
         gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
-        self._commits: Batched[Block | None, None] = Batched(self._add)
+        self._commits: Batched[Block, None] = Batched(self._add)
         worker = Worker(workload, run, gateway, self._commits, service.count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
 
@@ -111,9 +102,9 @@ class InlineExecution:
         finally:
             tending.cancel()
             self._latest = service.snapshot()
-            # However the run ended, the next start must know what was spent.
+            # If the store does not answer, what is in flight counts as uncertain.
             with contextlib.suppress(StoreError, OSError):
-                await self._add([None])
+                await service.end()
         return dispatcher.counts
 
     async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
@@ -134,28 +125,13 @@ class InlineExecution:
                 await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
             yield works
 
-    async def _add(self, blocks: Sequence[Block | None]) -> list[None]:
-        self._committed_at = time.monotonic()
-        await asyncio.to_thread(self._committer.add, [block for block in blocks if block is not None], self._ledger.spent())
+    async def _add(self, blocks: Sequence[Block]) -> list[None]:
+        await asyncio.to_thread(self._committer.add, blocks)
         return [None] * len(blocks)
 
     async def _tend(self, service: LedgerService, worker: str) -> None:
-        """Keep the run's only worker alive for the ledger, update the snapshot, and commit what was spent."""
+        """Keep the run's only worker alive for the ledger, and update the snapshot."""
         while True:
             service.beat(worker)
             self._latest = service.snapshot()
-            if time.monotonic() - self._committed_at > SPENDING_EVERY_S:
-                # Commit the spending even if there is no block; if the store does not answer, a later commit has it.
-                with contextlib.suppress(StoreError, OSError):
-                    await self._commits(None)
             await asyncio.sleep(LOOK_EVERY_S)
-
-    def _recover(self, heartbeat: Heartbeat) -> None:
-        """For a remote store: upload the logs that dead starts left on this disk, since their answers were paid for."""
-        files = self._work.run.store.files
-        sweep(files, SWEEP_PATIENCE_S, None)
-        for number in heartbeat.session.record.earlier:
-            if has_ended(files, number):
-                seal_rest(files, number)
-        with contextlib.suppress(StoreError, OSError):
-            pack(files)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import LogIndex, living
+from summhay_ray.store import RUN, LogIndex, Money, RunStore, living, told_by
 
 
-class Money(NamedTuple):
+class Dollars(NamedTuple):
     """A run's money in micro-dollars. The sum counts against its budget."""
 
     spent: int
@@ -26,16 +26,25 @@ class Money(NamedTuple):
         return {**{name: micros / MICROS for name, micros in self._asdict().items()}, "left": left, "budget": budget_usd}
 
 
-def money_of(index: LogIndex, run: str, alive: Mapping[int, bool] | None = None) -> Money:
-    """The run's money. `alive`: session -> whether its driver is alive, if that is known already; other sessions are over."""
-    spent, unended = 0, Counter[int]()
-    for writer, tallies in index.spent_of(run).items():
-        settled = sum(tally.settled_micros for tally in tallies.values())
-        spent += settled
-        session = writer.partition("-")[0]
-        # Writers of earlier versions are of no session: 0.
-        unended[int(session) if session.isdigit() else 0] += sum(tally.usd_micros for tally in tallies.values()) - settled
-    numbers = [number for number, micros in unended.items() if micros and number]
-    going = living(index.files, numbers) if alive is None else {number for number in numbers if alive.get(number)}
-    reserved = sum(unended[number] for number in going)
-    return Money(spent, reserved, unended.total() - reserved)
+def money_of(run: RunStore, index: LogIndex, alive: Mapping[int, bool] | None = None) -> Dollars:
+    """The run's money: what its driver told last, if one is at work; else what is stored.
+
+    `alive`: session -> whether its driver is alive, if that is known already.
+    """
+    record, files = run.money.newest(), run.store.files
+    if record is not None and not record.ended:
+        session = record.session
+        going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
+        if going and (told := told_by(files, session).get("money")):
+            return Dollars(*(told[name] for name in Dollars._fields))
+    money = Money.of(record, index.tallies(run.run_id))
+    return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
+
+
+def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str, Limits]) -> LedgerService:
+    """The ledger of a session that takes the run's money over; reads the log. Raises Superseded, StoreError, OSError."""
+    records = run.money
+    # Taken over before the log is read: what an earlier ledger may still grant is under the ceiling of its last record.
+    opening = records.take_over(session)
+    ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, opening=opening, probing=True)
+    return LedgerService(ledger, records.append)

@@ -21,7 +21,7 @@ from summhay_ray.engine.computing import COMPUTING, at_hand, compute
 from summhay_ray.engine.contract import Item
 from summhay_ray.engine.execution import DRAIN_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.heartbeat import Heartbeat
-from summhay_ray.engine.ledger_actor import SWEEPING_S, LedgerActor, lives, start_sweeping
+from summhay_ray.engine.ledger_actor import LedgerActor
 from summhay_ray.engine.placement import PlacementError, place, placed, result_of
 from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
@@ -31,7 +31,7 @@ from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
 from summhay_ray.loops import collecting_rarely, run_loop, switching_often
-from summhay_ray.store import StoreError, StoreUnavailable, has_ended, n_vector_files, pack, seal_rest
+from summhay_ray.store import n_vector_files
 
 CLOSING_S = 30.0
 VECTORS_TOLD_EVERY_S = 2.0
@@ -146,18 +146,6 @@ def _check_address(address: str) -> None:
         raise PlacementError(message) from error
 
 
-def sweep_nodes(store_uri: str) -> None:
-    """Upload the logs that dead writers left on the disks of the cluster's nodes. Raises StoreUnavailable."""
-    sweeping = {node["NodeID"]: start_sweeping(node["NodeID"], store_uri) for node in ray.nodes() if node["Alive"]}
-    for node, sweep in sweeping.items():
-        try:
-            ray.get(sweep, timeout=SWEEPING_S)
-        except ray.exceptions.RayError as error:
-            # The answers on a live node must not be given up; a node that is gone cannot be swept.
-            if lives(node):
-                raise StoreUnavailable(f"the disk of node {node} cannot be swept ({type(error).__name__}); run again") from error
-
-
 class RayExecution:
     """One start of a run on the Ray cluster that this process is connected to; see `Execution`."""
 
@@ -169,21 +157,14 @@ class RayExecution:
         self._computing: dict[str, Any] = {}
 
     @property
-    def seats(self) -> Mapping[str, int]:
+    def workers(self) -> int:
         """See `Execution`."""
-        return {str(kind): n for kind, n in self._placement.seats.items()}
+        return sum(self._placement.seats.values())
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
         """See `Execution`."""
         workload, run = self._work.workload, self._work.run
         files = run.store.files
-        if files.folder is None:
-            sweep_nodes(files.uri)
-            for number in heartbeat.session.record.earlier:
-                if has_ended(files, number):
-                    seal_rest(files, number)
-            with contextlib.suppress(StoreError, OSError):
-                pack(files)
         self._heartbeat = heartbeat
         self._order = WorkOrder(
             store_uri=files.uri,
@@ -282,7 +263,7 @@ class RayExecution:
             self._work.stopping((await self._ledger.snapshot.remote())["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
         with contextlib.suppress(ray.exceptions.RayError):
-            await self._ledger.commit_spending.remote()
+            await self._ledger.end.remote()
 
 
 async def _all_of(references: Sequence[Any], timeout_s: float) -> None:

@@ -21,7 +21,7 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
 from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.html import html_of
-from summhay_ray.engine.money import money_of
+from summhay_ray.engine.money import Dollars, money_of
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
@@ -467,9 +467,8 @@ def plan(
         stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
         planner.origins = Counter() if run is None else origins_in(run)
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
-    so_far: dict[str, Any] = {
-        f"{name}_usd": usd for name, usd in money_of(planner.index, workload.run_id).usd(budget_usd).items()
-    }
+    money = Dollars(0, 0, 0) if run is None else money_of(run, planner.index)
+    so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in money.usd(budget_usd).items()}
     return PlanResult(
         run=workload.run_id,
         cells=total,

@@ -27,7 +27,7 @@ from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.engine.memory import give_back_memory
 from summhay_ray.engine.missing import short_log
-from summhay_ray.engine.money import money_of
+from summhay_ray.engine.money import Dollars, money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan, rehearse
@@ -43,7 +43,7 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margin
 from summhay_ray.outcome import MICROS
 from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
 from summhay_ray.plugins import error_line
-from summhay_ray.store import RunStore, Store, StoreError, begin, clean_daily, latest_session, pack, publish
+from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily, latest_session, publish
 
 PLANNING_NICENESS = 10
 """Niceness of planning. In a thread, with a higher one than that of Ray's workers (15), it would wait for a processor while it
@@ -342,7 +342,7 @@ class Start:
             status="budget" if snapshot.get("left") else finished,
             cells=items,
             calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
-            usd=money_of(index, run.run_id, alive={}).usd(self.options.budget_usd),
+            usd=money_of(run, index, alive={}).usd(self.options.budget_usd),
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
@@ -375,9 +375,6 @@ class Start:
             snapshot = self._executed(work, executor)
         except (KeyboardInterrupt, Stopped) as error:
             raise self._interrupted(error) from None
-        # Packing only saves reads; if it fails now, the next start does it.
-        with contextlib.suppress(StoreError, OSError):
-            pack(self.run.store.files)
         uncleaned = clean_daily(self.run.store.files)
         return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
 
@@ -392,7 +389,8 @@ class Start:
 
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
-        self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
+        if self.options.watch is not None:
+            self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
 
     def _tell_warnings(self, made: PlanResult) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
@@ -421,13 +419,13 @@ class Start:
         make = functools.partial(self._plan, work, executor == "ray")
         planning = _Planning(make, planned_now)
         with self._executing(work, executor, planning) as execution:
-            session = begin(self.run.store.files, self.run.run_id, self._paying(), execution.seats)
+            session = begin(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
                 planning.begun()
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
-                snapshot = self._answered(execution, planning)
+                snapshot = self._answered(execution, planning, session)
                 execution.finish()
                 # A run that finishes long before its plan does not need one.
                 planned = planning.result(PLANNED_AFTER_S if keep else 0)
@@ -481,13 +479,18 @@ class Start:
         session, uri = latest_session(run.store.files), run.store.files.uri
         return in_own_process_unless(unwanted, _plan_stored, uri, run.run_id, work.record, budget_usd, session)
 
-    def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
+    def _answered(self, execution: Execution, planning: _Planning, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
-        tell = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
-        tell({**first, "doing": f"starting {sum(execution.seats.values())} workers" if execution.name == "ray" else "preparing"})
+        show = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
+
+        def tell(snapshot: Snapshot) -> None:
+            session.told = {"money": {name: snapshot[f"{name}_micros"] for name in Dollars._fields}}
+            show(snapshot)
+
+        tell({**first, "doing": f"starting {execution.workers} workers" if execution.name == "ray" else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
             # An earlier driver may have finished the run in the meantime.
@@ -581,11 +584,9 @@ def _unknown(n_items: int) -> dict[str, Any]:
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _money_before(run: RunStore) -> dict[str, int]:
-    """The run's money as its commits record it, as fields of a snapshot."""
-    tallies = [tally for purposes in run.manifest().spent.values() for tally in purposes.values()]
-    spent = sum(tally.settled_micros for tally in tallies)
-    return {"spent_micros": spent, "uncertain_micros": sum(tally.usd_micros for tally in tallies) - spent}
+def _money_before(run: RunSnapshot) -> dict[str, int]:
+    """The run's money before this start, as fields of a snapshot."""
+    return {f"{name}_micros": micros for name, micros in money_of(run, run.log(), alive={})._asdict().items()}
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -15,7 +15,7 @@ from typing import Any
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.execution import LOOK_EVERY_S
 from summhay_ray.engine.html import html_of
-from summhay_ray.engine.missing import lost_inputs, lost_log, short_log
+from summhay_ray.engine.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.money import money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.plan import plan
@@ -133,7 +133,7 @@ def entries(store: Store) -> list[RunEntry]:
 
     If only its packs are damaged, which `status` tells, dollars are those of the commits and of the segments that are left.
     """
-    runs, (index, _) = [], store.readable_log()
+    runs, index = [], store.log()
     alive = _watched(store)
     for run_id in store.run_ids():
         size, created = store.size(run_id)
@@ -162,9 +162,8 @@ def _when(seconds: float) -> str:
 
 def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
     record = run.record
-    index.know(run.run_id, run.manifest().spent)
     now = _standing(run, _benchmark(run, record), index, alive)
-    usd = money_of(index, run.run_id, alive or None).usd(None if now.status == "imported" else latest_budget(run))
+    usd = money_of(run, index, alive or None).usd(None if now.status == "imported" else latest_budget(run))
     return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
 
 
@@ -220,12 +219,11 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
     # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(run, record)
     lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
-    index, packs = run.store.readable_log()
-    index.know(run.run_id, run.manifest().spent)
+    index = run.store.log()
     now = _standing(run, benchmark, index)
     usage = usage_of_run(run, index)
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
-    damaged = [*problems, *lost, *packs, *lost_log(run, index, bool(packs))]
+    damaged = [*problems, *lost, *damaged_log(run.store, index)]
     left = None
     if open_items or now.stop:
         left = _left(again, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
@@ -240,7 +238,9 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         status=now.status,
         cells=now.cells,
         failures=dict(sorted(failures.items())),
-        usd=money_of(index, run.run_id).usd(None if now.status == "imported" else latest_budget(run)),
+        usd=money_of(run, index).usd(
+            None if now.status == "imported" else latest_budget(run)
+        ),
         usage=usage,
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,

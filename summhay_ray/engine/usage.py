@@ -165,7 +165,7 @@ def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally) -> di
             "input_tokens": real.input_tokens,
             "cached_tokens": real.cached_tokens,
             "output_tokens": real.output_tokens,
-            "usd": real.settled_micros / MICROS,
+            "usd": real.usd_micros / MICROS,
         },
         "cached_share": real.cached_tokens / real.input_tokens if real.input_tokens else None,
         "saved_usd": real.saved_micros / MICROS,

@@ -129,9 +129,7 @@ class Worker:
         return ItemResult(done.item_id, done.over_budget, counted, len(done.rows.get("failures", ())))
 
     async def _commit(self, ready: Sequence[Answered]) -> None:
-        # No row may outlive the answers that it depends on: a node may be lost, and its spool with it.
-        block, _ = await asyncio.gather(asyncio.to_thread(self._written, ready), self._gateway.flush())
-        await self._commit_block(block)
+        await self._commit_block(await asyncio.to_thread(self._written, ready))
         failed = [done for done in ready if done.rows.get("failures")]
         self._count(
             {

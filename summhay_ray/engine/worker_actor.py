@@ -1,7 +1,7 @@
 """A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. On SIGTERM, a
-worker finishes the calls in flight, uploads its log to the store, and ends.
+worker finishes the calls in flight, writes their answers, and ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
 from summhay_ray.loops import collect_rarely, switch_often
-from summhay_ray.store import Block, Evicted, NoCredentials, RunStore, Store, open_log
+from summhay_ray.store import Block, LogWriter, NoCredentials, RunStore, Store
 
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
@@ -98,9 +98,9 @@ class WorkerActor:
         order, kind, seat = self._order, self._kind, self._seat
         self._place = place = _Place(order)
         files, workload = place.store.files, place.workload
-        self._log = open_log(files, order.driver, f"{kind}-{seat}")
+        self._log = LogWriter(files, order.driver)
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
-        self._ledger.sit(f"{kind} {seat}")
+        self._ledger.hello(f"{kind} {seat}")
         # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.settings()
@@ -143,11 +143,7 @@ class WorkerActor:
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
-        try:
-            results = await self._worker.answer(read_batch(text))
-        except Evicted:
-            # The ledger considers this worker dead and has given its calls to others, so Ray must start another in its place.
-            os._exit(1)
+        results = await self._worker.answer(read_batch(text))
         if self._draining:
             # Ray ends a stopping process as soon as it is idle. It must not be idle before its log is in the store.
             await asyncio.Future()
@@ -161,7 +157,7 @@ class WorkerActor:
         await asyncio.to_thread(self._log.close)
 
     async def drain(self) -> None:
-        """Accept no further calls, finish those in flight, and upload the log to the store."""
+        """Accept no further calls, and finish those in flight."""
         if self._loop is None:
             return
         self._draining = True
@@ -175,5 +171,5 @@ class WorkerActor:
             if self._loop is not None:
                 asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result(DRAIN_S + 2 * LEAVE_S)
         finally:
-            # End even if draining fails (no store, expired credentials): the machine is going, and a sweep may save the log.
+            # End even if draining fails (no store, expired credentials): the machine is going.
             os._exit(0)

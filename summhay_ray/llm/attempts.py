@@ -1,4 +1,4 @@
-"""The attempts of one granted call: each waits for a slot and its time, and temporary errors are retried.
+"""The attempts of one granted call: each waits for its grant and its time, and temporary errors are retried.
 
 Part of the llm room, for the room alone. `retry` says what an error means; this module says how often to try again.
 """
@@ -39,9 +39,9 @@ class Call:
     claim: Claim
     wanted: bool = True
     sending: bool = False
-    """An attempt is under way."""
-    announced: bool = False
-    """Its intent is in the log, or it needs none. From then on it may have been sent, and paid."""
+    """An attempt is under way, or the last one has ended and is being written down."""
+    sent: bool = False
+    """An attempt was begun: it may have been paid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Attempts:
     async def of(self, call: Call, granted: GrantedCall, log_reply: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
         """Attempt a granted call until it is answered or given up.
 
-        `log_reply` makes a reply durable. The slot is held until then: a kill repeats no more calls than there are slots.
+        `log_reply` makes a reply durable. The slot is free before.
         """
         first = await self._in_turn(call, granted, 1, log_reply)
         if first.decision is None:
@@ -91,6 +91,7 @@ class Attempts:
 
         async def once() -> Attempt:
             nonlocal current
+            call.sending = False
             current = await self._claim_again(call, current, "retry")
             return noted(await self._in_turn(call, current, ends.total() + 1, log_reply))
 
@@ -128,7 +129,7 @@ class Attempts:
     async def _in_turn(
         self, call: Call, granted: GrantedCall, number: int, log_reply: Callable[[Reply, int], Awaitable[None]]
     ) -> Attempt:
-        """Make one attempt, within a slot and at its time; else return why none was made."""
+        """Make one attempt, at its time; else return why none was made."""
         paid = call.claim.worst_micros > 0
         loop = asyncio.get_running_loop()
         while True:
@@ -136,26 +137,23 @@ class Attempts:
                 return self._broken_off(call, granted, number - 1)
             if granted.at > loop.time():
                 await asyncio.sleep(granted.at - loop.time())
-            async with self._client.slot(call.claim.model):
-                if not call.wanted:
-                    return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
-                hindrance = self._client.hindrance(granted, call.claim.model, paid=paid)
-                if not hindrance:
-                    self.in_flight += 1
-                    call.sending = True
-                    try:
-                        attempt = await self._attempt(call, number)
-                        if attempt.reply is not None:
-                            await log_reply(attempt.reply, number)
-                        return attempt
-                    finally:
-                        self.in_flight -= 1
-                        call.sending = False
+            if not call.wanted:
+                return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
+            hindrance = self._client.hindrance(granted, call.claim.model, paid=paid)
+            if not hindrance:
+                self.in_flight += 1
+                call.sending = call.sent = True
+                try:
+                    attempt = await self._attempt(call, number)
+                    self._client.ended(call.claim.key)
+                    if attempt.reply is not None:
+                        await log_reply(attempt.reply, number)
+                    return attempt
+                finally:
+                    self.in_flight -= 1
             if hindrance in ("stopped", "lost"):
                 return self._broken_off(call, granted, number - 1)
-            if hindrance == "stale":
-                await self._client.news()
-            elif hindrance == "late":
+            if hindrance == "late":
                 granted = await self._claim_again(call, granted, "late")
 
     def _broken_off(self, call: Call, granted: GrantedCall, attempts: int) -> Attempt:

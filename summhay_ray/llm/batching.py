@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+ENOUGH = 16
+"""A batch of so many items does not wait for more."""
 
 
 class Batched(Generic[T, R]):
@@ -16,14 +20,19 @@ class Batched(Generic[T, R]):
     Cancelling a caller does not stop the batch: its item is processed, and the result is dropped.
     """
 
-    def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
+    def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]], linger_s: float = 0.0) -> None:
+        """`linger_s`: how long the first item waits for others, until there are `ENOUGH`."""
         self._work = work
+        self._linger_s = linger_s
+        self._enough = asyncio.Event()
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._trip: asyncio.Task[None] | None = None
 
     async def __call__(self, item: T) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
+        if len(self._waiting) >= ENOUGH:
+            self._enough.set()
         if self._trip is None or self._trip.done():
             self._trip = asyncio.create_task(self._run())
         return await future
@@ -32,6 +41,11 @@ class Batched(Generic[T, R]):
         batch: list[tuple[T, asyncio.Future[R]]] = []
         try:
             while self._waiting:
+                if self._linger_s and len(self._waiting) < ENOUGH:
+                    self._enough.clear()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._linger_s):
+                            await self._enough.wait()
                 batch, self._waiting = self._waiting, []
                 await self._travel(batch)
         finally:

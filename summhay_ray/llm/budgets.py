@@ -1,21 +1,24 @@
-"""Money of a run: what is spent, what is reserved, and what still fits the budgets. Part of the llm room.
+"""Money of a run: what is spent, reserved and uncertain, what fits the budgets, and when a money record is due. Part of the llm room.
 
-All amounts are integer micro-dollars.
+All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted only if its worst case fits
+under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from summhay_ray.store import Purpose, Spent, Tally
+from summhay_ray.store import RUN, Money, MoneyRecord, Purpose, Scope, scopes
 
-Scope = tuple[str, str]
-"""What a budget applies to: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
-
-RUN: Scope = ("", "")
+AHEAD_CALLS = 4
+"""A ceiling is at least so many worst cases above what is needed now, so that calls need not wait for the next record,"""
+AHEAD_S = 0.3
+"""and as much as is spent within this time;"""
+MOST_AHEAD = 8
+"""but not more than this part of what is left (one eighth)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,124 +40,135 @@ class Budgets:
         }
 
 
-def scopes(purpose: Purpose) -> Iterator[Scope]:
-    """The scopes to which money for this purpose counts: the run, the stage and the model."""
-    yield RUN
-    yield "stage", purpose[0]
-    yield "model", purpose[1]
+class Account:
+    """The money of one run, counted against its budgets and under durable ceilings."""
 
-
-def account(logged: Spent, living: Collection[str], in_flight: Iterable[tuple[str, Purpose, int]]) -> Spent:
-    """What a run has spent, by writer and purpose, as a commit stores it: `logged`, plus the worst case of open calls.
-
-    Open calls of `living` writers are those `in_flight` (writer, purpose, worst case). Open calls of other writers are those
-    whose end is missing from the log.
-    """
-    open_now = {writer: Counter[Purpose]() for writer in living}
-    for writer, purpose, micros in in_flight:
-        open_now.setdefault(writer, Counter())[purpose] += micros
-    spent: dict[str, dict[Purpose, Tally]] = {}
-    for writer in sorted({*logged, *open_now}):
-        tallies, mine = logged.get(writer, {}), open_now.get(writer)
-        for purpose in {*tallies, *(mine or ())}:
-            tally = tallies.get(purpose, Tally())
-            open_micros = tally.open_micros if mine is None else mine[purpose]
-            total = Tally(tally.settled_micros + open_micros, tally.answers, open_micros=open_micros)
-            spent.setdefault(writer, {})[purpose] = total
-    return spent
-
-
-class BudgetAccount:
-    """The money of one run, counted against its budgets.
-
-    The spending of living writers is counted as they settle; that of all others is read from the log.
-    """
-
-    def __init__(self, budgets: Budgets) -> None:
+    def __init__(self, budgets: Budgets, session: int, money: Money) -> None:
+        """`money`: the run's money when this session began."""
         self._bounds = budgets.bounds()
-        self._here: dict[str, Counter[Purpose]] = {}
-        self._elsewhere: Counter[Purpose] = Counter()
-        self._lost: Counter[Purpose] = Counter()
-        self._spent: Counter[Scope] = Counter()
+        self._session = session
+        self._spent, self._charged = Counter(money.spent), Counter(money.charged)
+        self._uncertain = Counter(money.uncertain)
         self._reserved: Counter[Scope] = Counter()
+        self._wanted: Counter[Scope] = Counter()
+        """The worst cases of calls that wait for a higher ceiling, and for nothing else."""
+        self._worst: Counter[Scope] = Counter()
+        self._ceiling: Counter[Scope] = self._committed()
+        self._writing: MoneyRecord | None = None
+        self._rate: dict[Scope, float] = {}
+        self._before: tuple[float, Counter[Scope]] | None = None
 
     def spent(self, scope: Scope = RUN) -> int:
-        """Money settled, and the worst case of calls whose end is unknown."""
+        """Money charged for calls that have ended."""
         return self._spent[scope]
 
     def reserved(self, scope: Scope = RUN) -> int:
         """The worst case of the calls in flight."""
         return self._reserved[scope]
 
-    @property
-    def lost(self) -> int:
-        """The part of `spent` that `lose` has charged."""
-        return self._lost.total()
+    def uncertain(self, scope: Scope = RUN) -> int:
+        """The most that calls may have cost whose end nobody knows."""
+        return self._uncertain[scope]
 
-    @property
-    def writers(self) -> Collection[str]:
-        """The writers whose spending is counted as they settle."""
-        return self._here.keys()
+    def charge(self, purpose: Purpose, micros: int, *, answered: bool) -> None:
+        """Add the price of an answer, or what a call without one is charged."""
+        for scope in scopes(purpose):
+            self._spent[scope] += micros
+            if not answered:
+                self._charged[scope] += micros
 
-    def knows(self, writer: str) -> bool:
-        """Whether the writer's spending is counted as it settles, not read from the log."""
-        return writer in self._here
-
-    def read(self, logged: Mapping[str, Mapping[Purpose, int]]) -> None:
-        """Take the spending of all writers that are not counted here from the log (writer -> purpose -> micro-dollars)."""
-        self._elsewhere = Counter()
-        for writer, purposes in logged.items():
-            if writer not in self._here:
-                self._elsewhere.update(purposes)
-        self._add_up()
-
-    def adopt(self, writer: str, logged: Mapping[Purpose, int]) -> None:
-        """Count the writer's spending here from now on, starting from what the log holds of it (`logged`)."""
-        self._here[writer] = Counter(logged)
-        self._elsewhere.subtract(logged)
-        self._add_up()
-
-    def disown(self, writer: str) -> None:
-        """Stop counting a dead writer here. Call `read` next, which takes its spending from the log."""
-        self._here.pop(writer, None)
-
-    def lose(self, purpose: Purpose, micros: int) -> None:
-        """Charge a call whose end is unknown and of which the log holds no record."""
-        self._lost[purpose] += micros
-        self._count(purpose, micros)
-
-    def charge(self, writer: str, purpose: Purpose, micros: int) -> None:
-        """Add money spent by a writer that is counted here."""
-        self._here[writer][purpose] += micros
-        self._count(purpose, micros)
+    def doubt(self, purpose: Purpose, micros: int) -> None:
+        """Add the worst case of a call whose end nobody knows."""
+        for scope in scopes(purpose):
+            self._uncertain[scope] += micros
 
     def reserve(self, purpose: Purpose, micros: int) -> None:
         """Reserve money for a call; a negative amount releases it."""
         for scope in scopes(purpose):
             self._reserved[scope] += micros
+            self._worst[scope] = max(self._worst[scope], micros)
 
     def fits(self, purpose: Purpose, micros: int) -> Literal["yes", "wait", "no"]:
-        """Whether the amount fits every budget. `wait`: not yet; calls in flight may release money. A free call always fits."""
-        answer: Literal["yes", "wait", "no"] = "yes"
-        if not micros or not self._bounds:
-            return answer
+        """Whether the amount fits every budget and ceiling. `wait`: not yet; calls in flight may release money, or the next record
+        may raise the ceiling. A free call always fits."""
+        if not micros:
+            return "yes"
+        short = False
         for scope in scopes(purpose):
+            gone = self._spent[scope] + self._uncertain[scope]
             bound = self._bounds.get(scope)
-            if bound is None:
-                continue
-            free = bound - self._spent[scope]
-            if micros > free:
+            if bound is not None and micros > bound - gone:
                 return "no"
-            if micros > free - self._reserved[scope]:
-                answer = "wait"
-        return answer
+            if bound is not None and micros > bound - gone - self._reserved[scope]:
+                return "wait"
+            short |= gone + self._reserved[scope] + micros > self._durable(scope)
+        if not short:
+            return "yes"
+        if self._may_want(purpose, micros):
+            for scope in scopes(purpose):
+                self._wanted[scope] += micros
+                self._worst[scope] = max(self._worst[scope], micros)
+        return "wait"
 
-    def _count(self, purpose: Purpose, micros: int) -> None:
-        for scope in scopes(purpose):
-            self._spent[scope] += micros
+    def _may_want(self, purpose: Purpose, micros: int) -> bool:
+        return all(
+            (bound := self._bounds.get(scope)) is None or self._needed(scope) + micros <= bound for scope in scopes(purpose)
+        )
 
-    def _add_up(self) -> None:
-        self._spent = Counter()
-        for amounts in (self._elsewhere, self._lost, *self._here.values()):
-            for purpose, micros in amounts.items():
-                self._count(purpose, micros)
+    def _durable(self, scope: Scope) -> int:
+        ceiling = self._ceiling[scope]
+        return ceiling if self._writing is None else min(ceiling, self._writing.ceiling.get(scope, 0))
+
+    def _needed(self, scope: Scope) -> int:
+        return self._spent[scope] + self._uncertain[scope] + self._reserved[scope] + self._wanted[scope]
+
+    def _committed(self) -> Counter[Scope]:
+        every = {*self._spent, *self._uncertain, *self._reserved}
+        return Counter({scope: self._spent[scope] + self._uncertain[scope] + self._reserved[scope] for scope in every})
+
+    def forget_wanted(self) -> None:
+        """Begin a new look through the waiting calls: `fits` notes again what they want."""
+        self._wanted.clear()
+
+    def due(self, now: float) -> MoneyRecord | None:
+        """The record that must be written now, if any: pass it to `written` once it is durable."""
+        if self._writing is not None:
+            return None
+        ahead = {scope: self._ahead(scope, now) for scope in {*self._reserved, *self._wanted}}
+        if not any(self._wanted[scope] or self._is_low(scope, ahead[scope]) for scope in ahead):
+            return None
+        if self._before is None or now - self._before[0] >= AHEAD_S:
+            self._before = now, Counter(self._spent)
+        ceiling = self._committed()
+        for scope, spare in ahead.items():
+            target, bound = self._needed(scope) + spare, self._bounds.get(scope)
+            ceiling[scope] = target if bound is None else max(ceiling[scope], min(target, bound))
+        self._writing = self._record(ceiling, ended=False)
+        return self._writing
+
+    def _is_low(self, scope: Scope, ahead: int) -> bool:
+        """Whether less than half of what should be ahead is left, and the ceiling may be raised."""
+        bound = self._bounds.get(scope)
+        at_bound = bound is not None and self._ceiling[scope] >= bound
+        return bool(self._reserved[scope]) and not at_bound and 2 * (self._ceiling[scope] - self._needed(scope)) < ahead
+
+    def _ahead(self, scope: Scope, now: float) -> int:
+        if self._before is not None and now > self._before[0]:
+            self._rate[scope] = max(0.0, (self._spent[scope] - self._before[1][scope]) / max(AHEAD_S, now - self._before[0]))
+        spare = max(AHEAD_CALLS * self._worst[scope], round(AHEAD_S * self._rate.get(scope, 0.0)))
+        bound = self._bounds.get(scope)
+        return spare if bound is None else max(0, min(spare, (bound - self._needed(scope)) // MOST_AHEAD))
+
+    def written(self, record: MoneyRecord) -> None:
+        """Note that a record is durable."""
+        self._ceiling, self._writing = Counter(record.ceiling), None
+
+    def last_record(self) -> MoneyRecord:
+        """The record of the session's end: calls still in flight are uncertain from now on."""
+        self._uncertain += self._reserved
+        self._reserved.clear()
+        return self._record(self._committed(), ended=True)
+
+    def _record(self, ceiling: Mapping[Scope, int], *, ended: bool) -> MoneyRecord:
+        amounts = dict(self._spent), dict(self._charged), dict(self._uncertain)
+        return MoneyRecord(self._session, ended, *amounts, dict(ceiling))

@@ -1,7 +1,7 @@
 """One call to a model, from its key to its outcome. Part of the llm room.
 
-The steps: key; claim at the ledger, which grants the call or knows its answer; intent on disk, if the call costs money; HTTP
-attempts; answer on disk; settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
+The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log; settlement;
+outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
 only makes one attempt.
 """
 
@@ -11,7 +11,7 @@ import asyncio
 import functools
 import secrets
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,6 @@ from summhay_ray.llm.numbers import dimensions_of, is_usable
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.providers import known_extra, lacking
 from summhay_ray.llm.raw_answer import RawAnswer
-from summhay_ray.llm.recent import RecentAnswers
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import UNREACHED
@@ -36,9 +35,8 @@ from summhay_ray.llm.sampling import longest_answer, unusable
 from summhay_ray.llm.secrets import answer_secrets
 from summhay_ray.llm.service import LedgerPort
 from summhay_ray.llm.transport import Transports
-from summhay_ray.loops import Ready
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import Dimensions, Excess, Files, Location, StoreError, Writer, read_at
+from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
 from summhay_ray.text import count_tokens
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
@@ -47,8 +45,8 @@ MENDABLE = {"bad_request", "context_window", "request_too_large"}
 ROUNDS = 2
 """How often a call is claimed in all, if it was sent and got no answer, or if another worker took it over."""
 
-SHIPPED_WITHIN_S = 20.0
-"""A settled answer reaches the store within this time, or is lost with the disk that held it."""
+LINGER_S = 0.1
+"""In a bucket, each durable write costs a request: an answer waits so long for others, while few arrive."""
 
 DRAIN_LOOK_S = 0.02
 
@@ -67,7 +65,7 @@ class Gateway:
         models: Mapping[str, ModelSettings],
         port: LedgerPort,
         files: Files,
-        log: Writer,
+        log: LogWriter,
         run: str,
         evicted: Callable[[], None] | None = None,
         local: Mapping[str, LocalModel] | None = None,
@@ -76,20 +74,16 @@ class Gateway:
         self._files = files
         self._log = log
         self._run = run
-        self._client = LedgerClient(port, frozenset(name for name, settings in models.items() if not settings.local), evicted)
+        self._client = LedgerClient(port, evicted)
         self._transports = Transports(local)
         self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
-        self._recent = RecentAnswers()
         self._dimensions = Dimensions(files)
-        self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all)
-        # With a remote store an intent may have to wait for it, and no answer may wait behind the intent.
-        self._announce = self._append if files.folder is not None else Batched(self._append_all)
+        self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
         self._writing = 0
         self._ended = False
-        self._announced: dict[str, tuple[Call, Mapping[str, Any]]] = {}
-        """Call id -> call and the common fields of its records, from the intent to the end of its attempts. Such a call may have
-        been paid, even if its end cannot be written to the log."""
+        self._granted: dict[int, Call] = {}
+        """The calls that are granted and not settled."""
         self._answer_secrets: dict[str | None, list[str]] = {}
         self._learned: defaultdict[str, Learned] = defaultdict(Learned)
 
@@ -98,21 +92,17 @@ class Gateway:
 
     async def _log_record(self, record: Mapping[str, Any]) -> Location:
         if self._ended:
-            # After a drain, a late grant would only record a call that is never sent.
+            # After a drain, the worker ends.
             await asyncio.Future()
         self._writing += 1
         try:
-            return await (self._announce if record["kind"] == "intent" else self._append)(record)
+            return await self._append(record)
         finally:
             self._writing -= 1
 
     def make_transports(self) -> None:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
         self._transports.make(self._models.values())
-
-    async def flush(self) -> None:
-        """Wait until the answers logged so far are in the store, and so outlive this machine. Raises StoreError, OSError."""
-        await asyncio.to_thread(self._log.flush)
 
     async def close(self) -> None:
         """Send the last settlements, and close all connections."""
@@ -130,31 +120,18 @@ class Gateway:
             await asyncio.sleep(DRAIN_LOOK_S)
             quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
         # A call without an attempt under way costs nothing, whatever it waits for.
-        for call, known in [(call, known) for call, known in self._announced.values() if not call.sending]:
-            if self._announced.pop(known["call"], None) is None:
-                continue
-            await self._log_record({"kind": "void", **known, "usd_micros": 0})
+        for call in [call for call in self._granted.values() if not call.sending]:
+            del self._granted[id(call)]
             self._client.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
         self._ended = True
         await self._client.close()
         await asyncio.to_thread(self._log.close)
 
-    def complete(self, request: Request, stage: str = "") -> Awaitable[Ended]:
+    async def complete(self, request: Request, stage: str = "") -> Ended:
         """The outcome of a request, and the raw answer if the model gave one, usable or not. The cost counts toward `stage`.
 
-        It is `Ready` if this worker has just received the same answer. Cancelling the caller does not abort the call: an answer
-        on its way is paid for, and so it is kept.
+        Cancelling the caller does not abort the call: an answer on its way is paid for, and so it is kept.
         """
-        recent = self._recent.get(request.key)
-        if recent is None or request.inputs and not self._is_usable(request, recent[0]):
-            return self._asked(request, stage)
-        self._client.reused()
-        return Ready(recent)
-
-    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
-        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
-
-    async def _asked(self, request: Request, stage: str) -> Ended:
         settings = self._models[request.model]
         if problem := lacking(request.model, request.task, settings.api_base):
             return Failed("no_such_service", problem), None
@@ -180,7 +157,6 @@ class Gateway:
             settings.worst_micros(prompt_tokens, max_tokens, request.searches[2]),
             prompt_tokens,
             max_tokens,
-            self._log.writer,
         )
         call = Call(request, settings, claim)
         try:
@@ -191,11 +167,11 @@ class Gateway:
         finally:
             call.wanted = False
 
+    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
+        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
+
     async def _complete(self, call: Call) -> Ended:
-        outcome, raw = await (self._numbers(call) if call.request.inputs else self._chat(call))
-        if raw is not None:
-            self._recent.put(outcome, raw)
-        return outcome, raw
+        return await (self._numbers(call) if call.request.inputs else self._chat(call))
 
     async def _numbers(self, call: Call) -> Ended:
         """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
@@ -226,10 +202,10 @@ class Gateway:
             try:
                 outcome, raw, again = await self._send(call, granted)
             except BaseException:
-                # The disk is full, or the loop ends. Others may wait for this call, and once announced it may have been paid.
-                charged = call.claim.worst_micros if call.announced else 0
+                # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
+                claim = call.claim
                 self._client.settle(
-                    Settlement(call.claim.key, call.claim.model, charged, sent=call.announced, unended=call.announced)
+                    Settlement(claim.key, claim.model, claim.worst_micros * call.sent, sent=call.sent, doubtful=call.sent)
                 )
                 raise
             attempts += outcome.attempts
@@ -253,35 +229,18 @@ class Gateway:
         return Failed(grant.error, grant.reason, call.request.key, retryable=True), None
 
     async def _stored_answer(self, location: Location, call: Call) -> Ended:
-        """Read the answer at a location. If another worker has just received it, wait until it reaches the store."""
-        if self._files.folder is not None:
-            return read_answer(read_at(self._files, location))
-        unshipped = self._log.unshipped(location)
-        if unshipped is not None:
-            return read_answer(unshipped)
-        end = asyncio.get_running_loop().time() + SHIPPED_WITHIN_S
-        while True:
-            try:
-                return read_answer(await asyncio.to_thread(read_at, self._files, location))
-            except StoreError as problem:
-                if asyncio.get_running_loop().time() > end:
-                    return Failed("answer_lost", str(problem), call.request.key, retryable=True), None
-            await asyncio.sleep(SHIPPED_WITHIN_S / 100)
+        return read_answer(await asyncio.to_thread(read_at, self._files, location))
 
     async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
-        known = {"call": secrets.token_hex(16), "run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
-        call.announced = not claim.worst_micros
-        if claim.worst_micros:
-            await self._log_record({"kind": "intent", **known, "usd_micros": claim.worst_micros})
-            call.announced = True
-            self._announced[known["call"]] = call, known
+        known = {"run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
+        self._granted[id(call)], call.sending, call.sent = call, False, False
         logged: dict[str, Any] = {}
 
         async def log_reply(reply: Reply, attempts: int) -> None:
             reply = await self._checked(call.request, reply)
             # No answer that cannot be used may be found under the key, so that a later run asks again.
-            key = f"{claim.key}/{known['call']}" if reply.flaw else claim.key
+            key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
             place = {"origin": call.settings.origin} if call.settings.origin else {}
             read = await self._read(call, reply)
             logged["record"] = {"kind": "answer", **known, **place, "key": key, "attempts": attempts, **read}
@@ -290,9 +249,9 @@ class Gateway:
         try:
             attempt = await self._attempts.of(call, granted, log_reply)
         finally:
-            announced = self._announced.pop(known["call"], None) is not None
+            open_still = self._granted.pop(id(call), None) is not None
         if not logged:
-            return await self._failed(call, attempt, known, announced)
+            return self._failed(call, attempt, settle=open_still)
         record = logged["record"]
         used, excess, flaw = _used(record, call), Excess.of(record), record.get("flaw")
         # A service that contradicts itself would have all that is stored embedded again.
@@ -324,19 +283,16 @@ class Gateway:
             letters(reply), functools.partial(answer_of, reply, call.settings, asked, secrets, self._learned[call.claim.model])
         )
 
-    async def _failed(
-        self, call: Call, attempt: Attempt, known: Mapping[str, Any], announced: bool
-    ) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
+    def _failed(self, call: Call, attempt: Attempt, *, settle: bool) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim, key, decision = call.claim, call.request.key, attempt.decision
         assert decision is not None
         charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
-        # Otherwise a drain has already written the end and closed the log, or the call is free and has no intent to close.
-        if announced:
-            await self._log_record({"kind": "void", **known, "usd_micros": charged})
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
         mend = f"nobody answers at {call.settings.origin} ({attempt.message}); start it, or mend its api_base, and run again"
         unheard = (UNREACHED, mend) if decision.error == UNREACHED else None
-        self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
+        # Otherwise a drain has settled it.
+        if settle:
+            self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, key, attempt.number, charged), None, False
         if decision.kind == "malformed":

@@ -1,15 +1,18 @@
-"""The workers of a ledger: their last signs of life, log writers and evictions. Part of the llm room, for the room alone."""
+"""The workers of a ledger: their last signs of life and evictions. Part of the llm room, for the room alone."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, KeysView
+from collections.abc import KeysView
+
+SILENT_S = 6.5
+"""After this time without a sign of life (two beats), a worker's slots serve others. It starts no call on a grant that is older."""
 
 DEAD_AFTER_S = 60.0
-"""After this time without a sign of life a worker is dead: others may claim its calls, and its reservations stay charged.
+"""After this time it is dead: others may claim its calls, and what these may have cost is uncertain.
 
 Longer than a process stands still while its machine is overloaded or migrated. For a process that died, Ray starts another one,
-which takes its seat at once.
+which takes its place at once.
 """
 
 LISTEN_S = 0.5
@@ -20,16 +23,16 @@ LISTENS_A_SECOND = 400
 
 
 class Membership:
-    """The workers of one ledger, and the log writers of each."""
+    """The workers of one ledger."""
 
     def __init__(self) -> None:
         self.dying: set[str] = set()
-        """Dead workers whose records may still lie on their own disks. They keep their calls until they are evicted."""
+        """Dead workers whose log is being read. They keep their calls until they are evicted."""
+        self.silent: set[str] = set()
+        """Workers that have given no sign of life for a while."""
         self._heard: dict[str, float] = {}
-        self._writers: dict[str, set[str]] = {}
         self._epochs: Counter[str] = Counter()
-        self._seats: dict[str, str] = {}
-        self._evicted: set[str] = set()
+        self._places: dict[str, str] = {}
 
     @property
     def workers(self) -> KeysView[str]:
@@ -44,6 +47,7 @@ class Membership:
     def hear(self, worker: str, now: float) -> None:
         """Note a sign of life from the worker."""
         self._heard[worker] = now
+        self.silent.discard(worker)
 
     def dismiss(self, worker: str) -> bool:
         """Mark the worker dead now; False if it is unknown."""
@@ -52,42 +56,27 @@ class Membership:
         self._heard[worker] = float("-inf")
         return True
 
-    def sit(self, worker: str, seat: str, now: float) -> str:
-        """Give the worker a seat. Returns its previous holder; empty if there was none, or the worker itself."""
-        before = self._seats.get(seat, "")
-        self._seats[seat] = worker
-        self._heard[worker] = now
+    def hello(self, worker: str, place: str, now: float) -> str:
+        """Note a worker that takes a place. Returns who had it before; empty if there was none, or the worker itself."""
+        before = self._places.get(place, "")
+        self._places[place] = worker
+        self.hear(worker, now)
         return "" if before == worker else before
-
-    def is_evicted(self, worker: str) -> bool:
-        """Whether the worker, or the log writer of this name, was evicted."""
-        return worker in self._evicted or self._epochs[worker] > 0
 
     def epoch(self, worker: str) -> int:
         """How often the worker was evicted."""
         return self._epochs[worker]
 
-    def writes(self, worker: str, writers: Iterable[str]) -> set[str]:
-        """Record log writers as the worker's own. Returns those that are not evicted."""
-        living = set(writers) - self._evicted
-        if living:
-            self._writers.setdefault(worker, set()).update(living)
-        return living
+    def look(self, now: float) -> set[str]:
+        """Find out who is silent; returns the newly silent ones. Those who are silent for long are dying from now on."""
+        before = self.silent
+        self.silent = {worker for worker, heard in self._heard.items() if now - heard > SILENT_S + self.listen_s}
+        self.dying |= {worker for worker in self.silent if now - self._heard[worker] > DEAD_AFTER_S}
+        return self.silent - before
 
-    def writers_of(self, worker: str) -> list[str]:
-        """The log writers of a worker."""
-        return sorted(self._writers.get(worker, ()))
-
-    def silent(self, now: float) -> set[str]:
-        """Workers that count as dead by now and are not yet marked as dying."""
-        return {worker for worker, heard in self._heard.items() if now - heard > DEAD_AFTER_S} - self.dying
-
-    def evict(self, dead: set[str]) -> set[str]:
-        """Evict the workers. Returns their log writers."""
-        writers = {writer for worker in dead for writer in self._writers.pop(worker, set())}
-        for worker in dead:
-            self._heard.pop(worker, None)
-            self._epochs[worker] += 1
-        self.dying -= dead
-        self._evicted |= writers
-        return writers
+    def evict(self, worker: str) -> None:
+        """Evict a worker."""
+        self._heard.pop(worker, None)
+        self._epochs[worker] += 1
+        self.dying.discard(worker)
+        self.silent.discard(worker)

@@ -23,12 +23,10 @@ class Claim(NamedTuple):
     worst_micros: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    writer: str = ""
-    """The log writer that records the call; empty: it has the worker's name."""
     ticket: int = 0
     """The worker's number for the claim; the grant carries the same number."""
     again: Again = ""
-    """Set if the call is granted already: it needs another attempt (`retry`), or it was not sent in time (`late`)."""
+    """Set if the call was granted before: it needs another attempt (`retry`), or it was not sent in time (`late`)."""
 
     @property
     def purpose(self) -> Purpose:
@@ -45,7 +43,7 @@ class Grant(NamedTuple):
     """The answer to a claim.
 
     - `answered`: the answer is in the log, at `location`.
-    - `go`: send the call after `wait_s` seconds. If it is `timed` (the model has limits per minute), not much later.
+    - `go`: it has a slot; send the call after `wait_s` seconds. If it is `timed` (the model has limits per minute), not much later.
     - `budget`: its worst case does not fit the budget.
     - `stopped`: the model was given up (`error`, `reason`).
     - `lost`: the call was granted to this worker, but another one has taken it over.
@@ -76,8 +74,8 @@ class Settlement(NamedTuple):
     """False: the call was given back before its first attempt."""
     excess: Excess | None = None
     """The usage that the provider reports, if it exceeds what was reserved."""
-    unended: bool = False
-    """The call's end could not be written to the log, where its intent stays open."""
+    doubtful: bool = False
+    """Nobody knows how the call ended, or its answer could not be written to the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +84,19 @@ class WorkerMessage:
 
     claims: tuple[Claim, ...] = ()
     settlements: tuple[Settlement, ...] = ()
+    ended: tuple[str, ...] = ()
+    """Keys of calls of which an attempt has ended: the slot is free."""
     limited: tuple[str, ...] = ()
     """Models whose provider answered 429; a model is listed once per answer."""
     untimed: tuple[str, ...] = ()
     """The same for those 429s that named no time to wait."""
     pauses: tuple[tuple[str, float], ...] = ()
     """(model, seconds) for which nothing may be sent."""
-    returned: Mapping[str, int] = field(default_factory=dict)
-    """Model -> slots given back."""
-    reused: int = 0
-    """How often the worker reused an answer from its own memory."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
         claims, settlements = tuple(map(tuple, self.claims)), tuple(_plain(done, _LOCATED) for done in self.settlements)
-        return claims, settlements, self.limited, self.untimed, self.pauses, dict(self.returned), self.reused
+        return claims, settlements, self.ended, self.limited, self.untimed, self.pauses
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:
@@ -116,10 +112,6 @@ class News:
     """The ledger's message to a worker. Times are seconds from now."""
 
     grants: tuple[tuple[int, Grant], ...] = ()
-    slots: Mapping[str, int] = field(default_factory=dict)
-    """Model -> additional slots: further calls that the worker may have in flight."""
-    keep: Mapping[str, int] = field(default_factory=dict)
-    """Model -> number of slots that the worker may keep; the others go back as they become free."""
     paused: Mapping[str, float] = field(default_factory=dict)
     stopped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     epoch: int = 0
@@ -132,8 +124,7 @@ class News:
     def packed(self) -> Packed:
         """The message as plain tuples."""
         grants = tuple((ticket, _plain(grant, _GRANTED)) for ticket, grant in self.grants)
-        rest = self.slots, self.keep, self.paused, self.stopped, self.epoch, self.next_s, self.halted
-        return grants, *rest
+        return grants, self.paused, self.stopped, self.epoch, self.next_s, self.halted
 
     @classmethod
     def unpacked(cls, message: Packed) -> News:

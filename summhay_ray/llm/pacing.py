@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from summhay_ray.llm.models import Limits
 
@@ -129,84 +129,29 @@ class Pacer:
 
 
 @dataclass
-class Slots:
-    """A model's slots, which the ledger lends to workers. A slot permits one call in flight; at most `cap` are lent.
+class Cap:
+    """The most calls of a model that may be in flight at once.
 
-    A 429 halves the cap. It then grows by one per round of answered calls, up to `most`; near the height at which the last 429
-    came, by one per twenty rounds.
+    A 429 halves it. It then grows by one per round of answered calls, up to `most`; near the height at which the last 429 came, by
+    one per twenty rounds.
     """
 
     most: int
-    cap: float = 0.0
-    lent: dict[str, int] = field(default_factory=dict)
-    """Worker -> slots lent to it."""
+    now: float = 0.0
     _cut_at: float = -math.inf
     _too_high: float = math.inf
-    _announced: dict[str, int] = field(default_factory=dict)
-    """Worker -> the number of slots that it was last told to keep."""
 
     def __post_init__(self) -> None:
-        self.cap = float(self.most)
-
-    @property
-    def free(self) -> int:
-        """Slots that are not lent; may be negative after a cut."""
-        return int(self.cap) - sum(self.lent.values())
+        self.now = float(self.most)
 
     def cut(self, now: float) -> None:
         """Halve the cap after a 429."""
         if now - self._cut_at >= CUT_AT_MOST_EVERY_S:
             self._cut_at = now
-            self._too_high = self.cap
-            self.cap = max(1.0, self.cap / 2)
+            self._too_high = self.now
+            self.now = max(1.0, self.now / 2)
 
     def grow(self) -> None:
         """Raise the cap after an answer."""
-        rounds = CAREFUL_ROUNDS if int(self.cap) + 1 >= int(min(self._too_high, self.most + 2)) else 1.0
-        self.cap = min(float(self.most), self.cap + 1.0 / (rounds * self.cap))
-
-    def give(self, worker: str, wanted: int) -> int:
-        """Lend slots to a worker with `wanted` open calls. Returns how many; 0 if it has enough or none is free."""
-        more = max(0, min(wanted - self.lent.get(worker, 0), self.free))
-        if more:
-            self.lent[worker] = self.lent.get(worker, 0) + more
-            self._announced.pop(worker, None)
-        return more
-
-    def take_back(self, worker: str, n: int) -> None:
-        """Take back `n` slots from a worker."""
-        self.lent[worker] = max(0, self.lent.get(worker, 0) - n)
-        self._announced.pop(worker, None)
-
-    def surplus(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
-        """Worker -> slots that it may keep. Lists the workers that must give some back because others have less than their share.
-
-        If a worker has a `granted` call but no slot, workers without a granted call keep no slot. Otherwise, with fewer slots
-        than workers, one may hold the slots and another the reserved money, and both wait for ever. A worker is not told the
-        same number again until some of its slots have come back.
-        """
-        hungry = [worker for worker, n in wanted.items() if n > self.lent.get(worker, 0)]
-        if self.free > 0 or not (hungry or self.free < 0):
-            return {}
-        shares = self._shares(wanted, granted)
-        stuck = any(granted.get(worker) and not self.lent.get(worker) for worker in hungry)
-        if not stuck and self.free >= 0 and all(self.lent.get(worker, 0) >= shares[worker] for worker in hungry):
-            return {}
-        may_keep = granted if stuck else wanted
-        kept = {worker: min(n, shares[worker] if may_keep.get(worker) else 0) for worker, n in self.lent.items() if n}
-        news = {worker: n for worker, n in kept.items() if n < self.lent[worker] and self._announced.get(worker) != n}
-        self._announced.update(news)
-        return news
-
-    def _shares(self, wanted: Mapping[str, int], granted: Mapping[str, int]) -> dict[str, int]:
-        """Worker -> its share of the cap. The remainder goes to workers that are sending, so that no slot is moved in vain."""
-        users = {worker for worker, n in (*wanted.items(), *self.lent.items()) if n}
-        order = sorted(users, key=lambda worker: (not (granted.get(worker) and self.lent.get(worker)), worker))
-        share, over = divmod(int(self.cap), max(1, len(users)))
-        return {worker: share + (place < over) for place, worker in enumerate(order)}
-
-    def forget(self, workers: Iterable[str]) -> None:
-        """Drop the slots of dead workers."""
-        for worker in workers:
-            self.lent.pop(worker, None)
-            self._announced.pop(worker, None)
+        rounds = CAREFUL_ROUNDS if int(self.now) + 1 >= int(min(self._too_high, self.most + 2)) else 1.0
+        self.now = min(float(self.most), self.now + 1.0 / (rounds * self.now))

@@ -1,4 +1,4 @@
-"""The ledger on an event loop: acts when the time of a waiting call comes, and wakes workers when there is news.
+"""The ledger on an event loop: acts when the time of a waiting call comes, writes money records, and wakes workers.
 
 Part of the llm room. In one process it is used directly (`LocalPort`); the engine also runs it as an actor.
 """
@@ -8,12 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.messages import News, WorkerMessage
-from summhay_ray.store import Fetched, StoreError
+from summhay_ray.store import MoneyRecord, StoreError, Superseded
+
+AGAIN_S = 1.0
+"""After so long, a store that could not be reached is tried again."""
 
 
 class LedgerPort(Protocol):
@@ -28,23 +31,14 @@ class LedgerPort(Protocol):
         ...
 
 
-Recover = Callable[[str], Awaitable[None]]
-"""Brings what a dead log writer left on its own disk into the store, or makes sure that it can write no more."""
-
-
 class LedgerService:
-    """The ledger as a service; call all methods on one event loop.
+    """The ledger as a service; call all methods on one event loop. `record`: makes a money record durable; it may take a while."""
 
-    With a remote log, `recover` is called for each log writer of a dead worker; after a failure again, every `again_s` seconds.
-    """
-
-    def __init__(self, ledger: Ledger, recover: Recover | None = None, again_s: float = 2.0) -> None:
+    def __init__(self, ledger: Ledger, record: Callable[[MoneyRecord], None]) -> None:
         self.ledger = ledger
-        self._recover = recover
-        self._again_s = again_s
-        self._reading = asyncio.Lock()
-        self._aside: set[asyncio.Task[None]] = set()
-        self._recovering: set[str] = set()
+        self._record = record
+        self._recording: asyncio.Task[None] | None = None
+        self._evicting: dict[str, asyncio.Task[None]] = {}
         self._bells: dict[str, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -69,10 +63,10 @@ class LedgerService:
             self.ledger.tend(now)
         return self._answer(worker, now)
 
-    def sit(self, worker: str, seat: str) -> None:
-        """Give the worker a seat; its previous holder is evicted."""
+    def hello(self, worker: str, place: str) -> None:
+        """Note a worker that takes a place; who had it before is evicted."""
         now = time.monotonic()
-        self.ledger.sit(worker, seat, now)
+        self.ledger.hello(worker, place, now)
         self._ring(now)
 
     def beat(self, worker: str) -> None:
@@ -89,6 +83,13 @@ class LedgerService:
         """Grant no more calls that cost money."""
         self.ledger.stop()
         self._ring(time.monotonic())
+
+    async def end(self) -> None:
+        """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
+        self.ledger.stop()
+        if self._recording is not None:
+            await asyncio.gather(self._recording, return_exceptions=True)
+        await asyncio.to_thread(self._record, self.ledger.account.last_record())
 
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to the run's counters."""
@@ -108,7 +109,10 @@ class LedgerService:
         return news
 
     def _ring(self, now: float) -> None:
-        self._look_aside()
+        for worker in self.ledger.membership.dying - self._evicting.keys():
+            self._evicting[worker] = asyncio.create_task(self._evict(worker))
+        if self._recording is None and (record := self.ledger.account.due(now)) is not None:
+            self._recording = asyncio.create_task(self._write(record))
         for worker in self.ledger.touched:
             bell = self._bells.get(worker)
             if bell is not None:
@@ -120,45 +124,32 @@ class LedgerService:
             self._timer_at = wake_at
             self._timer = asyncio.get_running_loop().call_later(max(0.0, wake_at - now), self._wake)
 
-    def _look_aside(self) -> None:
-        """Start slow work outside the loop: reading a remote log, recovering the records of dead workers."""
-        for worker in self.ledger.membership.dying - self._recovering:
-            self._recovering.add(worker)
-            self._start(self._evict(worker))
-        if self.ledger.due and not self._reading.locked():
-            self.ledger.due = False
-            self._start(self._reread())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
-
-    async def _reread(self) -> None:
-        # If the store does not answer now, the log is read again a second later.
-        with contextlib.suppress(StoreError, OSError):
-            async with self._reading:
-                self.ledger.reread(await self._fetch(set()))
-
-    async def _fetch(self, also: Collection[str]) -> Fetched:
-        index, but = self.ledger.index, set(self.ledger.account.writers) - set(also)
-        return await asyncio.to_thread(index.fetch, but)
+    async def _write(self, record: MoneyRecord) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._record, record)
+                break
+            except Superseded:
+                self.ledger.stop()
+                return
+            except (StoreError, OSError):
+                # The same record again: the reply to the first may have been lost.
+                await asyncio.sleep(AGAIN_S)
+        self.ledger.account.written(record)
+        self._recording = None
+        self._wake()
 
     async def _evict(self, worker: str) -> None:
-        writers = self.ledger.membership.writers_of(worker)
+        # Until it is known what the dead worker has in the log, its calls must not be sent again.
         while True:
-            # Until it is known what the dead worker paid for, its calls must not be sent again.
-            with contextlib.suppress(StoreError, OSError):
-                for writer in writers:
-                    if self._recover is not None:
-                        await self._recover(writer)
-                async with self._reading:
-                    fetched = await self._fetch(writers)
-                    now = time.monotonic()
-                    self.ledger.recovered(worker, fetched, now)
+            try:
+                fetched = await asyncio.to_thread(self.ledger.index.fetch)
                 break
-            await asyncio.sleep(self._again_s)
-        self._recovering.discard(worker)
+            except (StoreError, OSError):
+                await asyncio.sleep(AGAIN_S)
+        now = time.monotonic()
+        self.ledger.evict(worker, fetched, now)
+        del self._evicting[worker]
         self._ring(now)
 
     def _wake(self) -> None:

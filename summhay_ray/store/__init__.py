@@ -21,22 +21,20 @@ from summhay_ray.store.drivers import (
     open_sessions,
     read_session,
     sessions,
+    told_by,
 )
 from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
-from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
-from summhay_ray.store.log_index import Fetched, LogIndex
-from summhay_ray.store.log_lines import Location, read_at, writer_of
-from summhay_ray.store.log_writer import LogWriter, Writer, open_log
+from summhay_ray.store.log_index import Fetched, LogIndex, damaged_records
+from summhay_ray.store.log_lines import Location, read_at
+from summhay_ray.store.log_writer import LogWriter
+from summhay_ray.store.money import RUN, Money, MoneyRecord, MoneyRecords, Scope, scopes
 from summhay_ray.store.open_tables import TableFormat, lost_tables, not_published, publish, table_digests, write_tables
-from summhay_ray.store.pack_losses import lost_packs
-from summhay_ray.store.packs import pack
 from summhay_ray.store.run_record import MEND_RECORD
 from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
-from summhay_ray.store.spool_folder import Evicted
-from summhay_ray.store.sweep import seal, seal_rest, sweep
 from summhay_ray.store.tables import Table, Tables, columns_of, digest
+from summhay_ray.store.tallies import Excess, Purpose, Tally
 from summhay_ray.store.vectors import VectorSpace, n_vector_files, vector_flaws, vector_key
 
 __all__ = [
@@ -45,6 +43,7 @@ __all__ = [
     "FORMAT",
     "MEND_RECORD",
     "RETENTION_S",
+    "RUN",
     "RUN_FORMAT",
     "WATCH_S",
     "Block",
@@ -54,7 +53,6 @@ __all__ = [
     "DamagedRecord",
     "Dimensions",
     "DriverSession",
-    "Evicted",
     "Excess",
     "Fetched",
     "Files",
@@ -64,11 +62,14 @@ __all__ = [
     "LogIndex",
     "LogWriter",
     "Manifest",
+    "Money",
+    "MoneyRecord",
+    "MoneyRecords",
     "NoCredentials",
     "Purpose",
     "RunStore",
+    "Scope",
     "SessionRecord",
-    "Spent",
     "Store",
     "StoreError",
     "StoreUnavailable",
@@ -78,39 +79,34 @@ __all__ = [
     "Tables",
     "Tally",
     "VectorSpace",
-    "Writer",
     "ask_to_stop",
     "begin",
     "clean_daily",
     "columns_of",
+    "damaged_records",
     "digest",
     "has_ended",
     "how_ended",
     "latest_session",
     "living",
-    "lost_packs",
     "lost_sessions",
     "lost_tables",
     "n_vector_files",
     "not_published",
     "open_files",
-    "open_log",
     "open_sessions",
-    "pack",
     "publish",
     "read_at",
     "read_checked",
     "read_session",
-    "seal",
-    "seal_rest",
+    "scopes",
     "sessions",
-    "sweep",
     "table_digests",
+    "told_by",
     "unneeded",
     "vector_flaws",
     "vector_key",
     "with_endpoint",
     "with_hash",
     "write_tables",
-    "writer_of",
 ]

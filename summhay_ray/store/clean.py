@@ -1,8 +1,7 @@
 """Deletes files that no reader can need any more; answers are never deleted. Part of the store room.
 
 A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
-the newest within that time is kept. Log segments and driver records of a bucket are kept for as long after a pack has copied the
-answers, and are deleted only after the current packs were read and found whole: until then they are another copy. A run that has
+the newest within that time is kept. Segments of the log are kept for as long after they were merged. A run that has
 a live driver, or that is being imported, is left alone: a file that no manifest names yet may be named in a moment.
 """
 
@@ -13,7 +12,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +24,8 @@ from summhay_ray.store.entry import Entry
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files
 from summhay_ray.store.log_lines import FOLDER as LOG
-from summhay_ray.store.log_lines import PACKS
-from summhay_ray.store.packs import flaws, pack_chain
+from summhay_ray.store.log_lines import TOGETHER, Name, file_name
+from summhay_ray.store.money import MoneyRecords
 
 RETENTION_S = 24 * 3600.0
 """How long replaced files are kept: longer than any reader takes."""
@@ -61,7 +60,7 @@ class Unneeded:
 def clean_daily(files: Files) -> list[str]:
     """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day.
 
-    Returns a line for each damaged run, driver's record and pack object that kept files from being deleted.
+    Returns a line for each damaged run and driver's record that kept files from being deleted.
     """
     damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
@@ -85,28 +84,18 @@ def unneeded(
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
     `within_s`: the longest search, once it is known which drivers are alive; if it is finite, the runs are visited in random
-    order, and the log is left alone if reading its packs takes more than half of that. `damaged`: receives a line for each run
-    whose newest manifest cannot be read, for each ended driver's record that cannot be read, and for each object of a pack that
-    is missing or damaged; such a run, the drivers, or the log are left alone. Raises StoreError if the record of a driver that
-    has not ended, or the newest of the packs, cannot be read.
+    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and for each ended driver's record that
+    cannot be read; such a run, or the drivers, are left alone. Raises StoreError if the record of a driver that has not ended
+    cannot be read.
     """
     damaged = [] if damaged is None else damaged
     before = time.time() - older_s
     runs_of = {record.number: record.run for record in open_sessions(files)}
     driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
-    packs = list(_standing(files, pack_chain(files), before))
-    if files.folder is not None:
-        yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
-    # A driver that has read a segment goes on reading it, even when a pack has its answers.
-    elif packs and not driven:
-        found = list(_of_log(files, packs, before, damaged))
-        lost = flaws(files, packs[-1]["packs"], time.monotonic() + within_s / 2) if found else []
-        # None: they could not be read in time.
-        if lost is not None and not lost:
-            yield from found
-        if lost:
-            damaged += [f"the log is left as it is: {line}" for line in lost]
+    yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
+    if not driven:
+        yield from _of_log(files, before)
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
     runs = list(files.folders("runs"))
     if within_s < math.inf:
@@ -144,6 +133,7 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
         if entry.name not in named and entry.name.endswith(".block"):
             yield Unneeded(entry.name, entry.size, "merged parts")
     yield from _of_chain(files, manifests.chain, before)
+    yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
 
 
 def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
@@ -152,23 +142,19 @@ def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
     gap_in: tuple[Chain, int] | None = (chain, int(_stem(old[-1]))) if old else None
     # The last of these was the newest record at that time, so it is kept.
     for entry in old[:-1]:
-        yield Unneeded(entry.name, entry.size, "earlier manifests", gap_in)
+        yield Unneeded(entry.name, entry.size, "earlier records", gap_in)
         gap_in = None
 
 
-def _of_log(files: Files, packs: Sequence[Mapping[str, Any]], before: float, damaged: list[str]) -> Iterator[Unneeded]:
-    """What is unneeded if every current pack is whole. The driver records come last: they lead to the segments."""
-    named = {name for body in packs for pack in body["packs"] for name in (pack["data"], pack["index"])}
-    for entry in _old(files, PACKS, before):
-        if entry.name not in named and entry.name.endswith((".jsonl", ".index")):
-            yield Unneeded(entry.name, entry.size, "merged packs")
-    yield from _of_chain(files, pack_chain(files), before)
-    for writer in files.folders(LOG):
-        number = writer.partition("-")[0]
-        if number.isdigit() and (int(number) <= packs[0]["through"] or int(number) in packs[0]["others"]):
-            for entry in _old(files, f"{LOG}/{writer}", before):
-                yield Unneeded(entry.name, entry.size, "segments that are packed")
-    yield from _of_drivers(files, packs[0]["through"] + 1, before, damaged)
+def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
+    """The segments of a bucket whose records are in a merged object that is as old."""
+    entries = list(_old(files, LOG, before))
+    there = {entry.name for entry in entries}
+    for entry in entries:
+        name = Name.of(entry.name)
+        if name is not None and name.suffix == "jsonl" and files.folder is None:
+            if file_name(name.writer, name.number // TOGETHER, "index") in there:
+                yield Unneeded(entry.name, entry.size, "segments that are merged")
 
 
 def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> Iterator[Unneeded]:

@@ -1,9 +1,7 @@
 """The commits of a run: a chain of manifests, each of which lists all blocks of the run. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "blocks", "spent"}. `driver` is the number of the driver
-that owns the run, and `told` says where it runs. `added` counts all blocks ever added; merging does not change it. `spent` is
-what the run had spent by then, so that it is known even if the log is lost: log writer -> one row for each stage and model,
-[stage, model, micro-dollars, the part of these that is reserved for calls in flight, answers]. Earlier versions did not write it.
+`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "blocks"}. `driver` is the number of the driver
+that owns the run, and `told` says where it runs. `added` counts all blocks ever added; merging does not change it.
 """
 
 from __future__ import annotations
@@ -11,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.store.blocks import Block, merge
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files import Files
-from summhay_ray.store.log_books import Spent, Tally
 from summhay_ray.store.published import mark_name, published
 from summhay_ray.store.tables import Tables
 
@@ -40,7 +37,6 @@ class Manifest:
     """Where the driver runs, for a message; `told` in the file."""
     added: int = 0
     blocks: tuple[Block, ...] = ()
-    spent: Spent = field(default_factory=dict)
 
 
 def _mend_of(number: int, last: int) -> str:
@@ -100,7 +96,6 @@ class Manifests:
             "told": manifest.where,
             "added": manifest.added,
             "blocks": [block.to_json() for block in manifest.blocks],
-            "spent": _told_spent(manifest.spent),
         }
         return self.chain.append(manifest.number, body)
 
@@ -144,23 +139,13 @@ class Committer:
             return newest
         return dataclasses.replace(newest, driver=self.driver, where=self._where)
 
-    @property
-    def spent(self) -> Spent:
-        """What the run had spent according to the newest manifest known here."""
-        return self._newest.spent
-
-    def add(self, blocks: Sequence[Block], spent: Spent | None = None) -> None:
-        """Commit the blocks by one manifest. A block that was added before is not added again. Raises Superseded.
-
-        `spent`: the run's total spending so far; None leaves it as in the newest manifest.
-        """
+    def add(self, blocks: Sequence[Block]) -> None:
+        """Commit the blocks by one manifest. A block that was added before is not added again. Raises Superseded."""
 
         def added(newest: Manifest) -> Manifest:
             known = self._added.union(block.name for block in newest.blocks)
             new = {block.name: block for block in blocks if block.name not in known}
             mine = self._claimed(newest)
-            if spent is not None and _told_spent(spent) != _told_spent(mine.spent):
-                mine = dataclasses.replace(mine, spent=spent)
             return _with(mine, list(new.values())) if new else mine
 
         with self._appending:
@@ -207,25 +192,7 @@ def add_block(manifests: Manifests, block: Block) -> None:
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
     blocks = tuple(map(Block.from_json, body["blocks"]))
-    return Manifest(number, body["driver"], body["told"], body["added"], blocks, _spent_of(body.get("spent", {})))
-
-
-def _told_spent(spent: Spent) -> dict[str, list[list[Any]]]:
-    return {
-        writer: [
-            [*purpose, tally.usd_micros, tally.open_micros, tally.answers]
-            for purpose, tally in sorted(purposes.items())
-            if tally.usd_micros or tally.answers
-        ]
-        for writer, purposes in spent.items()
-    }
-
-
-def _spent_of(body: Mapping[str, Sequence[Sequence[Any]]]) -> Spent:
-    return {
-        writer: {(stage, model): Tally(micros, answers, open_micros=reserved) for stage, model, micros, reserved, answers in rows}
-        for writer, rows in body.items()
-    }
+    return Manifest(number, body["driver"], body["told"], body["added"], blocks)
 
 
 def _with(manifest: Manifest, new: Sequence[Block]) -> Manifest:

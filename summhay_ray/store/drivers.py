@@ -1,11 +1,10 @@
 """Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
-`<number>.beat`, the heartbeat, written every two seconds while the driver lives;
+`<number>.beat`, the heartbeat, written every two seconds while the driver lives, with what the driver tells of itself;
 `<number>.stop`, written by a process that asks the driver to stop;
-`<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead;
-`<number>.closed`, in a bucket only, written when the session's log writers have ended for good.
-Each record lists the earlier sessions that were not closed when it began, so that nobody has to check them all.
+`<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
+Each record lists the earlier sessions that had not ended when it began, so that nobody has to check them all.
 """
 
 from __future__ import annotations
@@ -64,14 +63,8 @@ class SessionRecord:
     began: float
     """Seconds since 1970, by the driver's clock."""
     paying: bool
-    seats: dict[str, int]
-    """Kind of worker -> number of workers. Each worker's seat names its log writers."""
     earlier: tuple[int, ...]
-    """Earlier sessions that were not yet closed; see `is_closed`."""
-
-    def seat_names(self) -> list[str]:
-        """`calling-0`, `calling-1`, ..."""
-        return [f"{kind}-{number}" for kind, n in sorted(self.seats.items()) for number in range(n)]
+    """Earlier sessions that had not ended."""
 
     @property
     def where(self) -> str:
@@ -87,6 +80,8 @@ class DriverSession:
         self._n_beats = 0
         self._looked = record.number
         self.record = record
+        self.told: Mapping[str, Any] = {}
+        """What the heartbeat tells of the driver's work."""
 
     @property
     def number(self) -> int:
@@ -101,8 +96,9 @@ class DriverSession:
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
         self._n_beats += 1
+        content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.told}
         with contextlib.suppress(StoreError, OSError):
-            self._files.put(_name(self.number, "beat"), f"{self.record.driver} {self._n_beats}".encode())
+            self._files.put(_name(self.number, "beat"), json.dumps(content).encode("ascii"))
 
     def superseded(self) -> str | None:
         """The later driver that has taken the run, or the one that took this driver for dead; else None.
@@ -125,16 +121,14 @@ class DriverSession:
         _write_end(self._files, self.number, {"how": how})
 
 
-def begin(
-    files: Files, run_id: str, paying: bool, seats: Mapping[str, int], wait_s: float = TAKEOVER_S, here: Here | None = None
-) -> DriverSession:
+def begin(files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, here: Here | None = None) -> DriverSession:
     """Begin a session with the next number. An earlier driver of the same run has `wait_s` seconds to end.
 
     Raises StoreError if a paid driver of another run is at work in the store, if the earlier driver does not end, or if a
     later driver of the same run has begun meanwhile. The new session has then ended.
     """
     here = here or this_process()
-    record = _register(files, run_id, paying, seats, here)
+    record = _register(files, run_id, paying, here)
     session = DriverSession(files, record)
     session.beat()
     try:
@@ -224,19 +218,18 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
         time.sleep(LOOK_S)
 
 
+def told_by(files: Files, number: int) -> Mapping[str, Any]:
+    """What the session's driver told with its latest heartbeat; empty if there is none."""
+    try:
+        told: Mapping[str, Any] = json.loads(files.read(_name(number, "beat")))["told"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return {}
+    return told
+
+
 def ask_to_stop(files: Files, number: int) -> None:
     """Ask the session's driver to stop. It notices within seconds, on whatever machine it runs."""
     files.create(_name(number, "stop"), b"")
-
-
-def is_closed(files: Files, number: int) -> bool:
-    """Whether the session needs no more attention: it has ended and, in a bucket, its log writers have ended for good."""
-    return has_ended(files, number) if files.folder is not None else files.exists(_name(number, "closed"))
-
-
-def mark_closed(files: Files, number: int) -> None:
-    """Record that the log writers of an ended session have ended and that its seats are closed."""
-    files.create(_name(number, "closed"), b"")
 
 
 def record_death(files: Files, number: int, by: str = "another driver") -> None:
@@ -250,13 +243,13 @@ def this_process() -> Here:
     return Here(socket.gethostname(), _machine(), pid, _started(pid))
 
 
-def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int], here: Here) -> SessionRecord:
+def _register(files: Files, run_id: str, paying: bool, here: Here) -> SessionRecord:
     chain = session_chain(files)
     while True:
         newest = chain.newest()
         number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
         candidates = () if before is None else (*before.earlier, number)
-        earlier = tuple(candidate for candidate in candidates if not is_closed(files, candidate))
+        earlier = tuple(candidate for candidate in candidates if not has_ended(files, candidate))
         record = SessionRecord(
             number=number + 1,
             run=run_id,
@@ -264,7 +257,6 @@ def _register(files: Files, run_id: str, paying: bool, seats: Mapping[str, int],
             **asdict(here),
             began=time.time(),
             paying=paying,
-            seats=dict(seats),
             earlier=earlier,
         )
         if chain.append(number + 1, asdict(record)):
@@ -340,10 +332,8 @@ class _Watch:
 
 def session_chain(files: Files) -> Chain:
     """The chain of session records."""
-    # In a bucket the records lead to the log's segments. A local log is read without them; but without its record, a session's
-    # number would be given again.
-    new = "copy the store's log folder into a new folder and run again with that as the store: no answer is paid for twice"
-    return Chain(files, FOLDER, mend="put it back from a copy" + ("" if files.folder is None else f", or {new}"))
+    # Without its record, a session's number would be given again.
+    return Chain(files, FOLDER, mend="put it back from a copy")
 
 
 def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:

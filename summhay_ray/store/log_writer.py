@@ -1,118 +1,154 @@
-"""Writers of the response log: the protocol, and the writer for a local store. Part of the store room."""
+"""Writers of the answers' log: group commit, in a folder and in a bucket. Part of the store room.
+
+One durable write is under way at a time, and what arrives meanwhile joins the next (`Batched` in the llm room): in a folder an
+append and fsync, in a bucket a create-only segment.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
+import threading
+import time
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from summhay_ray.store.files import Files, LocalFiles, make_folder, sync_folder
-from summhay_ray.store.log_lines import FOLDER, Location, encode, writer_name
-from summhay_ray.store.spool import SpoolWriter
-from summhay_ray.store.spool_folder import write_all
+from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.files import Files, make_folder, sync_folder
+from summhay_ray.store.log_lines import FOLDER, TOGETHER, Location, encode, file_name, heads_of, index_line
 
-
-class Writer(Protocol):
-    """Appends to the log; no other writer has the same name."""
-
-    @property
-    def writer(self) -> str:
-        """The writer's name, unique in the store."""
-        ...
-
-    def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        """Write the records and return their locations. They then survive the death of this process. One caller at a time.
-
-        Raises OSError (disk full, ...), in which case none of the records is valid; StoreError if they are on this machine but
-        the store cannot be reached, which it waits for only where the records hold intents; and `Evicted` if another process has
-        ended this writer.
-        """
-        ...
-
-    def flush(self) -> None:
-        """Wait until all appended records are in the store. Raises StoreError or OSError."""
-        ...
-
-    def unshipped(self, location: Location) -> dict[str, Any] | None:
-        """The record at a location if this writer wrote it and it has not reached the store yet; else None."""
-        ...
-
-    def close(self) -> None:
-        """Flush, and mark the writer as ended for its readers."""
-        ...
+PATIENCE_S = 600.0
+"""How long an answer waits for a bucket that cannot be reached; then `append` raises the store's error."""
+AGAIN_S = 1.0
 
 
 class LogWriter:
-    """The writer for a local store; see `Writer`. It appends to files of its own in the log folder."""
+    """Appends to the log, for a worker of the driver's session of this number. No other writer has its name."""
 
-    def __init__(self, files: LocalFiles, writer: str) -> None:
-        if not writer or "/" in writer or "." in writer:
-            raise ValueError(f"log writer {writer!r}: expected a name without / and .")
+    def __init__(self, files: Files, session: int) -> None:
         self._files = files
-        self.writer = writer
-        self._n_files = 0
-        self._descriptor: int | None = self._begin()
-
-    def _begin(self) -> int:
-        part = f".{self._n_files}" if self._n_files else ""
-        self.name = f"{FOLDER}/{self.writer}{part}.jsonl"
-        path = self._files.path(self.name)
-        make_folder(path.parent)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
-        self._n_files += 1
-        self._offset = 0
-        sync_folder(path.parent)
-        return descriptor
+        self.writer = f"{session:08d}-{uuid.uuid4().hex[:12]}"
+        self._to: _File | _Segments = _Segments(files, self.writer) if files.folder is None else _File(files.folder, self.writer)
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        """See `Writer`. Waits for the disk once for all records."""
+        """Write the records, which are durable when it returns, and return their locations. One caller at a time.
+
+        Raises OSError (disk full, ...) or StoreError; then none of the records counts.
+        """
         lines = [encode(record) for record in records]
-        descriptor = self._begin() if self._descriptor is None else self._descriptor
-        self._descriptor = None
-        whole = False
+        name, offset = self._to.append(b"".join(lines))
+        locations = []
+        for line in lines:
+            locations.append(Location(name, offset, len(line)))
+            offset += len(line)
+        return locations
+
+    def close(self) -> None:
+        """Close the file; in a bucket, merge the last segments."""
+        self._to.close()
+
+
+class _File:
+    """A writer's file in a folder."""
+
+    def __init__(self, root: Path, writer: str) -> None:
+        self._root, self._writer = root, writer
+        self._descriptor: int | None = None
+        self._n_files = self._offset = 0
+        self._name = ""
+
+    def append(self, content: bytes) -> tuple[str, int]:
+        descriptor, self._descriptor = self._begin() if self._descriptor is None else self._descriptor, None
+        start, whole = self._offset, False
         try:
-            write_all(descriptor, b"".join(lines))
-            os.fsync(descriptor)
+            write_all(descriptor, content)
+            os.fdatasync(descriptor)
             whole = True
         finally:
             # A record after an incomplete one could not be read, so the next append begins a new file.
             if not whole:
                 with contextlib.suppress(OSError):
-                    os.ftruncate(descriptor, self._offset)
+                    os.ftruncate(descriptor, start)
                 os.close(descriptor)
-        self._descriptor = descriptor
-        locations = []
-        for line in lines:
-            locations.append(Location(self.name, self._offset, len(line)))
-            self._offset += len(line)
-        return locations
+        self._descriptor, self._offset = descriptor, start + len(content)
+        return self._name, start
 
-    def flush(self) -> None:
-        """See `Writer`. Does nothing: appended records are in the store already."""
-
-    def unshipped(self, location: Location) -> dict[str, Any] | None:
-        """See `Writer`. Always None: appended records are in the store already."""
-        return None
+    def _begin(self) -> int:
+        self._name = f"{FOLDER}/{self._writer}.jsonl" if not self._n_files else file_name(self._writer, self._n_files)
+        path = self._root / self._name
+        make_folder(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        sync_folder(path.parent)
+        self._n_files, self._offset = self._n_files + 1, 0
+        return descriptor
 
     def close(self) -> None:
-        """Close the log file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
-def open_log(files: Files, session: int, seat: str) -> Writer:
-    """Open the log for the worker in a seat (`calling-3`) of a session. Each opening makes a writer with a new name.
+class _Segments:
+    """A writer's segments in a bucket. Every 64 of them are merged, so that a reader need not read them one by one."""
 
-    Raises StoreError if the store or the spool cannot be written, `Evicted` if the seat is closed.
-    """
-    if files.folder is None:
-        return SpoolWriter(files, session, seat)
-    for incarnation in itertools.count():
-        try:
-            return LogWriter(LocalFiles(files.folder), writer_name(session, seat, incarnation))
-        except FileExistsError:
-            continue
-    raise AssertionError
+    def __init__(self, files: Files, writer: str) -> None:
+        self._files, self._writer = files, writer
+        self._n = 0
+        self._unmerged: list[bytes] = []
+        self._merging: threading.Thread | None = None
+
+    def append(self, content: bytes) -> tuple[str, int]:
+        name, until = file_name(self._writer, self._n), time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                # The reply to an earlier try may have been lost.
+                if not self._files.create(name, content) and self._files.read(name) != content:
+                    raise StoreError(f"{self._files.where(name)} is another's; run again")
+                break
+            except StoreUnavailable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(AGAIN_S)
+        self._unmerged.append(content)
+        self._n += 1
+        if self._n % TOGETHER == 0:
+            self._start_merging()
+        return name, 0
+
+    def _start_merging(self) -> None:
+        self._wait()
+        contents, self._unmerged = self._unmerged, []
+        self._merging = threading.Thread(target=self._merge, args=((self._n - 1) // TOGETHER, contents), daemon=True)
+        self._merging.start()
+
+    def _merge(self, number: int, contents: Sequence[bytes]) -> None:
+        merged = b"".join(contents)
+        heads = heads_of("", merged)
+        index = b"".join(index_line(head, (place.offset, place.length)) for place, head in heads if head is not None)
+        # Merging only saves reads. The index comes last: where it is, the merged object is, too.
+        with contextlib.suppress(StoreError, OSError):
+            self._files.create(file_name(self._writer, number, "merged"), merged)
+            self._files.create(file_name(self._writer, number, "index"), index)
+
+    def _wait(self) -> None:
+        if self._merging is not None:
+            self._merging.join()
+
+    def close(self) -> None:
+        if len(self._unmerged) > 1:
+            self._start_merging()
+        self._wait()
+        self._unmerged = []
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all bytes of `content`. The OSError that it raises names the folder."""
+    block = memoryview(content)
+    try:
+        while block:
+            block = block[os.write(descriptor, block) :]
+    except OSError as error:
+        # The error of a full disk does not say which disk it is.
+        raise OSError(error.errno, error.strerror, str(Path(f"/proc/self/fd/{descriptor}").resolve().parent)) from error

@@ -23,12 +23,13 @@ from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
+from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.published import published_pieces
 from summhay_ray.store.rows import are_large, digests_of, finished_of, frames_of, pieces_of, units_of
 from summhay_ray.store.run_record import MEND_RECORD, record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
-FORMAT = 2
+FORMAT = 3
 RUN_FORMAT = 3
 """The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder."""
 MAX_RECORD = 64 * 2**20
@@ -64,13 +65,13 @@ class Store:
         if version < FORMAT:
             raise StoreError(
                 f"store {self.uri!r}: format {version} was written by an earlier version; "
-                "copy its log folder into a new folder and run again with that as the store: no answer is paid for twice"
+                f"`summhay migrate {self.uri}` brings its answers over, and a run again makes its tables from them"
             )
 
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever written to it."""
-        return not self._marked and {"drivers", "log", "objects", "runs"}.isdisjoint(self.files.folders(""))
+        return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
 
     def _mark(self) -> None:
         if not self._marked:
@@ -110,16 +111,11 @@ class Store:
         """The ids of all runs of the store, sorted. For display only: a bucket's listing may lack the latest."""
         return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
 
-    def readable_log(self) -> tuple[LogIndex, list[str]]:
-        """An index of the log, and a message if its packs are damaged: it then has what is left in segments."""
+    def log(self) -> LogIndex:
+        """An index of the store's log. Raises StoreError or OSError."""
         index = LogIndex(self.files)
-        try:
-            index.refresh()
-        except StoreError as error:
-            index = LogIndex(self.files, packs=False)
-            index.refresh()
-            return index, [str(error)]
-        return index, []
+        index.refresh()
+        return index
 
     def run(self, run_id: str) -> RunStore:
         """Open an existing run by its id or by an unambiguous beginning of it.
@@ -237,13 +233,14 @@ class RunStore:
         """A view of the run without any row: what running it again starts from when its commits have been deleted."""
         return RunStore(self.store, self.run_id, Manifest(), self._declared)
 
+    @property
+    def money(self) -> MoneyRecords:
+        """The run's money records."""
+        return MoneyRecords(self.store.files, self.run_id)
+
     def log(self) -> LogIndex:
-        """An index of the store's log that also knows the spending in the run's commits. Raises StoreError."""
-        index = LogIndex(self.store.files)
-        # The commits are read before the log, because whatever is committed is in the log already.
-        index.know(self.run_id, self.manifest().spent)
-        index.refresh()
-        return index
+        """An index of the store's log. Raises StoreError or OSError."""
+        return self.store.log()
 
     def version(self) -> int:
         """The number of the newest manifest, 0 if there is none."""
