@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import uuid
+import itertools
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +24,12 @@ from summhay_ray.llm import (
 )
 from summhay_ray.llm.ledger_client import TRIP_EVERY_S
 from summhay_ray.outcome import Outcome
-from summhay_ray.store import LocalFiles, LogIndex, LogWriter
+from summhay_ray.store import LocalFiles, LogIndex, LogWriter, MoneyRecords
 
 R = TypeVar("R")
+
+SESSIONS = itertools.count(1)
+"""Every room is a session of its own."""
 
 OPEN: list[Gateway] = []
 """Every gateway that a test made, for `close_all`."""
@@ -77,16 +79,19 @@ class Room:
     def __post_init__(self) -> None:
         files = LocalFiles(self.root)
         limits = {settings.model: settings.limits for settings in self.settings}
-        self.ledger = Ledger(self.run_id, LogIndex(files), Budgets(self.budget_micros), limits)
-        self.service = LedgerService(self.ledger)
+        self.session = next(SESSIONS)
+        records = MoneyRecords(files, self.run_id)
+        opening = records.take_over(self.session) if records.newest() is not None else None
+        self.ledger = Ledger(self.run_id, self.index(), Budgets(self.budget_micros), limits, session=self.session, opening=opening)
+        self.service = LedgerService(self.ledger, records.append)
         self.gateway, self.log = self.worker()
 
     def worker(self) -> tuple[Gateway, LogWriter]:
         """Another worker of the same run."""
-        files, name = LocalFiles(self.root), f"w{uuid.uuid4().hex[:8]}"
-        log = LogWriter(files, name)
+        files = LocalFiles(self.root)
+        log = LogWriter(files, self.session)
         models = {settings.model: settings for settings in self.settings}
-        gateway = Gateway(models, LocalPort(self.service, f"worker of {name}"), files, log, self.run_id, local=self.local)
+        gateway = Gateway(models, LocalPort(self.service, log.writer), files, log, self.run_id, local=self.local)
         OPEN.append(gateway)
         return gateway, log
 
@@ -131,8 +136,8 @@ class Room:
 
     def records(self) -> list[dict[str, Any]]:
         """Every record of the log."""
-        lines = (line for file in sorted((self.root / "log").iterdir()) for line in file.read_bytes().splitlines())
-        return [json.loads(line.split(b" ", 2)[2]) for line in lines]
+        index = self.index()
+        return [record for key in index.answers if (record := index.read(key)) is not None]
 
     def on_disk(self) -> bytes:
         """All bytes of the store."""

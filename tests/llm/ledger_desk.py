@@ -10,7 +10,7 @@ from typing import Any
 from summhay_ray.llm import Budgets, Claim, Grant, Ledger, Limits, Settlement, WorkerMessage
 from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter
 
-HERE = Location("log/w.jsonl", 0, 1)
+HERE = Location("answers/w.jsonl", 0, 1)
 
 
 class ModelQueue:
@@ -24,24 +24,28 @@ class ModelQueue:
         probing: bool = False,
         **budgets: Any,
     ) -> None:
-        self.books = Ledger("r", LogIndex(LocalFiles(root)), Budgets(budget, **budgets), limits or {}, probing=probing)
+        index = LogIndex(LocalFiles(root))
+        index.refresh()
+        self.books = Ledger("r", index, Budgets(budget, **budgets), limits or {}, probing=probing)
         self.grants: dict[str, dict[int, Grant]] = defaultdict(dict)
-        self.slots: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        self.keep: dict[str, dict[str, int]] = defaultdict(dict)
         self._tickets = 0
 
     def say(self, worker: str, now: float = 0.0, **message: Any) -> None:
         """One message, and what comes back."""
         self.books.take(worker, WorkerMessage(**message), now)
+        self.record(now)
         self.hear(worker, now)
+
+    def record(self, now: float = 0.0) -> None:
+        """Every money record that is due is durable at once."""
+        while (record := self.books.account.due(now)) is not None:
+            self.books.account.written(record)
+            self.books.tend(now)
 
     def hear(self, worker: str, now: float = 0.0) -> None:
         """What there is to know for a worker."""
         news = self.books.collect(worker, now)
         self.grants[worker].update(news.grants)
-        for model, n in news.slots.items():
-            self.slots[worker][model] += n
-        self.keep[worker].update(news.keep)
 
     def claim(self, worker: str, *keys: str, now: float = 0.0, **fields: Any) -> list[int]:
         """Claim each key; the tickets."""
@@ -69,7 +73,8 @@ class ModelQueue:
         return self.books.account.spent(), self.books.account.reserved()
 
 
-def log_call(log: LogWriter, key: str, worst: int, end: Mapping[str, object] | None = None, run: str = "r") -> None:
-    """An intent in the log, and its end where it has one."""
-    call = {"call": f"call-{key}", "run": run, "key": key, "model": "m", "stage": ""}
-    log.append([{"kind": "intent", **call, "usd_micros": worst}, *([{**call, **end}] if end else [])])
+def log_answer(log: LogWriter, key: str, micros: int, run: str = "r", **fields: Any) -> Location:
+    """An answer in the log."""
+    tokens = {"input_tokens": 1, "cached_tokens": 0, "output_tokens": 1}
+    record = {"kind": "answer", "run": run, "key": key, "model": "m", "stage": "", "usd_micros": micros, "text": "", **tokens, **fields}
+    return log.append([record])[0]
