@@ -9,19 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files import Files, make_folder, sync_folder
 from summhay_ray.store.log_lines import FOLDER, TOGETHER, Location, encode, file_name, heads_of, index_line
-
-PATIENCE_S = 600.0
-"""How long an answer waits for a bucket that cannot be reached; then `append` raises the store's error."""
-AGAIN_S = 1.0
 
 
 class LogWriter:
@@ -100,17 +95,10 @@ class _Segments:
         self._merging: threading.Thread | None = None
 
     def append(self, content: bytes) -> tuple[str, int]:
-        name, until = file_name(self._writer, self._n), time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                # The reply to an earlier try may have been lost.
-                if not self._files.create(name, content) and self._files.read(name) != content:
-                    raise StoreError(f"{self._files.where(name)} is another's; run again")
-                break
-            except StoreUnavailable:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(AGAIN_S)
+        name = file_name(self._writer, self._n)
+        # The name is this writer's alone: if it is taken, an earlier try was written whose reply was lost.
+        if not self._files.create(name, content) and self._files.read(name) != content:
+            raise StoreError(f"{self._files.where(name)} is another's; run again")
         self._unmerged.append(content)
         self._n += 1
         if self._n % TOGETHER == 0:

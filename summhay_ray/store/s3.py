@@ -25,7 +25,8 @@ from summhay_ray.store.s3_place import Place, parse_place
 TOKEN = "summhay-write"
 PART_BYTES = 64 << 20
 """Larger files are uploaded in parts of this size; S3 allows at most 10,000 parts."""
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
+"""How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
 # A person waits for a check: a service that is down must be reported within seconds.
 CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
