@@ -11,15 +11,15 @@
     python tests/perf/lost_nodes.py told    # what `status` tells of calls, dollars and time left, against what comes
 
 Each prints a table, then one line a law: `held` or `BROKEN`; the exit code is 1 if one is broken. Nothing of the package is
-imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes; the ends
-of these lines are short forms, of less than a minute each:
+imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes. Short forms,
+of about a minute each on a machine that does nothing else:
 
     nodes --trials 1 --items 60 · cluster --trials 1 --items 60 · kills --kills 1 --executor inline --worst-cases 300
     puts --executor inline --items 60 · far --seconds 5 --latency 1 · restart --answers 5000
     frozen --seconds 12 --freeze 15 · outage --seconds 15 --out 12 · told --what asking
 
 `bill` is the provider's, `books` what `status --json` calls spent, reserved and uncertain together. `served` counts calls that
-the provider billed, `twice` those for a prompt that it had billed before.
+the provider billed, `twice` those for a prompt that it had billed before. Rows come on stderr as JSON while it measures.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def undisturbed_usd(**fields: Any) -> float:
 
 
 def lost(asked: argparse.Namespace, everything: bool) -> Found:
-    """`nodes` and `cluster`."""
+    """A node, or the whole cluster with the driver, is killed in the middle, its folders deleted; the run ends or is started again."""
     found = Found()
     fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
     need = undisturbed_usd(**fields)
@@ -194,6 +194,7 @@ def lost(asked: argparse.Namespace, everything: bool) -> Found:
         doubt = asked.in_flight * one.worst_usd
         found.add(trial=trial, **row, in_flight=in_flight, doubt_at_most=doubt, budget=need + doubt, exits=" ".join(codes))
         n = asked.in_flight
+        found.law("calls were in flight when it happened, else nothing was measured", in_flight > 0)
         found.law(f"books - bill <= the worst case of {n} calls", row["books"] - row["bill"] <= doubt + 1e-6)
         found.law("bill <= books <= budget", row["bill"] <= row["books"] + 1e-6 and row["books"] <= need + doubt + 1e-6)
         found.law("all cells done within an undisturbed run's budget plus that", is_done(row))
@@ -251,6 +252,8 @@ def kills(asked: argparse.Namespace) -> Found:
                     row = _killed_near_a_budget(one, executor, times, asked.worst_cases)
                 found.add(executor=executor, kills_meant=times, **row)
                 found.law("bill <= books <= budget", row["bill"] <= row["books"] + 1e-6 and row["books"] <= row["budget"] + 1e-6)
+                n = 2 * asked.in_flight
+                found.law(f"calls sent - distinct keys <= {n} a kill", row["twice"] <= n * row["kills"])
                 if times in (0, 5):
                     least = 0.98 if times == 0 else 0.85
                     found.law(f"{times} kills: >= {least:.0%} of the budget can be used", row["used"] >= least)
@@ -495,7 +498,9 @@ def parser() -> argparse.ArgumentParser:
     added = top.add_subparsers(dest="law", required=True)
 
     def command(name: str, does: Callable[[argparse.Namespace], Found], in_flight: int = 64) -> argparse.ArgumentParser:
-        one = added.add_parser(name, description=does.__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+        one = added.add_parser(
+            name, description=does.__doc__ or lost.__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
         one.set_defaults(does=does)
         one.add_argument("--in-flight", type=int, default=in_flight, help="the model's limit of calls at once")
         if name != "far":
