@@ -12,21 +12,18 @@ import argparse
 import random
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "simulator"))
-from paid_worker import Job, finish, kill, start
-from simulated_provider import Simulated, fingerprint, simulated_provider
+from asking_runs import PATIENCE_S, Row, job, kill_all
+from simulated_provider import Simulated, simulated_provider
 
-from summhay_ray.store import LogIndex, Store
-
+SIZES = [1500, 3000, 4500, 6000, 7500]
+"""Characters of the prompts."""
 USABLE = {"openai/gpt-fair": 0.97, "openai/gpt-errors": 0.97, "openai/gpt-drops": 0.95, "openai/stranger": 0.97}
 """Model -> the share of a budget that is billed at least, where there is more to do and nothing is killed.
 
@@ -66,11 +63,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a run; `charged` is what its log comes to."""
+    """What became of a run: the provider's bill, its totals in `status` (dollars), and what it said at its end."""
 
     plan: Plan
     billed: int
-    charged: int
+    totals: Row
     kills: int
     said: dict[str, Any] = field(repr=False)
 
@@ -80,19 +77,26 @@ class Result:
         return self.billed / self.plan.budget_micros
 
     @property
+    def charged(self) -> int:
+        """What the run's books come to, in micro-dollars."""
+        return round(self.totals["books"] * 1e6)
+
+    @property
     def _is_left(self) -> bool:
         return self.plan.exceeds and not self.kills
 
     def wrongs(self) -> list[str]:
         """What must not be."""
+        usd, cells = self.said["usd"], self.said["cells"]
         found = {
             "billed more than the budget": self.billed > self.plan.budget_micros,
             "billed more than was charged": self.billed > self.charged,
             "charged more than the budget": self.charged > self.plan.budget_micros,
-            "the ledger and the log differ": self.said["spent_micros"] != self.charged,
-            "money is still reserved": self.said["reserved_micros"] != 0 or self.said["in_flight"] != 0,
-            "calls are lost": sum(self.said["ends"].values()) != self.plan.calls,
-            "there was more to do, and it was not said": self.plan.exceeds and not self.said["over_budget"],
+            "the run and its status differ": any(usd[name] != self.totals[name] for name in ("spent", "uncertain")),
+            "money is still reserved": usd["reserved"] != 0,
+            "calls are lost": cells["total"] != self.plan.calls
+            or (self.said["status"] != "budget" and cells["done"] + cells["failed"] != self.plan.calls),
+            "there was more to do, and it was not said": self.plan.exceeds and self.said["status"] != "budget",
             "not all of the budget could be used": self._is_left and self.share < USABLE[self.plan.model],
             "not all of the budget was spent": self._is_left and self.charged < CHARGED * self.plan.budget_micros,
         }
@@ -120,30 +124,29 @@ def plans(runs: int, seed: int) -> list[Plan]:
     return made
 
 
-def run(plan: Plan, provider: Simulated, folder: Path) -> Result:
+def run(plan: Plan, provider: Simulated) -> Result:
     """Start, kill and start again until it ends by itself."""
-    store, key = folder / plan.name, f"sk-budget-{plan.name}"
-    job = Job(str(store), provider.base, plan.calls, plan.name, plan.model, plan.budget_micros)
+    fields: Row = {"name": plan.name, "items": plan.calls, "sizes": SIZES}
+    more = ("--budget", str(plan.budget_micros / 1e6), "--executor", "inline")
     killed = 0
-    for delay_s in plan.kills:
-        process = start(job, key)
-        time.sleep(delay_s)
-        killed += kill(process)
-    said = finish(start(job, key))
-    index = LogIndex(Store(str(store)).files)
-    index.refresh()
-    billed = provider.stats()["keys"].get(fingerprint(key), {"micros": 0})["micros"]
-    return Result(plan, billed, index.spent(plan.name), killed, said)
+    with job(provider, model=plan.model, **fields) as one:
+        for delay_s in plan.kills:
+            process = one.start(*more)
+            if not one.wait_served(process, 1):
+                break
+            time.sleep(delay_s)
+            killed += process.poll() is None
+            kill_all([process.pid])
+            process.wait()
+        one.start(*more).wait(PATIENCE_S)
+        return Result(plan, one.tally()["micros"], one.totals(), killed, one.told())
 
 
 @contextmanager
 def results(all_plans: list[Plan], at_once: int = 2) -> Iterator[Iterator[Result]]:
     """What becomes of each plan, against one provider."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="budgets-")))
-        provider = stack.enter_context(simulated_provider(*PROVIDER))
-        pool = stack.enter_context(ThreadPoolExecutor(at_once))
-        yield pool.map(lambda plan: run(plan, provider, folder), all_plans)
+    with simulated_provider(*PROVIDER) as provider, ThreadPoolExecutor(at_once) as pool:
+        yield pool.map(lambda plan: run(plan, provider), all_plans)
 
 
 def told(name: str, shares: list[float]) -> str:

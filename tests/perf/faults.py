@@ -1,9 +1,10 @@
-"""The fault matrix: real runs whose drivers, workers and nodes are killed, some at named steps of a commit, on disk and on S3.
+"""The fault matrix: real runs whose drivers, workers and nodes are killed, some before or after a write, on disk and on S3.
 
     python tests/perf/faults.py --store s3 --drivers 100 --workers 50 --nodes 10 --steps 2
 
-Prints one JSON line: what was killed, whether the tables equal an unkilled run's by hash, rows lost or doubled, calls that the
-provider served twice beside those in flight at the kills, and answers that are in the log twice.
+Prints one JSON line: what was killed, whether the tables equal an unkilled run's by hash, rows lost or doubled, and calls that
+the provider served twice beside those that were open at the kills. The steps are the kinds of objects that an unkilled run
+writes: a driver dies before and after one of each.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,30 +29,20 @@ from typing import IO, Any
 for folder in ("llm", "simulator", "engine", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fault_proxy import Fault, FaultProxy
-from runs import at_most, descendants, log_records, start, summhay, write_spec
+from runs import at_most, descendants, start, summhay, write_spec
 from s3_servers import environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
 
 SETTLED_S = 2.5
 """So long after a driver's SIGKILL, nothing that was sent before it is still on its way."""
 
-STEPS = (
-    ("PUT", r"/blocks/"),
-    ("PUT", r"/commits/\d"),
-    ("PUT", r"/commits/latest"),
-    ("PUT", r"log/\d+-calling-\d+-\d+/\d"),
-    ("PUT", r"drivers/\d+\.json"),
-    ("GET", r"/commits/latest"),
-    ("PUT", r"log/packs/.*index"),
-    ("PUT", r"log/packs/\d+\.json"),
-)
-"""Steps of a commit, of the log's way to the store, and of packing: the driver dies before or after one."""
+WRITES = ("PUT", "POST", "DELETE")
+NUMBERS = r"[0-9a-f]{6,}|[0-9]+"
+DURABLE_S = 0.5
+"""So long after its reply has come, an answer is durable."""
 
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
-LONGEST_CALL_S = 1.0
 TRIES = 3
-UNSHIPPED = 64
-"""Records that a node may hold which the store does not."""
 
 
 def spec_of(base: str, judges: int) -> dict[str, Any]:
@@ -71,13 +63,13 @@ def spec_of(base: str, judges: int) -> dict[str, Any]:
 
 @dataclass
 class Tolls:
-    """What was killed, and what was in flight then."""
+    """What was killed, and which calls were open then: sent, and not durable yet."""
 
     drivers: int = 0
     workers: int = 0
     nodes: int = 0
     steps: Counter[str] = field(default_factory=Counter)
-    in_flight: int = 0
+    open_calls: int = 0
     late_s: list[float] = field(default_factory=list)
 
 
@@ -117,14 +109,19 @@ class Stage:
             time.sleep(0.03)
         return True
 
+    def note_open(self, at: float) -> None:
+        """Count the calls that had been sent by then, and whose answers need not have been durable."""
+        calls = self.provider.calls()
+        self.tolls.open_calls += sum(call["time"] <= at and (not call["done"] or call["done"] > at - DURABLE_S) for call in calls)
+
     def kill_driver(self, process: subprocess.Popen[bytes]) -> None:
         """SIGKILL, and what comes after it."""
-        self.tolls.in_flight += self.provider.stats()["in_flight"]
         killed = time.time()
         process.send_signal(signal.SIGKILL)
         process.wait()
         self.tolls.drivers += 1
         time.sleep(SETTLED_S)
+        self.note_open(killed)
         self.tolls.late_s.append(max((call["time"] for call in self.provider.calls()), default=killed) - killed)
 
     def kill_worker(self, process: subprocess.Popen[bytes]) -> None:
@@ -132,14 +129,14 @@ class Stage:
         top = os.getpid() if self.cluster else process.pid
         found = [pid for pid, title in descendants(top) if "WorkerActor" in title]
         if found:
-            self.tolls.in_flight += self.provider.stats()["in_flight"]
             os.kill(self.random.choice(found), signal.SIGKILL)
+            self.note_open(time.time())
             self.tolls.workers += 1
 
     def kill_node(self) -> None:
         """SIGKILL to a raylet and all of its node; another, with another disk, takes its place."""
         nodes = [node for node in self.cluster.worker_nodes if node is not self.cluster.head_node]
-        self.tolls.in_flight += self.provider.stats()["in_flight"]
+        self.note_open(time.time())
         self.cluster.remove_node(self.random.choice(nodes), allow_graceful=False)
         self.tolls.nodes += 1
         add_node(self.cluster)
@@ -156,30 +153,20 @@ class Stage:
         with self.proxy.during(Fault("after" if after else "before", times=1, method=step[0], key=step[1], act=strike)):
             process.wait()
         if struck and process.returncode == -signal.SIGKILL:
-            self.tolls.in_flight += sum(call["time"] + LONGEST_CALL_S > struck[0] for call in self.provider.calls())
             self.tolls.drivers += 1
             self.tolls.steps[f"{'after' if after else 'before'} {step[0]} {step[1]}"] += 1
             time.sleep(SETTLED_S)
-
-    def answers(self, url: str | None) -> Counter[str]:
-        """Key -> how many answers to it the log holds."""
-        if url is None:
-            return Counter(record["key"] for record in log_records(Path(self.store)) if record["kind"] == "answer")
-        return Counter(record["key"] for record in far_records(url, self.store) if record["kind"] == "answer")
+            self.note_open(struck[0])
 
 
-def far_records(url: str, store: str) -> Iterator[dict[str, Any]]:
-    """Every record of the log's segments on S3, packs left out."""
-    from s3_servers import client
-
-    from summhay_ray.store.log_lines import entries_of
-
-    bucket, prefix = store.removeprefix("s3://").split("?")[0].split("/", 1)
-    s3 = client(url)
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/log/0"):
-        for entry in page.get("Contents", ()):
-            content = s3.get_object(Bucket=bucket, Key=entry["Key"])["Body"].read()
-            yield from (record for _, record in entries_of("", content) if record is not None and "key" in record)
+def steps_of(proxy: FaultProxy) -> list[tuple[str, str]]:
+    """(method, regex of the key) of each kind of write that has been seen: numbers and hashes in a key make no other kind."""
+    kinds = {
+        (seen.method, "#".join(map(re.escape, re.split(NUMBERS, seen.key.partition("/")[2]))))
+        for seen in proxy.requests
+        if seen.method in WRITES
+    }
+    return sorted((method, kind.replace("#", f"({NUMBERS})") + "$") for method, kind in kinds)
 
 
 def add_node(cluster: Any) -> None:
@@ -209,10 +196,10 @@ def cluster_of(nodes: int) -> Iterator[Any]:
         cluster.shutdown()
 
 
-def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
+def play(stage: Stage, kills: argparse.Namespace, calls: int, kinds: list[tuple[str, str]]) -> None:
     """Kill what is to be killed, spread over the run, until it is done or nothing is left to kill."""
     left = {"driver": kills.drivers, "worker": kills.workers, "node": kills.nodes if stage.cluster else 0}
-    steps = [(step, after) for step in STEPS for after in (False, True)] * kills.steps if stage.proxy else []
+    steps = [(step, after) for step in kinds for after in (False, True)] * kills.steps
     total = max(1, sum(left.values()) + len(steps))
     apart = max(2, calls // (total + 2))
     for step, after in steps:
@@ -237,23 +224,21 @@ def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
         raise RuntimeError(f"the last run ended with {process.returncode}: {stage.said.read().decode()[-2000:]}")
 
 
-def report_of(stage: Stage, url: str | None, clean: dict[str, Any]) -> dict[str, Any]:
+def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
     """What became of it, beside the tables of the run that nothing happened to."""
-    before = stage.served()
+    before, distinct = stage.served(), stage.provider.stats()["prompts"]
     again = summhay("run", stage.spec, "--store", stage.store, "--executor", "inline")
     tables = summhay("status", again["run"], "--store", stage.store)["tables"]
-    answers, tolls = stage.answers(url), stage.tolls
+    tolls = stage.tolls
     return {
         "killed": {"drivers": tolls.drivers, "workers": tolls.workers, "nodes": tolls.nodes, "steps": dict(tolls.steps)},
         "equal": tables == clean,
         "unequal": sorted(name for name in clean if tables.get(name) != clean[name]),
         "cells": again["cells"],
         "served": before,
-        "distinct": len(answers),
-        "served_twice": before - len(answers),
-        "in_flight_at_kills": tolls.in_flight,
-        "may_be_unshipped": UNSHIPPED * tolls.nodes,
-        "answers_logged_twice": sum(n - 1 for n in answers.values()),
+        "distinct": distinct,
+        "served_twice": before - distinct,
+        "open_at_kills": tolls.open_calls,
         "again_calls": again["calls"]["made"] + stage.served() - before,
         "last_call_after_driver_kill_s": round(max(tolls.late_s, default=0.0), 2),
         "billed_micros": stage.provider.stats()["micros"],
@@ -267,7 +252,7 @@ def main() -> None:
     parser.add_argument("--drivers", type=int, default=20)
     parser.add_argument("--workers", type=int, default=10)
     parser.add_argument("--nodes", type=int, default=0, help="kill so many nodes of a cluster of three beside its head")
-    parser.add_argument("--steps", type=int, default=0, help="die so often at each named step (S3)")
+    parser.add_argument("--steps", type=int, default=0, help="die so often before and after each kind of write (S3)")
     parser.add_argument("--judges", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=1e6, help="no more kills after so many; what was killed is told")
     parser.add_argument("--latency", default="0.5")
@@ -282,18 +267,22 @@ def main() -> None:
             simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
         )
         spec = write_spec(folder, spec_of(provider.base, asked.judges))
-        done = summhay("run", spec, "--store", folder / "clean", "--executor", "inline")
-        clean = summhay("status", done["run"], "--store", folder / "clean")["tables"]
-        provider.reset()
-        store, url, proxy = str(folder / "store"), None, None
+        store, proxy, kinds = str(folder / "store"), None, []
         if asked.store == "s3":
             server = stack.enter_context(serving("moto"))
-            url, proxy = server.url, stack.enter_context(FaultProxy(server.url))
-            store = server.uri(server.bucket(), url=proxy.url)
+            proxy = stack.enter_context(FaultProxy(server.url))
+            store, bare = (server.uri(server.bucket(), url=proxy.url) for _ in range(2))
+        else:
+            bare = str(folder / "clean")
+        done = summhay("run", spec, "--store", bare, "--executor", "ray" if asked.steps else "inline")
+        clean = summhay("status", done["run"], "--store", bare)["tables"]
+        if proxy is not None:
+            kinds = steps_of(proxy)
+        provider.reset()
         cluster = stack.enter_context(cluster_of(3)) if asked.nodes else None
         stage = Stage(provider, spec, store, random.Random(asked.seed), proxy, cluster)
-        play(stage, asked, done["calls"]["made"])
-        report = {"store": asked.store, **report_of(stage, url, clean), "seconds": round(time.monotonic() - began)}
+        play(stage, asked, done["calls"]["made"], kinds)
+        report = {"store": asked.store, **report_of(stage, clean), "seconds": round(time.monotonic() - began)}
     print(json.dumps(report))
 
 

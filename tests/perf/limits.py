@@ -1,7 +1,8 @@
-"""Limits that hold: two gateways over one ledger, and when their requests arrive at a provider that only counts.
+"""Limits that hold: a run's two workers on Ray, and when their requests arrive at a provider that only counts.
 
     python tests/perf/limits.py                       # rpm, input_tpm, retry_after and own_limit, 3 minutes each
     python tests/perf/limits.py rpm --minutes 1
+    python tests/perf/limits.py rpm --executor inline # without Ray, in one process
 
 `rpm` and `input_tpm`: no sliding minute holds more than the limit, and nearly all of it is used. `retry_after`: the provider
 answers 429 at random, and nothing arrives before the time that it asked for. `own_limit`: the same where the provider allows
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ from typing import Any
 
 for folder in ("llm", "simulator"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
+from asking_runs import PATIENCE_S, job
 from fake_provider import Reply, fake_provider
-from paid_worker import Job, finish, start
-from simulated_provider import Simulated, fingerprint, simulated_provider
+from simulated_provider import Simulated, simulated_provider
 
 RPM, INPUT_TPM = 600.0, 300_000.0
 MINUTE_S = 60.0
@@ -36,6 +36,8 @@ BUSY_RPM = 6000.0
 SHARE_OF_429 = 0.01
 PAUSES_S = (0.5, 1.0, 2.0, 3.0)
 TOKENS_A_PROMPT = 900
+SIZES = (1500, 3000, 4500, 6000, 7500)
+"""Characters of such prompts."""
 
 
 @dataclass(frozen=True)
@@ -77,29 +79,29 @@ def too_early(times: Sequence[float], pauses: Sequence[Pause], on_the_wire_s: fl
     ]
 
 
-def asked(provider: Simulated, folder: Path, what: str, calls: int, **limits: float) -> list[dict[str, Any]]:
-    """Let two gateways ask; the requests as they arrived."""
-    key = f"sk-limits-{what}"
-    job = Job(str(folder / what), provider.base, calls, what, gateways=2, small="rpm" in limits, **limits)  # type: ignore[arg-type]
-    said = finish(start(job, key))
-    if said["ends"] != {"answer": calls}:
-        raise RuntimeError(f"{what}: {said}")
-    return [call for call in provider.calls() if call["key"] == fingerprint(key)]
+def asked(provider: Any, executor: str, calls: int, sizes: Sequence[int] = (1500,), **limits: float) -> list[dict[str, Any]]:
+    """Let two workers ask; the requests as they arrived, where the provider keeps books."""
+    with job(provider, limits=limits, workers=2, items=calls, sizes=list(sizes)) as one:
+        one.start("--executor", executor).wait(PATIENCE_S)
+        done = one.told()["cells"]["done"]
+        if done != calls:
+            raise RuntimeError(f"{done} of {calls}: {one.said()[-2000:]}")
+        return one.requests() if isinstance(provider, Simulated) else []
 
 
-def rpm(provider: Simulated, folder: Path, limit: float, minutes: float) -> Arrivals:
+def rpm(provider: Simulated, limit: float, minutes: float, executor: str = "inline") -> Arrivals:
     """Requests under a limit of requests."""
-    calls = asked(provider, folder, "rpm", round(limit * minutes), rpm=limit)
+    calls = asked(provider, executor, round(limit * minutes), rpm=limit)
     return Arrivals([call["monotonic"] for call in calls], [1.0] * len(calls))
 
 
-def input_tpm(provider: Simulated, folder: Path, limit: float, minutes: float) -> Arrivals:
+def input_tpm(provider: Simulated, limit: float, minutes: float, executor: str = "inline") -> Arrivals:
     """Prompt tokens, as the provider counts them, under a limit of them; prompts of 1.5 to 7.5 KB."""
-    calls = asked(provider, folder, "input_tpm", round(limit * minutes / TOKENS_A_PROMPT), input_tpm=limit)
+    calls = asked(provider, executor, round(limit * minutes / TOKENS_A_PROMPT), SIZES, input_tpm=limit)
     return Arrivals([call["monotonic"] for call in calls], [call["tokens_in"] for call in calls])
 
 
-def retry_after(folder: Path, calls: int, seed: int = 1) -> tuple[list[float], list[Pause]]:
+def retry_after(calls: int, seed: int = 1, executor: str = "inline") -> tuple[list[float], list[Pause]]:
     """Arrivals at a provider that answers 429 at random, and its pauses; it tells them in seconds or in milliseconds."""
     chance, pauses = random.Random(seed), {}
     with fake_provider() as provider:
@@ -108,15 +110,15 @@ def retry_after(folder: Path, calls: int, seed: int = 1) -> tuple[list[float], l
             headers = {"Retry-After": f"{seconds:g}"} if seconds.is_integer() else {"retry-after-ms": f"{seconds * 1000:g}"}
             provider.replies.append(Reply(status=429, headers=headers) if seconds else Reply(delay_s=0.05))
             pauses[number] = seconds
-        finish(start(Job(str(folder / "retry_after"), provider.base, calls, gateways=2, rpm=BUSY_RPM, small=True), "sk-retry"))
+        asked(provider, executor, calls, rpm=BUSY_RPM)
         times = list(provider.times)
     return times, [Pause(at, pauses[number]) for number, at in enumerate(times) if pauses[number]]
 
 
-def own_limit(folder: Path, limit: float, minutes: float) -> tuple[list[float], list[Pause]]:
+def own_limit(limit: float, minutes: float, executor: str = "inline") -> tuple[list[float], list[Pause]]:
     """Arrivals at a provider that allows half of what we think, and its pauses: until the oldest of the minute is out of it."""
     with simulated_provider("--answers", "short", "--latency", "0.05", "--rpm", str(limit / 2)) as provider:
-        calls = asked(provider, folder, "own_limit", round(limit / 2 * minutes), rpm=limit)
+        calls = asked(provider, executor, round(limit / 2 * minutes), rpm=limit)
     let_in: deque[float] = deque()
     pauses = []
     for call in calls:
@@ -128,10 +130,10 @@ def own_limit(folder: Path, limit: float, minutes: float) -> tuple[list[float], 
     return [call["monotonic"] for call in calls], pauses
 
 
-def tell_limit(name: str, measure: Callable[..., Arrivals], limit: float, minutes: float) -> bool:
+def tell_limit(name: str, measure: Callable[..., Arrivals], limit: float, minutes: float, executor: str) -> bool:
     """Measure and print; whether it held."""
-    with tempfile.TemporaryDirectory(prefix="limits-") as folder, counting_provider() as provider:
-        found = measure(provider, Path(folder), limit, minutes)
+    with counting_provider() as provider:
+        found = measure(provider, limit, minutes, executor)
     most, used = found.most(), found.a_minute() / limit
     print(f"{name}: {len(found.times)} requests; most in a minute {most:,.0f} of {limit:,.0f}; {used:.2%} used", flush=True)
     return most <= limit and used >= 0.95
@@ -157,19 +159,18 @@ def main() -> int:
     every = ("rpm", "input_tpm", "retry_after", "own_limit")
     parser.add_argument("what", nargs="?", choices=[*every, "all"], default="all")
     parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--executor", choices=("inline", "ray"), default="ray")
     wanted = parser.parse_args()
     held, began = [], time.monotonic()
     for what in every if wanted.what == "all" else (wanted.what,):
         if what == "rpm":
-            held.append(tell_limit(what, rpm, RPM, wanted.minutes))
+            held.append(tell_limit(what, rpm, RPM, wanted.minutes, wanted.executor))
         elif what == "input_tpm":
-            held.append(tell_limit(what, input_tpm, INPUT_TPM, wanted.minutes))
+            held.append(tell_limit(what, input_tpm, INPUT_TPM, wanted.minutes, wanted.executor))
+        elif what == "retry_after":
+            held.append(tell_pauses(what, retry_after(round(1000 * wanted.minutes), executor=wanted.executor)))
         else:
-            with tempfile.TemporaryDirectory(prefix="limits-") as folder:
-                root = Path(folder)
-                busy = what == "retry_after"
-                found = retry_after(root, round(1000 * wanted.minutes)) if busy else own_limit(root, RPM, wanted.minutes)
-                held.append(tell_pauses(what, found))
+            held.append(tell_pauses(what, own_limit(RPM, wanted.minutes, wanted.executor)))
     print(f"{time.monotonic() - began:.0f} s; {'all held' if all(held) else 'NOT HELD'}")
     return 0 if all(held) else 1
 

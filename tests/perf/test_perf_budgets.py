@@ -27,29 +27,38 @@ def test_two_hundred_runs_of_which_a_hundred_are_killed() -> None:
     assert sum(result.kills > 0 for result in found) >= 50
 
 
-SAID = {"spent_micros": 985, "reserved_micros": 0, "in_flight": 0, "over_budget": True, "ends": {"answer": 4, "budget": 6}}
 PLAN = Plan("n", "openai/gpt-fair", budget_micros=1000, calls=10, kills=())
+
+
+def result(
+    billed: int, charged: int, reserved: float = 0.0, status: str = "budget", done: int = 4, said: int | None = None
+) -> Result:
+    usd = {"spent": (charged if said is None else said) / 1e6, "uncertain": 0.0, "reserved": reserved}
+    cells = {"total": 10, "done": done, "failed": 0}
+    totals = {"books": charged / 1e6, "spent": charged / 1e6, "uncertain": 0.0}
+    return Result(PLAN, billed, totals, 0, {"usd": usd, "cells": cells, "status": status})
 
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("billed", "charged", "said", "n_wrong"),
+    ("found", "n_wrong"),
     [
-        (975, 985, SAID, 0),
-        (1001, 1001, {**SAID, "spent_micros": 1001}, 2),
-        (986, 985, SAID, 1),
-        (975, 984, SAID, 1),
-        (975, 985, {**SAID, "reserved_micros": 1}, 1),
-        (975, 985, {**SAID, "ends": {"answer": 9}}, 1),
-        (975, 985, {**SAID, "over_budget": False}, 1),
-        (969, 985, SAID, 1),
-        (975, 979, {**SAID, "spent_micros": 979}, 1),
+        (result(975, 985), 0),
+        (result(1001, 1001), 2),
+        (result(986, 985), 1),
+        (result(975, 985, said=984), 1),
+        (result(975, 985, reserved=1e-6), 1),
+        # Done, with less than all and with more to do than the budget pays.
+        (result(975, 985, status="done", done=9), 2),
+        (result(975, 985, status="done", done=10), 1),
+        (result(969, 985), 1),
+        (result(975, 979), 1),
     ],
 )
-def test_what_is_wrong_is_seen(billed: int, charged: int, said: dict[str, object], n_wrong: int) -> None:
+def test_what_is_wrong_is_seen(found: Result, n_wrong: int) -> None:
     # 10 calls at 2,600 exceed 1.3 times 1,000; the bounds are 97 % billed and 98 % charged.
     assert (USABLE[PLAN.model], CHARGED) == (0.97, 0.98)
-    assert len(Result(PLAN, billed, charged, 0, said).wrongs()) == n_wrong
+    assert len(found.wrongs()) == n_wrong
 
 
 @pytest.mark.core

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from limits import (
@@ -19,21 +18,20 @@ from limits import (
     too_early,
 )
 
-from summhay_ray.llm.ledger_client import LATE_S
-
 BUSY_MACHINE_S = 0.3
 """How long a request may take to be read where tests run beside each other."""
-LATE_AT_MOST_S = LATE_S + BUSY_MACHINE_S
+LATE_AT_MOST_S = 0.5 + BUSY_MACHINE_S
+"""A grant that is used so late is not used any more, beside that."""
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(180)
-def test_ten_seconds_at_limits_that_allow_twenty_calls_a_second(tmp_path: Path) -> None:
+def test_ten_seconds_at_limits_that_allow_twenty_calls_a_second() -> None:
     # 1,200 requests a minute are 20 a second, as are 18,000 tokens a second in prompts of about 900.
     with counting_provider() as provider, ThreadPoolExecutor(3) as pool:
-        of_requests = pool.submit(rpm, provider, tmp_path, 1200.0, 1 / 6)
-        of_tokens = pool.submit(input_tpm, provider, tmp_path, 1_080_000.0, 1 / 6)
-        paused = pool.submit(retry_after, tmp_path, 200, 5)
+        of_requests = pool.submit(rpm, provider, 1200.0, 1 / 6)
+        of_tokens = pool.submit(input_tpm, provider, 1_080_000.0, 1 / 6)
+        paused = pool.submit(retry_after, 200, 5)
     # Five seconds hold what the limit allows, and what was late in the seconds before them.
     assert len(of_requests.result().times) == 200 and of_requests.result().most(5.0) <= 20 * (5 + LATE_AT_MOST_S)
     assert of_tokens.result().most(5.0) <= 18_000 * (5 + LATE_AT_MOST_S)
@@ -44,22 +42,22 @@ def test_ten_seconds_at_limits_that_allow_twenty_calls_a_second(tmp_path: Path) 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("measure", "limit"), [(rpm, RPM), (input_tpm, INPUT_TPM)])
-def test_no_minute_of_three_holds_too_much(measure: object, limit: float, tmp_path: Path) -> None:
+def test_no_minute_of_three_holds_too_much(measure: object, limit: float) -> None:
     assert callable(measure)
     with counting_provider() as provider:
-        found = measure(provider, tmp_path, limit, 3.0)
+        found = measure(provider, limit, 3.0, "ray")
     assert found.most() <= limit and found.a_minute() >= 0.95 * limit
 
 
 @pytest.mark.soak
-def test_a_thousand_calls_keep_every_retry_after(tmp_path: Path) -> None:
-    times, pauses = retry_after(tmp_path, 1000)
+def test_a_thousand_calls_keep_every_retry_after() -> None:
+    times, pauses = retry_after(1000, executor="ray")
     assert len(times) == 1000 + len(pauses) and too_early(times, pauses) == []
 
 
 @pytest.mark.soak
-def test_half_of_what_we_think_is_what_we_get(tmp_path: Path) -> None:
-    times, pauses = own_limit(tmp_path, RPM, 3.0)
+def test_half_of_what_we_think_is_what_we_get() -> None:
+    times, pauses = own_limit(RPM, 3.0, "ray")
     assert pauses and too_early(times, pauses) == []
 
 
