@@ -30,7 +30,7 @@ SWEEP_PATIENCE_S = 5.0
 """How long a sweep of a disk waits for the writers whose logs it may upload."""
 
 SPENDING_EVERY_S = 2.0
-"""Interval at which the spending is committed while there are no blocks to commit."""
+"""Interval at which the spending is committed while there are no rows to commit."""
 
 BY_SIGTERM = "stopped by SIGTERM"
 BY_REQUEST = "stopped by `summhay stop`"
@@ -107,7 +107,7 @@ class Execution(Protocol):
         ...
 
     def finish(self) -> None:
-        """Merge the committed blocks into few large ones, once everything is committed."""
+        """Merge what was committed into the run's tables, once everything is committed."""
         ...
 
 

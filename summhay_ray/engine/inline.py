@@ -31,7 +31,7 @@ from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, Ledger, LedgerService, LocalPort
 from summhay_ray.loops import collecting_rarely, run_loop, switching_often
-from summhay_ray.store import Block, Finished, LogIndex, StoreError, has_ended, open_log, pack, seal_rest, sweep
+from summhay_ray.store import Finished, LogIndex, Parts, StoreError, has_ended, open_log, pack, seal_rest, sweep
 
 SEAT = "inline"
 
@@ -84,7 +84,7 @@ class InlineExecution:
         log = open_log(files, self._heartbeat.session.number, f"{SEAT}-0")
         service = LedgerService(self._ledger)
         gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
-        self._commits: Batched[Block | None, None] = Batched(self._add)
+        self._commits: Batched[Parts | None, None] = Batched(self._add)
         worker = Worker(workload, run, gateway, self._commits, service.count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
 
@@ -134,10 +134,10 @@ class InlineExecution:
                 await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
             yield works
 
-    async def _add(self, blocks: Sequence[Block | None]) -> list[None]:
+    async def _add(self, parts: Sequence[Parts | None]) -> list[None]:
         self._committed_at = time.monotonic()
-        await asyncio.to_thread(self._committer.add, [block for block in blocks if block is not None], self._ledger.spent())
-        return [None] * len(blocks)
+        await asyncio.to_thread(self._committer.add, [one for one in parts if one is not None], self._ledger.spent())
+        return [None] * len(parts)
 
     async def _tend(self, service: LedgerService, worker: str) -> None:
         """Keep the run's only worker alive for the ledger, update the snapshot, and commit what was spent."""
@@ -145,9 +145,12 @@ class InlineExecution:
             service.beat(worker)
             self._latest = service.snapshot()
             if time.monotonic() - self._committed_at > SPENDING_EVERY_S:
-                # Commit the spending even if there is no block; if the store does not answer, a later commit has it.
+                # Commit the spending even if there are no rows; if the store does not answer, a later commit has it.
                 with contextlib.suppress(StoreError, OSError):
                     await self._commits(None)
+            # Merging only saves reads; if it fails now, it happens later.
+            with contextlib.suppress(StoreError, OSError):
+                await asyncio.to_thread(self._committer.compact)
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _recover(self, heartbeat: Heartbeat) -> None:

@@ -14,7 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from summhay_ray.engine.execution import SPENDING_EVERY_S, SWEEP_PATIENCE_S
 from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.loops import collect_rarely
-from summhay_ray.store import Block, Evicted, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
+from summhay_ray.store import Evicted, LogIndex, Parts, Store, StoreError, StoreUnavailable, seal, sweep
 
 SWEEPING_S = 60.0
 """Longest time, in seconds, for a machine to sweep its disk. After it, a live one is asked again, a dead one given up."""
@@ -48,7 +48,7 @@ class LedgerActor:
     def __init__(self, place: tuple[str, str], driver: tuple[int, str], budgets: Budgets, limits: Mapping[str, Limits]) -> None:
         self._store_uri, self._run_id = place
         self._driver, self._budgets, self._limits = driver, budgets, limits
-        self._commits: Batched[Block | None, None] = Batched(self._commit_all)
+        self._commits: Batched[Parts | None, None] = Batched(self._commit_all)
         self._committed_at = float("-inf")
         self._committing: asyncio.Task[None] | None = None
         self._nodes: dict[str, str] = {}
@@ -95,39 +95,39 @@ class LedgerActor:
         """Grant no further calls that cost money."""
         self._service.stop()
 
-    async def commit(self, block: Block, worker: str = "") -> None:
-        """Return when the block is committed. Raises Superseded if another driver has taken the run over.
+    async def commit(self, parts: Parts, worker: str = "") -> None:
+        """Return when the parts are committed. Raises Superseded if another driver has taken the run over.
 
         Raises Evicted for a `worker` that was considered dead, since the answers behind its rows may be missing in the log.
         """
         if self._service.ledger.membership.is_evicted(worker):
             raise Evicted(f"worker {worker} was taken for dead; another does its items")
-        await self._commits(block)
+        await self._commits(parts)
 
     async def commit_spending(self) -> None:
-        """Commit the spending so far, without a block. Raises Superseded, StoreError, OSError."""
+        """Commit the spending so far, without rows. Raises Superseded, StoreError, OSError."""
         await self._commits(None)
 
     async def _try_commit_spending(self) -> None:
-        # If the store does not answer, the next block or the next call commits the spending.
+        # If the store does not answer, the next commit or the next call commits the spending.
         with contextlib.suppress(StoreError, OSError):
             await self.commit_spending()
 
     async def finish(self) -> None:
-        """After the last block: commit the spending, and merge the blocks into few large ones."""
+        """After the last rows: commit the spending, and merge the parts into the run's tables."""
         await self.commit_spending()
         if self._compacting is not None:
             self._compacting.cancel()
             await asyncio.gather(self._compacting, return_exceptions=True)
         await asyncio.to_thread(self._committer.finish)
 
-    async def _commit_all(self, blocks: Sequence[Block | None]) -> list[None]:
+    async def _commit_all(self, parts: Sequence[Parts | None]) -> list[None]:
         self._committed_at = time.monotonic()
-        added, spent = [block for block in blocks if block is not None], self._service.ledger.spent()
+        added, spent = [one for one in parts if one is not None], self._service.ledger.spent()
         await asyncio.to_thread(self._committer.add, added, spent)
         if self._compacting is None or self._compacting.done():
             self._compacting = asyncio.create_task(self._compact())
-        return [None] * len(blocks)
+        return [None] * len(parts)
 
     async def _compact(self) -> None:
         # Merging only saves reads; if it fails now, it happens later.
@@ -165,9 +165,9 @@ class RemoteLedger:
         """Wait for the ledger's next news."""
         return News.unpacked(await self._actor.listen.remote(self._worker))
 
-    async def commit(self, block: Block) -> None:
-        """Commit a block. Raises RayError, for example with Superseded inside, if that fails."""
-        await self._actor.commit.remote(block, self._worker)
+    async def commit(self, parts: Parts) -> None:
+        """Commit parts. Raises RayError, for example with Superseded inside, if that fails."""
+        await self._actor.commit.remote(parts, self._worker)
 
     async def leave(self) -> None:
         """Report that the worker ends and has written everything."""

@@ -1,6 +1,5 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
-from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
@@ -28,9 +27,10 @@ from summhay_ray.store.log_books import Excess, Purpose, Spent, Tally
 from summhay_ray.store.log_index import Fetched, LogIndex
 from summhay_ray.store.log_lines import Location, read_at, writer_of
 from summhay_ray.store.log_writer import LogWriter, Writer, open_log
-from summhay_ray.store.open_tables import TableFormat, lost_tables, not_published, publish, table_digests, write_tables
+from summhay_ray.store.open_tables import TableFormat, write_tables
 from summhay_ray.store.pack_losses import lost_packs
 from summhay_ray.store.packs import pack
+from summhay_ray.store.parts import Finished, Parts
 from summhay_ray.store.run_record import MEND_RECORD
 from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
@@ -47,7 +47,6 @@ __all__ = [
     "RETENTION_S",
     "RUN_FORMAT",
     "WATCH_S",
-    "Block",
     "Chain",
     "Committer",
     "Damaged",
@@ -65,6 +64,7 @@ __all__ = [
     "LogWriter",
     "Manifest",
     "NoCredentials",
+    "Parts",
     "Purpose",
     "RunStore",
     "SessionRecord",
@@ -90,14 +90,11 @@ __all__ = [
     "living",
     "lost_packs",
     "lost_sessions",
-    "lost_tables",
     "n_vector_files",
-    "not_published",
     "open_files",
     "open_log",
     "open_sessions",
     "pack",
-    "publish",
     "read_at",
     "read_checked",
     "read_session",
@@ -105,7 +102,6 @@ __all__ = [
     "seal_rest",
     "sessions",
     "sweep",
-    "table_digests",
     "unneeded",
     "vector_flaws",
     "vector_key",

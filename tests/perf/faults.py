@@ -35,7 +35,7 @@ SETTLED_S = 2.5
 """So long after a driver's SIGKILL, nothing that was sent before it is still on its way."""
 
 STEPS = (
-    ("PUT", r"/blocks/"),
+    ("PUT", r"/parts/"),
     ("PUT", r"/commits/\d"),
     ("PUT", r"/commits/latest"),
     ("PUT", r"log/\d+-calling-\d+-\d+/\d"),
