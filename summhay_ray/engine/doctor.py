@@ -5,18 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.plan import plan
-from summhay_ray.engine.registry import workload_of
-from summhay_ray.engine.state import RunSnapshot, state_of
-from summhay_ray.engine.status import ENDED, again_from, status
+from summhay_ray.engine.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
-from summhay_ray.store import RunStore, Store, StoreError, damaged_records, lost_sessions, lost_tables, vector_flaws
+from summhay_ray.store import Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
 
 PROVIDERS = ("openai", "anthropic", "gemini", "cohere")
@@ -57,26 +54,20 @@ def _provider_key(provider: str) -> Check:
 
 
 def examine_runs(store: Store) -> list[Check]:
-    """Read the whole store: a line for each run, and one for each file that is missing or damaged.
-
-    The line of a damaged run says how many calls and dollars running it again would take at most.
-    """
+    """Read the whole store: a line for each run, and one for each file that is missing or damaged, with what to do."""
     checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
     for run_id in store.run_ids():
+        run = store.run(run_id)
         try:
-            run = store.run(run_id)
-            result = status(run)
+            flaws = list(run.flaws())
+            result = None if flaws else status(run)
         except UserError as error:
             checks.append(Check(f"run {run_id}", False, str(error)))
             continue
-        rows = sum(table["rows"] for table in result.tables.values())
-        ended = result.status in ENDED and not result.driver
-        problems = list(dict.fromkeys([*result.problems, *(lost_tables(run.readable()[0]) if ended else ())]))
-        lost = len(problems)
-        message = f"{len(result.tables)} tables, {rows} rows"
-        if lost:
-            message += f"; {lost} file{'s' if lost > 1 else ''} missing or damaged: {_again(run, result.left)}"
-        checks.append(Check(f"run {run_id}", not lost, message))
+        problems = flaws or list(result.problems if result else ())
+        if result is not None and not problems:
+            rows = sum(table["rows"] for table in result.tables.values())
+            checks.append(Check(f"run {run_id}", True, f"{len(result.tables)} tables, {rows} rows"))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
     told = " ".join(check.message for check in checks)
     further = [*_of_objects(store)]
@@ -136,24 +127,6 @@ def _of_vectors(store: Store) -> list[Check]:
     if damaged:
         message += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
     return [Check("vectors", not damaged, message)]
-
-
-def _again(run: RunStore, left: Mapping[str, Any] | None) -> str:
-    """What running the run again would ask and cost. `left`: the remaining work according to `status`."""
-    try:
-        workload = workload_of(run)
-        if workload.given:
-            return "import it again, no call is needed"
-        if left is None or "max_calls" not in left:
-            left = plan(workload, run.store, at=again_from(run)).left
-    except UserError as error:
-        return f"what a run would ask is not known ({error})"
-    if not left["max_calls"]:
-        # Where rows are to be made again, a run looks for its keys before it knows that the log has every answer.
-        missing = missing_keys(workload) if state_of(workload, RunSnapshot(again_from(run))).n_left else []
-        return "running it again asks nothing" + (f", but its keys must be set ({missing[0]})" if missing else "")
-    most = f"at most {left['max_calls']} calls, for at most {left['usd']['max']:.6f} dollars"
-    return f"running it again asks {most}, what it had left to do included"
 
 
 def missing_keys(workload: Workload[Any]) -> list[str]:

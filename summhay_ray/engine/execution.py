@@ -101,7 +101,7 @@ class Execution(Protocol):
         ...
 
     def finish(self) -> None:
-        """Merge the committed blocks into few large ones, once everything is committed."""
+        """Merge what was committed into the run's tables, once everything is committed."""
         ...
 
 

@@ -30,7 +30,7 @@ from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
 from summhay_ray.loops import collecting_rarely, run_loop, switching_often
-from summhay_ray.store import Block, Finished, LogWriter, StoreError
+from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
 class InlineExecution:
@@ -75,7 +75,7 @@ class InlineExecution:
         local = await asyncio.to_thread(workload.models_here) if has_local else {}
         log, service = LogWriter(files, self._heartbeat.session.number), self._service
         gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
-        self._commits: Batched[Block, None] = Batched(self._add)
+        self._commits: Batched[Parts, None] = Batched(self._add)
         worker = Worker(workload, run, gateway, self._commits, service.count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
 
@@ -125,13 +125,16 @@ class InlineExecution:
                 await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
             yield works
 
-    async def _add(self, blocks: Sequence[Block]) -> list[None]:
-        await asyncio.to_thread(self._committer.add, blocks)
-        return [None] * len(blocks)
+    async def _add(self, parts: Sequence[Parts]) -> list[None]:
+        await asyncio.to_thread(self._committer.add, parts)
+        return [None] * len(parts)
 
     async def _tend(self, service: LedgerService, worker: str) -> None:
         """Keep the run's only worker alive for the ledger, and update the snapshot."""
         while True:
             service.beat(worker)
             self._latest = service.snapshot()
+            # Merging only saves reads; if it fails now, it happens later.
+            with contextlib.suppress(StoreError, OSError):
+                await asyncio.to_thread(self._committer.compact)
             await asyncio.sleep(LOOK_EVERY_S)

@@ -12,7 +12,7 @@ import ray
 from summhay_ray.engine.money import ledger_of
 from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
 from summhay_ray.loops import collect_rarely
-from summhay_ray.store import Block, Store, StoreError
+from summhay_ray.store import Parts, Store, StoreError
 
 COMPACT_AGAIN_S = 1.0
 
@@ -28,7 +28,7 @@ class LedgerActor:
         self._store_uri, self._run_id = place
         self._driver, self._budgets, self._limits = driver, budgets, limits
         self._service: LedgerService
-        self._commits: Batched[Block, None] = Batched(self._commit_all)
+        self._commits: Batched[Parts, None] = Batched(self._commit_all)
         self._compacting: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -64,27 +64,27 @@ class LedgerActor:
         """Grant no further calls that cost money."""
         self._service.stop()
 
-    async def commit(self, block: Block) -> None:
-        """Return when the block is committed. Raises Superseded if another driver has taken the run over."""
-        await self._commits(block)
+    async def commit(self, parts: Parts) -> None:
+        """Return when the parts are committed. Raises Superseded if another driver has taken the run over."""
+        await self._commits(parts)
 
     async def end(self) -> None:
         """Record the end of this start: nothing is granted after it. Raises Superseded, StoreError, OSError."""
         await self._service.end()
 
     async def finish(self) -> None:
-        """After the last block: record the end, and merge the blocks into few large ones."""
+        """After the last rows: record the end, and merge the parts into the run's tables."""
         await self.end()
         if self._compacting is not None:
             self._compacting.cancel()
             await asyncio.gather(self._compacting, return_exceptions=True)
         await asyncio.to_thread(self._committer.finish)
 
-    async def _commit_all(self, blocks: Sequence[Block]) -> list[None]:
-        await asyncio.to_thread(self._committer.add, blocks)
+    async def _commit_all(self, parts: Sequence[Parts]) -> list[None]:
+        await asyncio.to_thread(self._committer.add, parts)
         if self._compacting is None or self._compacting.done():
             self._compacting = asyncio.create_task(self._compact())
-        return [None] * len(blocks)
+        return [None] * len(parts)
 
     async def _compact(self) -> None:
         # Merging only saves reads; if it fails now, it happens later.
@@ -108,9 +108,9 @@ class RemoteLedger:
         """Wait for the ledger's next news."""
         return News.unpacked(await self._actor.listen.remote(self._worker))
 
-    async def commit(self, block: Block) -> None:
-        """Commit a block. Raises RayError, for example with Superseded inside, if that fails."""
-        await self._actor.commit.remote(block)
+    async def commit(self, parts: Parts) -> None:
+        """Commit parts. Raises RayError, for example with Superseded inside, if that fails."""
+        await self._actor.commit.remote(parts)
 
     async def leave(self) -> None:
         """Report that the worker ends and has written everything."""

@@ -43,7 +43,7 @@ from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margin
 from summhay_ray.outcome import MICROS
 from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
 from summhay_ray.plugins import error_line
-from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily, latest_session, publish
+from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily, latest_session
 
 PLANNING_NICENESS = 10
 """Niceness of planning. In a thread, with a higher one than that of Ray's workers (15), it would wait for a processor while it
@@ -289,28 +289,24 @@ class Start:
         return cls(workload, run, before, state_of(workload, before, options.limit), options, began)
 
     def result(self) -> RunResult:
-        """Answer what is left, publish the tables for other tools, and return the outcome."""
+        """Answer what is left, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
         give_back_memory()
         # Where nothing was left to do, the run is only read, in less time than another process takes to begin.
-        results = self._published_and_scored(run, apart="executor" in snapshot and run.is_large())
+        results = self._scored(run, apart="executor" in snapshot and run.is_large())
         return self._result(run, results, snapshot)
 
-    def _published_and_scored(self, run: RunSnapshot, apart: bool) -> Results:
-        """Publish the run's tables and compute its results. Raises RunFailed if the tables cannot be written.
-
-        `apart`: a process of its own does both, so that this one does not grow with its run.
-        """
+    def _scored(self, run: RunSnapshot, apart: bool) -> Results:
+        """The run's results. `apart`: a process of its own computes them, so that this one does not grow with its run."""
         if apart:
             try:
-                found = in_own_process(_publish_and_score, run.store.files.uri, run.run_id, self.options.compat)
+                found = in_own_process(_score_stored, run.store.files.uri, run.run_id, self.options.compat)
             except (ProcessEnded, OSError) as error:
                 found = error_line(error)
             if not isinstance(found, str):
                 return found
             if self.options.note is not None:
                 self.options.note(f"the results are computed in this process, since another one cannot: {found}")
-        _publish(run)
         return self.workload.results(run, self.options.compat)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
@@ -320,6 +316,10 @@ class Start:
         if not left:
             keep_reach(self.run, self._reach)
             self.run.forget_missing()
+            try:
+                self.run.end()
+            except OSError as error:
+                raise _failed(self.run, error, "its tables were not written: ") from error
             return self.before, {"reused": reused}
         worked = self._work(Work(self.workload, self.run, left, self.options.note))
         return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
@@ -551,23 +551,14 @@ def _plan_stored(uri: str, run_id: str, record: Mapping[str, Any], budget_usd: f
     return plan(stored_workload(run.store, record), run.store, budget_usd, at=run)
 
 
-def _publish_and_score(uri: str, run_id: str, compat: Compat) -> Results | str:
-    """Publish a stored run's tables and compute its results, in this process; or why it cannot compute them."""
+def _score_stored(uri: str, run_id: str, compat: Compat) -> Results | str:
+    """The results of a stored run, computed in this process; or why it cannot compute them."""
     run = RunSnapshot(Store(uri).run(run_id))
-    _publish(run, apart=False)
     try:
         return workload_of(run).results(run, compat)
     # The benchmark may be known to the other process alone; and if it is wrong, its error is raised there.
     except Exception as error:  # noqa: BLE001
         return error_line(error)
-
-
-def _publish(run: RunStore, apart: bool = True) -> None:
-    """See `store.publish`. Raises RunFailed if the tables cannot be written, since a run has not ended before they are."""
-    try:
-        publish(run, apart)
-    except (OSError, ProcessEnded) as error:
-        raise _failed(run, error, "its tables were not written: ") from error
 
 
 def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:

@@ -31,12 +31,9 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
     is_own = bool(workload.own_name())
     tables = _tables(workload, run, ITEM_ID if is_own else "")
     items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
-    for name in (table.name for table in workload.tables if table.name in tables):
-        _check_keys(workload, run, name, tables[name].height)
+    _check_keys(workload, run)
     with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
         scores = workload.score(tables)
-    for name, rows in tables.rows.items():
-        _check_keys(workload, run, name, rows)
     _check_scores(workload, scores)
     if is_own:
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
@@ -86,16 +83,10 @@ class RunTables(dict[str, pl.DataFrame]):
         whole = [table.name for table in workload.all_tables() if table.name not in workload.in_pieces]
         super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
         self._run = run
-        self.rows: dict[str, int] = {}
-        """Table that was read in pieces -> its rows."""
 
     def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """See `table_pieces`."""
-        rows = 0
-        for piece in self._run.pieces(name, columns):
-            rows += piece.height
-            yield piece
-        self.rows[name] = rows
+        return self._run.pieces(name, columns)
 
 
 def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -152,18 +143,13 @@ def _finite(value: Any) -> Any:
     return value if isinstance(value, str | int | bool | list | dict | None) else str(value)
 
 
-def _check_keys(workload: Workload[Any], run: RunStore, table: str, rows: int) -> None:
+def _check_keys(workload: Workload[Any], run: RunStore) -> None:
     """Raises BadBenchmark if rows of two items have the same key, since one of them would be lost."""
-    written = sum(block.slices[table].rows for block in run.manifest().blocks if table in block.slices)
-    # The counts differ for two reasons: an item that was tried again (its earlier rows are still in their block), or equal keys.
-    if written == rows:
-        return
-    key = list(run.declared[table].key)
-    item_of: dict[tuple[Any, ...], str] = {}
-    for item in checked_items(workload):
-        for row in run.table(table, [item.id]).select(key).iter_rows():
-            if (other := item_of.setdefault(row, item.id)) != item.id:
-                raise BadBenchmark(
-                    f"{workload.kind}: items {other!r} and {item.id!r} both give a row of {table} whose {', '.join(key)} is "
-                    f"{', '.join(map(repr, row))}; add to the table's key what tells them apart; no answer is paid for twice"
-                )
+    for name in (table.name for table in workload.tables if table.name in run.declared):
+        if (shared := run.shared_row(name, ITEM)) is not None:
+            one, other, values = shared
+            key = ", ".join(run.declared[name].key)
+            raise BadBenchmark(
+                f"{workload.kind}: items {one!r} and {other!r} both give a row of {name} whose {key} is "
+                f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; no answer is paid for twice"
+            )

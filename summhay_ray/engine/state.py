@@ -14,7 +14,7 @@ from summhay_ray.engine.spec import near
 from summhay_ray.store import LogIndex, RunStore
 
 ITEM = "cell"
-"""The kind of an item's rows in the store's blocks."""
+"""The kind of an item's rows in the store."""
 PREPARED = "context"
 """The kind of the rows that `prepare` made."""
 

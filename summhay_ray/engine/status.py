@@ -29,7 +29,6 @@ from summhay_ray.plugins import UnknownName
 from summhay_ray.store import (
     FORMAT,
     WATCH_S,
-    Damaged,
     LogIndex,
     RunStore,
     Store,
@@ -38,14 +37,12 @@ from summhay_ray.store import (
     has_ended,
     how_ended,
     living,
-    not_published,
     open_sessions,
     read_session,
-    table_digests,
 )
 
 ENDED = ("imported", "done", "partial", "budget", "limited")
-"""The statuses of runs that have come to an end, and so have published their tables."""
+"""The statuses of runs that have come to an end."""
 STOPS_WITHIN_S = 60.0
 """A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
 
@@ -89,8 +86,8 @@ class StatusResult:
     driver: str = ""
     """The driver of a running run: `on HOST, pid N`."""
     warnings: Sequence[str] = ()
-    """One line each: an ended run that lacks its published tables, a log that records less spending than the run's commits, and
-    models of which answers from another origin are used."""
+    """One line each: an ended run whose tables are not in their place, a log that records less spending than the run's commits,
+    and models of which answers from another origin are used."""
     problems: Sequence[str] = ()
     """A line for each missing or damaged file. Tables and figures here lack what it held."""
     store_format: int = FORMAT
@@ -195,24 +192,9 @@ def _standing(
 
 
 def status(run: RunStore) -> StatusResult:
-    """The status of a run. Missing or damaged files are listed, and the rest is read. Raises StoreError."""
-    still, problems = run.readable()
-    problems += damaged_records(run)
-    try:
-        return _status(still, problems, still)
-    except Damaged:
-        whole, damaged = still.without_damaged()
-        return _status(whole, [*problems, *damaged], still.emptied())
-
-
-def again_from(run: RunStore) -> RunStore:
-    """What running the run again starts from: its rows; or none, if a block of them is damaged and so all are made again."""
-    still = run.readable()[0]
-    return still.emptied() if still.without_damaged()[1] else still
-
-
-def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusResult:
-    """`again`: as `again_from`."""
+    """The status of a run. Raises StoreError, for example Damaged where its tables cannot be read."""
+    run = run.at()
+    problems = damaged_records(run)
     record = run.record
     failures = Counter(run.table("failures")["error"].to_list())
     ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
@@ -226,7 +208,7 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
     damaged = [*problems, *lost, *damaged_log(run.store, index)]
     left = None
     if open_items or now.stop:
-        left = _left(again, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
+        left = _left(run, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -238,26 +220,31 @@ def _status(run: RunStore, problems: Sequence[str], again: RunStore) -> StatusRe
         status=now.status,
         cells=now.cells,
         failures=dict(sorted(failures.items())),
-        usd=money_of(run, index).usd(
-            None if now.status == "imported" else latest_budget(run)
-        ),
+        usd=money_of(run, index).usd(None if now.status == "imported" else latest_budget(run)),
         usage=usage,
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,
-        tables=table_digests(run),
+        tables=run.digests(),
         stop=now.stop,
         left=left,
         unit=benchmark.counted.items if benchmark is not None else "items",
         claims=[asdict(claim) for claim in now.claims],
         driver=now.driver,
         warnings=(
-            *(not_published(run) if now.status in ENDED and not now.driver else ()),
+            *_without_tables(run, now),
             *short_log(run, index),
             *other_origins(origins_in(run), latest_reach(run).origins),
             *zero_vectors_in(run),
         ),
         problems=damaged,
     )
+
+
+def _without_tables(run: RunStore, now: _Standing) -> list[str]:
+    if now.status not in ENDED or now.driver or run.has_tables():
+        return []
+    where = run.store.files.where(f"runs/{run.run_id}/tables")
+    return [f"{where} does not hold the run's current tables; run or import again, which puts them there"]
 
 
 def _driver(run: RunStore, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """A worker: answers items concurrently and commits them in batches. Part of the engine room; no Ray.
 
-An item is answered in one event loop. Its rows are written to the store as part of a block, and the ledger commits the block.
+An item is answered in one event loop. Its rows are written to the store as parts, and the ledger commits these.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import Gateway
 from summhay_ray.outcome import Failed, Malformed
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import Block, Finished, RunStore
+from summhay_ray.store import Finished, Parts, RunStore
 
 COMMIT_EVERY_S = 2.0
 ITEMS_A_COMMIT = 64
 WORKERS_A_SECOND = 16
-"""Maximum number of commits per second over all workers. With more workers, each waits longer and commits larger blocks."""
+"""Maximum number of commits per second over all workers. With more workers, each waits longer and commits more at a time."""
 
 
 class Answered:
@@ -97,7 +97,7 @@ class Commits:
 class Worker:
     """Answers items of one workload through one gateway.
 
-    `commit` commits a block, and `count` adds to the run's counters; both go to the ledger. `workers` is the number of workers.
+    `commit` commits parts, and `count` adds to the run's counters; both go to the ledger. `workers` is the number of workers.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class Worker:
         workload: Workload[Any],
         run: RunStore,
         gateway: Gateway,
-        commit: Callable[[Block], Awaitable[None]],
+        commit: Callable[[Parts], Awaitable[None]],
         count: Callable[[Mapping[str, int]], None],
         workers: int = 1,
     ) -> None:
         self._workload, self._run, self._gateway = workload, run, gateway
-        self._commit_block, self._count = commit, count
+        self._commit_parts, self._count = commit, count
         self._limiter = ConcurrencyLimiter(workload.settings())
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
@@ -129,7 +129,7 @@ class Worker:
         return ItemResult(done.item_id, done.over_budget, counted, len(done.rows.get("failures", ())))
 
     async def _commit(self, ready: Sequence[Answered]) -> None:
-        await self._commit_block(await asyncio.to_thread(self._written, ready))
+        await self._commit_parts(await asyncio.to_thread(self._written, ready))
         failed = [done for done in ready if done.rows.get("failures")]
         self._count(
             {
@@ -140,11 +140,11 @@ class Worker:
             }
         )
 
-    def _written(self, ready: Sequence[Answered]) -> Block:
+    def _written(self, ready: Sequence[Answered]) -> Parts:
         """Write the items' rows to the store. An item with a value that its column cannot hold becomes a failure; the others are
         written as they are."""
 
-        def write() -> Block:
+        def write() -> Parts:
             return self._run.write(ITEM, [Finished(done.item_id, done.rows, done.retry) for done in ready])
 
         try:

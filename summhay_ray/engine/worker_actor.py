@@ -31,7 +31,7 @@ from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
 from summhay_ray.loops import collect_rarely, switch_often
-from summhay_ray.store import Block, LogWriter, NoCredentials, RunStore, Store
+from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
 
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
@@ -70,8 +70,8 @@ class _Place:
             # The driver's machine may have credentials, so name the node that lacks them.
             raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
 
-    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[str], Block | None]:
-        """Prepare sources; returns a batch's text for each, and the block of their rows, which is not committed yet."""
+    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[str], Parts | None]:
+        """Prepare sources; returns a batch's text for each, and the parts of their rows, which are not committed yet."""
         rows, texts = [], []
         for source, items in sources.items():
             ready = prepared(self.workload, source, items)
@@ -135,9 +135,9 @@ class WorkerActor:
         """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
         await self.ready()
         wanted = {source: _items(text) for source, text in sources.items()}
-        texts, block = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
-        if block is not None:
-            await self._ledger.commit(block)
+        texts, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
+        if parts is not None:
+            await self._ledger.commit(parts)
         return texts
 
     async def answer(self, text: str) -> list[ItemResult]:

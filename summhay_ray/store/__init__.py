@@ -1,6 +1,5 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
-from summhay_ray.store.blocks import Block, Finished
 from summhay_ray.store.chain import Chain
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
@@ -29,7 +28,8 @@ from summhay_ray.store.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log_lines import Location, read_at
 from summhay_ray.store.log_writer import LogWriter
 from summhay_ray.store.money import RUN, Money, MoneyRecord, MoneyRecords, Scope, scopes
-from summhay_ray.store.open_tables import TableFormat, lost_tables, not_published, publish, table_digests, write_tables
+from summhay_ray.store.open_tables import TableFormat, write_tables
+from summhay_ray.store.parts import Finished, Parts
 from summhay_ray.store.run_record import MEND_RECORD
 from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.s3_place import with_endpoint
@@ -46,7 +46,6 @@ __all__ = [
     "RUN",
     "RUN_FORMAT",
     "WATCH_S",
-    "Block",
     "Chain",
     "Committer",
     "Damaged",
@@ -66,6 +65,7 @@ __all__ = [
     "MoneyRecord",
     "MoneyRecords",
     "NoCredentials",
+    "Parts",
     "Purpose",
     "RunStore",
     "Scope",
@@ -90,18 +90,14 @@ __all__ = [
     "latest_session",
     "living",
     "lost_sessions",
-    "lost_tables",
     "n_vector_files",
-    "not_published",
     "open_files",
     "open_sessions",
-    "publish",
     "read_at",
     "read_checked",
     "read_session",
     "scopes",
     "sessions",
-    "table_digests",
     "told_by",
     "unneeded",
     "vector_flaws",

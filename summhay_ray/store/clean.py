@@ -125,13 +125,15 @@ def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    if lost := manifests.lost():
-        raise StoreError(lost)
-    # One manifest at a time: each may name thousands of parts, and there may be hundreds.
-    named = {block["name"] for body in _standing(files, manifests.chain, before) for block in body["blocks"]}
-    for entry in _old(files, manifests.folder, before):
-        if entry.name not in named and entry.name.endswith(".block"):
-            yield Unneeded(entry.name, entry.size, "merged parts")
+    if manifests.lost():
+        raise StoreError(f"{files.where(manifests.chain.folder)} is gone; run summhay doctor --store {files.uri}")
+    # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
+    standing = (parts for body in _standing(files, manifests.chain, before) for parts in body["parts"])
+    named = {part["name"] for parts in standing for part in (parts["units"], *parts["tables"].values())}
+    for folder in manifests.parts.folders():
+        for entry in _old(files, folder, before):
+            if entry.name.rpartition("/")[2] not in named and entry.name.endswith(".parquet"):
+                yield Unneeded(entry.name, entry.size, "merged parts")
     yield from _of_chain(files, manifests.chain, before)
     yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
 

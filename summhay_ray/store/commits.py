@@ -1,30 +1,29 @@
-"""The commits of a run: a chain of manifests, each of which lists all blocks of the run. Part of the store room.
+"""The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "blocks"}. `driver` is the number of the driver
-that owns the run, and `told` says where it runs. `added` counts all blocks ever added; merging does not change it.
+`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "parts"}. `driver` is the number of the driver
+that owns the run, and `told` says where it runs. `added` counts all parts ever added; merging does not change it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.blocks import Block, merge
 from summhay_ray.store.chain import Chain
-from summhay_ray.store.errors import StoreError, Superseded
+from summhay_ray.store.errors import Damaged, DamagedRecord, Superseded
 from summhay_ray.store.files import Files
-from summhay_ray.store.published import mark_name, published
+from summhay_ray.store.parts import UNITS, PartFiles, Parts
+from summhay_ray.store.rows import merge
 from summhay_ray.store.tables import Tables
 
-BLOCK_BYTES = 32 << 20
-"""Largest size of a merged block."""
-_UNPACKED = 3
-"""How many times as large a merged block may be in memory: rankings unpack to thirty times their size."""
-_FAN = 8
-"""How many adjacent blocks of one level are merged: a row is rewritten at most log8(blocks) times before the run ends."""
+FULL_BYTES = 96 << 20
+"""Parts that take more than half of this in memory are merged with others at the end of the run alone."""
+MOST, FEWEST = 16, 8
+"""When there are more than so many smaller parts, the newest are merged: so many, and then each that is no larger than those
+together. So a row is merged some log8(commits) times before the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,58 +35,67 @@ class Manifest:
     where: str = ""
     """Where the driver runs, for a message; `told` in the file."""
     added: int = 0
-    blocks: tuple[Block, ...] = ()
+    parts: tuple[Parts, ...] = ()
+
+    @property
+    def final(self) -> Parts | None:
+        """The run's tables, merged for good; None if something was committed since, or they never were."""
+        return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
 
 
-def _mend_of(number: int, last: int) -> str:
-    """What to do about a missing manifest. `last`: the number of the newest one that is there, which repeats all earlier ones."""
-    if number < last:
-        return "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
-    again = "run or import again: what only it recorded is made again from the log, and no answer is paid for twice"
-    return f"put it back from a copy, or {again}"
+Claim = Callable[[Manifest], Manifest]
+"""The manifest as a process may go on from it; what it raises says that it may not."""
+
+
+def _as_it_is(newest: Manifest) -> Manifest:
+    return newest
 
 
 class Manifests:
-    """The manifests of one run."""
+    """The manifests of one run, and the files of their parts."""
 
     def __init__(self, files: Files, run_id: str) -> None:
         self.files = files
         self.run_id = run_id
-        self.folder = f"runs/{run_id}/blocks"
+        self.parts = PartFiles(files, run_id)
         self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: no answer is paid for twice")
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises StoreError if it is damaged."""
-        newest = self.chain.newest()
+        """The newest manifest, which is the current one. Raises Damaged."""
+        try:
+            newest = self.chain.newest()
+        except DamagedRecord as error:
+            named = str(error).partition(";")[0]
+            raise Damaged(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
         return Manifest() if newest is None else _manifest(*newest)
 
-    def readable(self) -> tuple[Manifest, list[str]]:
-        """The newest manifest that can be read, and a message for each one that is missing, or newer and damaged."""
-        chain = self.chain
-        last, gone = chain.known()
-        problems = [f"{chain.files.where(chain.name(number))} is gone; {_mend_of(number, last)}" for number in gone]
-        if lost := self.lost():
-            problems.append(lost)
-        for number in range(last, 0, -1):
-            try:
-                body = chain.read(number)
-            except StoreError as error:
-                problems.append(str(error))
-                continue
-            if body is not None:
-                return _manifest(number, body), problems
-        return Manifest(), problems
+    def lost(self) -> bool:
+        """Whether the run has parts, but no manifest that names them."""
+        return not self.chain.latest() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
 
-    def lost(self) -> str:
-        """A line if the run has rows, or has published some, but no manifest that names them; else empty."""
-        if self.chain.latest() or not (any(self.files.names(self.folder, ".block")) or self._has_published_rows()):
-            return ""
+    def flaws(self) -> Iterator[str]:
+        """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
         where = self.files.where(self.chain.folder)
         again = "run or import again: the rows are made again from the log, and no answer in it is paid for twice"
-        return f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
-
-    def _has_published_rows(self) -> bool:
-        return self.files.exists(mark_name(self.run_id)) and not published(self.files, self.run_id, blocks=())
+        if self.lost():
+            yield f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
+            return
+        last, gone = self.chain.known()
+        for number in gone:
+            newer = "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
+            yield f"{self.files.where(self.chain.name(number))} is gone; {newer if number < last else again}"
+        try:
+            newest = self.chain.newest()
+        except DamagedRecord as error:
+            yield str(error)
+            return
+        for parts in _manifest(*newest).parts if newest else ():
+            for table, part in {UNITS: parts.units, **parts.tables}.items():
+                if flaw := self.parts.flaw(table, part):
+                    yield f"{flaw}; delete the folder {where}, and {again}"
+            for table in self.parts.misplaced(parts) if parts.final else ():
+                folder = self.files.where(f"{self.parts.tables_folder}/{table}")
+                yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
 
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
@@ -95,7 +103,7 @@ class Manifests:
             "driver": manifest.driver,
             "told": manifest.where,
             "added": manifest.added,
-            "blocks": [block.to_json() for block in manifest.blocks],
+            "parts": [parts.to_json() for parts in manifest.parts],
         }
         return self.chain.append(manifest.number, body)
 
@@ -114,9 +122,35 @@ class Manifests:
                 return wanted
             newest = self.newest()
 
+    def replace(self, newest: Manifest, merged: Sequence[Parts], by: Parts, claimed: Claim = _as_it_is) -> Manifest:
+        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
+
+        def replaced(newest: Manifest) -> Manifest:
+            mine, names = claimed(newest), [parts.name for parts in merged]
+            known = [parts.name for parts in mine.parts]
+            start = known.index(names[0]) if names and names[0] in known else 0
+            if known[start : start + len(names)] != names:
+                return mine
+            return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
+
+        return self.change(newest, replaced)
+
+    def end(self, tables: Tables, claimed: Claim = _as_it_is) -> Manifest:
+        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
+
+        Raises StoreError, OSError; what was committed stays as it is, and ending again goes on.
+        """
+        newest = self.newest()
+        while (final := newest.final) is None:
+            newest = self.replace(newest, newest.parts, merge(self.parts, tables, newest.parts, final=True), claimed)
+        self.parts.show(final)
+        # Another process may have ended the run anew meanwhile, and this one have moved its parts.
+        now = self.newest()
+        return newest if now.final in (final, None) else self.end(tables, claimed)
+
 
 class Committer:
-    """Commits and merges blocks for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
+    """Commits and merges parts for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
 
     def __init__(self, manifests: Manifests, tables: Tables, driver: int, where: str = "") -> None:
         self.driver = driver
@@ -139,121 +173,62 @@ class Committer:
             return newest
         return dataclasses.replace(newest, driver=self.driver, where=self._where)
 
-    def add(self, blocks: Sequence[Block]) -> None:
-        """Commit the blocks by one manifest. A block that was added before is not added again. Raises Superseded."""
+    def add(self, parts: Sequence[Parts]) -> None:
+        """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
 
         def added(newest: Manifest) -> Manifest:
-            known = self._added.union(block.name for block in newest.blocks)
-            new = {block.name: block for block in blocks if block.name not in known}
             mine = self._claimed(newest)
-            return _with(mine, list(new.values())) if new else mine
+            return _with(mine, parts, self._added)
 
         with self._appending:
             self._newest = self._manifests.change(self._newest, added)
-            self._added.update(block.name for block in blocks)
+            self._added.update(one.name for one in parts)
 
     def compact(self) -> int:
-        """Merge the blocks that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
+        """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
         with self._merging:
-            return self._merge(due(self._newest.blocks))
+            if not (group := due(self._newest.parts)):
+                return 0
+            merged = merge(self._manifests.parts, self._tables, group)
+            with self._appending:
+                self._newest = self._manifests.replace(self._newest, group, merged, self._claimed)
+            return len(group)
 
     def finish(self) -> None:
-        """Merge all blocks into as few as the size limit allows. Raises Superseded."""
-        with self._merging:
-            piles = [pile for single in _by_stage(self._newest.blocks) for pile in _packed(single)]
-            self._merge([dataclasses.replace(pile, level=pile.level + 1) for pile in piles])
-
-    def _merge(self, piles: Sequence[_Pile]) -> int:
-        files, folder = self._manifests.files, self._manifests.folder
-        groups = [pile for pile in piles if len(pile.blocks) > 1]
-        merged = [(pile.blocks, merge(files, folder, self._tables, pile.blocks, pile.level)) for pile in groups]
-
-        def replaced(newest: Manifest) -> Manifest:
-            mine = self._claimed(newest)
-            blocks = mine.blocks
-            for group, block in merged:
-                blocks = _replaced(blocks, group, block)
-            return mine if blocks is mine.blocks else dataclasses.replace(mine, blocks=blocks)
-
-        if merged:
-            with self._appending:
-                self._newest = self._manifests.change(self._newest, replaced)
-        return sum(len(pile.blocks) for pile in groups)
+        """See `Manifests.end`. Raises Superseded."""
+        with self._merging, self._appending:
+            self._newest = self._manifests.end(self._tables, self._claimed)
 
 
-def add_block(manifests: Manifests, block: Block) -> None:
-    """Commit a block on top of the newest manifest without changing the run's owner."""
-
-    def added(newest: Manifest) -> Manifest:
-        return newest if block.name in {known.name for known in newest.blocks} else _with(newest, [block])
-
-    manifests.change(manifests.newest(), added)
+def add_parts(manifests: Manifests, parts: Parts) -> None:
+    """Commit parts on top of the newest manifest without changing the run's owner."""
+    manifests.change(manifests.newest(), lambda newest: _with(newest, [parts]))
 
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
-    blocks = tuple(map(Block.from_json, body["blocks"]))
-    return Manifest(number, body["driver"], body["told"], body["added"], blocks)
+    parts = tuple(map(Parts.from_json, body["parts"]))
+    return Manifest(number, body["driver"], body["told"], body["added"], parts)
 
 
-def _with(manifest: Manifest, new: Sequence[Block]) -> Manifest:
-    return dataclasses.replace(manifest, added=manifest.added + len(new), blocks=(*manifest.blocks, *new))
+def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:
+    """The manifest with those parts that it does not name and that were not added before; the same object if there are none."""
+    known = {*added, *(one.name for one in manifest.parts)}
+    new = {one.name: one for one in parts if one.name not in known}
+    if not new:
+        return manifest
+    return dataclasses.replace(manifest, added=manifest.added + len(new), parts=(*manifest.parts, *new.values()))
 
 
-def _replaced(blocks: tuple[Block, ...], group: Sequence[Block], merged: Block) -> tuple[Block, ...]:
-    """The blocks with `merged` at the position of the group's first; unchanged if another driver has merged some of the group."""
-    sought = {block.name for block in group}
-    if not sought <= {block.name for block in blocks}:
-        return blocks
-    return tuple(
-        merged if block.name == group[0].name else block for block in blocks if block.name not in sought - {group[0].name}
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Pile:
-    """Consecutive blocks of one stage that are to become one block."""
-
-    level: int
-    size: int
-    blocks: tuple[Block, ...]
-
-
-def _by_stage(blocks: Sequence[Block]) -> Iterator[list[_Pile]]:
-    """Each stage's blocks. Stages are not merged with each other, so that reading judgments does not read documents."""
-    for stage in sorted({block.stage for block in blocks}):
-        yield [_Pile(block.level, _weight(block), (block,)) for block in blocks if block.stage == stage]
-
-
-def _weight(block: Block) -> int:
-    """The block's size, as it counts against `BLOCK_BYTES`."""
-    return max(block.size, sum(piece.unpacked for piece in block.slices.values()) // _UNPACKED)
-
-
-def due(blocks: Sequence[Block]) -> list[_Pile]:
-    """A manifest's blocks as piles: 8 adjacent blocks of one level form one pile, or a few if one would be too large."""
-    return [pile for piles in _by_stage(blocks) for pile in _due(piles)]
-
-
-def _due(single: Sequence[_Pile]) -> list[_Pile]:
-    piles: list[_Pile] = []
-    for pile in single:
-        piles.append(pile)
-        # The merged pile may itself be the eighth of its level.
-        while len(last := piles[-_FAN:]) == _FAN and _alike(last):
-            piles[-_FAN:] = [new if new in last else dataclasses.replace(new, level=new.level + 1) for new in _packed(last)]
-    return piles
-
-
-def _alike(piles: Sequence[_Pile]) -> bool:
-    return len({pile.level for pile in piles}) == 1 and max(pile.size for pile in piles) < BLOCK_BYTES // 2
-
-
-def _packed(piles: Sequence[_Pile]) -> list[_Pile]:
-    """Adjacent piles joined as long as each stays within `BLOCK_BYTES`."""
-    packed: list[_Pile] = []
-    for pile in piles:
-        if packed and packed[-1].size + pile.size <= BLOCK_BYTES:
-            last = packed.pop()
-            pile = _Pile(max(last.level, pile.level), last.size + pile.size, last.blocks + pile.blocks)
-        packed.append(pile)
-    return packed
+def due(parts: Sequence[Parts]) -> Sequence[Parts]:
+    """The newest parts, as many as are to be merged now; none if there are few."""
+    full = [place for place, one in enumerate(parts, 1) if one.final or one.unpacked > FULL_BYTES // 2]
+    open_ones = parts[full[-1] if full else 0 :]
+    if len(open_ones) <= MOST:
+        return ()
+    size, start = 0, len(open_ones)
+    while start and (len(open_ones) - start < FEWEST or open_ones[start - 1].unpacked <= size):
+        if size and size + open_ones[start - 1].unpacked > FULL_BYTES:
+            break
+        start -= 1
+        size += open_ones[start].unpacked
+    return open_ones[start:] if len(open_ones) - start > 1 else ()

@@ -8,7 +8,7 @@ class StoreError(UserError):
 
 
 class Damaged(StoreError):
-    """A block of a run's rows is missing or damaged."""
+    """A part of a run's tables, or what names them, is missing or damaged."""
 
 
 class DamagedRecord(StoreError):

@@ -2,7 +2,7 @@
 
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
 response log in a folder is appended to instead (`summhay_ray.store.log_writer`); each of its records carries its length and a
-checksum. `put` replaces a file as a whole: hints, heartbeats, where a cleaned chain begins, the record of published tables.
+checksum. `put` replaces a file as a whole: hints, heartbeats, where a cleaned chain begins.
 """
 
 from __future__ import annotations
@@ -44,11 +44,16 @@ class Files(Protocol):
         """Write the whole file, replacing what is there. It is not synced: after a power failure the old content may be back."""
         ...
 
-    def writing(self, name: str) -> contextlib.AbstractContextManager[Path]:
+    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> contextlib.AbstractContextManager[Path]:
         """Give a local file to write to; when the block ends, its content replaces the file `name`.
 
-        Readers see either the old content or the new. Nothing is written if the block raises.
+        Readers see either the old content or the new. Nothing is written if the block raises. `named`: gives the name in the same
+        folder by what was written, durably.
         """
+        ...
+
+    def move(self, name: str, to: str) -> None:
+        """Move a file; does nothing if there is none (any more). Readers find it under either name at any time, or both."""
         ...
 
     def read(self, name: str) -> bytes:
@@ -146,16 +151,25 @@ class LocalFiles:
             part.write_bytes(content)
 
     @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
+    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
         """See `Files`."""
         target = self.path(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
             yield part
-            part.replace(target)
+            part.replace(target if named is None else self.path(named(part)))
+            if named is not None:
+                sync_folder(target.parent)
         finally:
             part.unlink(missing_ok=True)
+
+    def move(self, name: str, to: str) -> None:
+        """See `Files`."""
+        make_folder(self.path(to).parent)
+        with contextlib.suppress(FileNotFoundError):
+            self.path(name).replace(self.path(to))
+            sync_folder(self.path(to).parent)
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
         """See `Files`."""

@@ -2,8 +2,8 @@
 
 Part of the store room. `docs/stores.md` says what lies where in a store.
 
-If several blocks finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
-may be retried; otherwise the last block in the manifest wins. Every reader decides alike.
+If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
+may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.store.blocks import Block, Finished, check_block, write_block
 from summhay_ray.store.checked_json import read_checked, with_hash
-from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
+from summhay_ray.store.commits import Committer, Manifest, Manifests, add_parts
 from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.money import MoneyRecords
-from summhay_ray.store.published import published_pieces
-from summhay_ray.store.rows import are_large, digests_of, finished_of, frames_of, pieces_of, units_of
+from summhay_ray.store.parts import UNITS, Finished, Parts, write_parts
+from summhay_ray.store.rows import Reader, are_large, digests_of
 from summhay_ray.store.run_record import MEND_RECORD, record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
 FORMAT = 3
-RUN_FORMAT = 3
-"""The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder."""
+RUN_FORMAT = 4
+"""The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder, and of its
+record."""
 MAX_RECORD = 64 * 2**20
 """Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
 
@@ -154,7 +153,7 @@ class Store:
         tables = list(tables)
         wanted = columns_of(tables)
         self._mark()
-        content = {**record, "tables": [columns.to_json() for columns in wanted.values()]}
+        content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
         created = self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
         run = RunStore(self, run_id, declared=wanted if created else None)
         if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
@@ -181,9 +180,16 @@ class RunStore:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged."""
+        """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged, or of
+        another version."""
         name = f"runs/{self.run_id}/run.json"
         record = _object(self.store.files, name, MEND_RECORD)
+        if (version := record.get("format")) != RUN_FORMAT:
+            found = f"format {version}" if version else "a format without a number"
+            raise StoreError(
+                f"run {self.run_id} has {found}, and this version reads format {RUN_FORMAT}; "
+                "run its spec or import its files again: a new run takes every answer from the log"
+            )
         if flaw := record_flaw(record):
             raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; {MEND_RECORD}")
         return record
@@ -198,40 +204,30 @@ class RunStore:
     def at(self, manifest: Manifest | None = None) -> RunStore:
         """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads.
 
-        Raises StoreError for a run that has rows but has lost its commits, which say what they are.
+        Raises Damaged for a run that has rows but has lost its commits, which say what they are.
         """
         manifest = manifest or self.manifest()
-        if not manifest.number and (lost := self._manifests.lost()):
-            raise StoreError(lost)
+        if not manifest.number and self._manifests.lost():
+            lost, store = self.store.files.where(self._manifests.chain.folder), self.store.files.uri
+            raise Damaged(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
         return RunStore(self.store, self.run_id, manifest, self.declared)
 
     def manifest(self) -> Manifest:
-        """The current manifest. Raises StoreError if it is damaged."""
+        """The current manifest. Raises Damaged."""
         return self._still or self._manifests.newest()
-
-    def readable(self) -> tuple[RunStore, list[str]]:
-        """A view of the run as of the newest readable manifest, and a message for each one that is missing or damaged."""
-        manifest, problems = self._manifests.readable()
-        return RunStore(self.store, self.run_id, manifest, self._declared), problems
 
     def forget_missing(self) -> None:
         """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
         self._manifests.chain.forget_missing()
 
-    def without_damaged(self) -> tuple[RunStore, list[str]]:
-        """A view of the run without its missing and damaged blocks, and a message for each of these."""
-        manifest, whole, problems = self.manifest(), [], []
-        for block in manifest.blocks:
-            try:
-                check_block(self.store.files, block)
-                whole.append(block)
-            except Damaged as error:
-                problems.append(str(error))
-        return RunStore(self.store, self.run_id, replace(manifest, blocks=tuple(whole)), self._declared), problems
+    def has_tables(self) -> bool:
+        """Whether its tables lie as plain files in its folder, as they are now."""
+        final = self.manifest().final
+        return final is not None and not self._manifests.parts.misplaced(final)
 
-    def emptied(self) -> RunStore:
-        """A view of the run without any row: what running it again starts from when its commits have been deleted."""
-        return RunStore(self.store, self.run_id, Manifest(), self._declared)
+    def flaws(self) -> Iterator[str]:
+        """A line for each file of its tables that is missing, damaged or misplaced. Reads them all."""
+        return self._manifests.flaws()
 
     @property
     def money(self) -> MoneyRecords:
@@ -248,16 +244,20 @@ class RunStore:
 
     def is_large(self) -> bool:
         """Whether its tables take more than `rows.LARGE_BYTES` in memory."""
-        return are_large(self.manifest().blocks)
+        return are_large(self.manifest().parts)
 
     def added(self) -> int:
-        """How many blocks were ever added. Merging blocks and taking the run over do not change it."""
+        """How many parts of finished units were ever added. Merging them and taking the run over do not change it."""
         return self.manifest().added
 
-    def write(self, stage: str, finished: Sequence[Finished]) -> Block:
-        """Write the rows of finished units (at least one) as an immutable block. Readers ignore it until it is committed."""
+    def has_rows(self, table: str) -> bool:
+        """Whether the table has rows."""
+        return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
+
+    def write(self, stage: str, finished: Sequence[Finished]) -> Parts:
+        """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
         self._chosen(sorted({table for unit in finished for table in unit.rows}))
-        return write_block(self.store.files, self._manifests.folder, self.declared, stage, finished)
+        return write_parts(self._manifests.parts, self.declared, stage, finished)
 
     def committer(self, driver: int, where: str = "") -> Committer:
         """Take the run over for a driver and return its committer. `where`: where the driver runs, such as "on HOST, pid 7".
@@ -269,11 +269,19 @@ class RunStore:
     def commit(self, stage: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            add_block(self._manifests, self.write(stage, finished))
+            add_parts(self._manifests, self.write(stage, finished))
+
+    def end(self) -> None:
+        """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
+
+        Raises StoreError, OSError; ending again then goes on.
+        """
+        self._manifests.end(self.declared)
 
     def finished(self, stage: str) -> dict[str, bool]:
         """Every committed unit of a stage -> whether it failed in a way that may be retried."""
-        return finished_of(self.store.files, self.manifest().blocks, stage)
+        won = self._reader({}).units()[0]
+        return dict(won.filter(pl.col("stage") == stage).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, each once, sorted by primary key. `units`: only the rows of units with these names.
@@ -281,32 +289,45 @@ class RunStore:
         `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
         has no such table.
         """
-        wanted = self._chosen([table], columns)
-        return frames_of(self.store.files, self.manifest().blocks, wanted, units)[table]
+        return self._reader(self._chosen([table], columns)).table(table, units)
 
     def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
-        """Several tables as of the same manifest; each block is read once for all of them. `unit`: see `frames_of`."""
-        return frames_of(self.store.files, self.manifest().blocks, self._chosen(names), unit=unit)
+        """Several tables as of the same manifest. `unit`: the name of a further column, with the unit that each row is of, of the
+        tables that have no column of this name."""
+        reader = self._reader(self._chosen(names))
+        return {name: reader.table(name, unit=unit) for name in names}
 
     def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.
 
         Rows that are equal in the first column of the key are in one piece.
         """
-        blocks, wanted = self.manifest().blocks, self._chosen([table], columns)
-        if (ready := published_pieces(self.store.files, self.run_id, blocks, wanted[table])) is not None:
-            yield from ready
-            return
-        for _, pieces in pieces_of(self.store.files, blocks, wanted):
-            yield from pieces
+        return self._reader(self._chosen([table], columns)).pieces(table)
+
+    def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
+        """The rows of a table whose first key column is from `low` to `high`, both included."""
+        return self._reader(self._chosen([table])).between(table, low, high)
+
+    def shared_row(self, table: str, stage: str) -> tuple[str, str, tuple[Any, ...]] | None:
+        """The first row of a table that two units of a stage have: the units, and its key; None if there is none."""
+        return self._reader(self._chosen([table])).shared_row(table, stage)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
-        """Each finished unit with its rows of these tables, block by block; one block is in memory at a time."""
-        return units_of(self.store.files, self.manifest().blocks, self._chosen(names))
+        """Each finished unit with its rows of these tables; a few units are in memory at a time."""
+        return self._reader(self._chosen(names)).by_unit()
 
     def digests(self) -> dict[str, dict[str, Any]]:
-        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}."""
-        return digests_of(self.store.files, self.manifest().blocks, self.declared)
+        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises Damaged unless every part is whole."""
+        manifest = self.manifest()
+        if (final := manifest.final) is None:
+            return digests_of(Reader(self._manifests.parts, manifest.parts, self.declared), self.declared)
+        for table, part in {UNITS: final.units, **final.tables}.items():
+            with self._manifests.parts.opened(table, part):
+                pass
+        return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
+
+    def _reader(self, wanted: Tables) -> Reader:
+        return Reader(self._manifests.parts, self.manifest().parts, wanted)
 
     def _chosen(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
         for name in names:
@@ -317,11 +338,6 @@ class RunStore:
 
 
 def _declared(record: Mapping[str, Any], run_id: str) -> Tables:
-    if "tables" not in record:
-        raise StoreError(
-            f"run {run_id} was written by an earlier version; run its spec again in this store: "
-            "a new run takes every answer from the log"
-        )
     try:
         return {table["name"]: Columns.from_json(table) for table in record["tables"]}
     except (KeyError, TypeError) as error:

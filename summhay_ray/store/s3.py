@@ -12,7 +12,7 @@ import hashlib
 import mimetypes
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +94,12 @@ class S3Files:
         self._write(name, content, Until(self._patience), uuid.uuid4().hex)
 
     @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[Path]:
+    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
         """See `Files`."""
         with tempfile.TemporaryDirectory(prefix="summhay-") as folder:
             path = Path(folder) / "whole"
             yield path
+            name = name if named is None else named(path)
             if path.stat().st_size <= PART_BYTES:
                 self.put(name, path.read_bytes())
             else:
@@ -182,6 +183,13 @@ class S3Files:
         """See `Files`."""
         with contextlib.suppress(FileNotFoundError):
             self._ask("delete_object", name, Until(self._patience))
+
+    def move(self, name: str, to: str) -> None:
+        """See `Files`. The service copies it, at most 5 GB."""
+        source = {"Bucket": self._named.bucket, "Key": self._named.key(name)}
+        with contextlib.suppress(FileNotFoundError):
+            self._ask("copy_object", to, Until(self._patience), CopySource=source)
+            self.delete(name)
 
     def folders(self, folder: str) -> Iterator[str]:
         """See `Files`."""

@@ -18,7 +18,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, answered, loaded
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import RunFailed, RunOptions, Start, Stopped, plan
+from summhay_ray.engine import RunOptions, Start, Stopped, plan
 from summhay_ray.engine import run as engine_run
 from summhay_ray.engine.execution import Work
 from summhay_ray.engine.run import _Planning
@@ -98,16 +98,6 @@ def test_the_results_of_a_large_run_are_those_that_this_process_computes(tmp_pat
     monkeypatch.setattr(engine_run, "in_own_process", lambda *_: "unknown")
     assert answered(tmp_path / "two")[0].results.details == read.results.details
     assert computed == [run.run_id] * 2
-
-
-def test_a_large_run_whose_tables_cannot_be_written_has_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "LARGE_BYTES", 0)
-    workload, said = loaded(), list[str]()
-    (tmp_path / "runs" / workload.run_id).mkdir(parents=True)
-    (tmp_path / "runs" / workload.run_id / "tables").write_text("a file stands where the folder is to be")
-    with pytest.raises(RunFailed, match=f"run {workload.run_id} stopped: its tables were not written: .*; .* run again to go on"):
-        engine_run.run(workload, Store(str(tmp_path)), RunOptions(executor="inline", note=said.append))
-    assert said == [], "nothing is tried twice"
 
 
 def test_a_run_that_is_stopped_while_another_process_scores_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -184,34 +184,24 @@ def test_a_spool_on_a_full_disk(
 
 @pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
 def test_a_disk_that_is_full_at_the_end_of_a_run(disk: Disk, tmp_path: Path, executor: str) -> None:
-    """Blocks and commits, then published tables, then their record: one line each time, and with more room the run goes on."""
+    """Parts, commits or the tables at the end: one line each time, and with more room the run goes on."""
     spec, store = write_spec(tmp_path, {**SAMPLE, "workers": 1}), disk.folder / "store"
 
-    def full(room: int) -> None:
+    def ends(room: int) -> bool:
         disk.mount(f"remount,size={disk.used() + room}")
         # A process of its own: where its end cannot be noted on the full disk, it is seen to be gone.
         ended = subprocess.run([SUMMHAY, "run", spec, "--store", store, "--executor", executor], capture_output=True, text=True)
         lines = [line for line in ended.stderr.splitlines() if line.startswith("summhay: ")]
-        assert (ended.returncode, len(lines)) == (1, 1) and "No space left on device" in lines[0] and "again" in lines[0], lines
+        if ended.returncode:
+            assert (ended.returncode, len(lines)) == (1, 1), lines
+            assert "No space left on device" in lines[0] and "again" in lines[0], lines
+        return not ended.returncode
 
-    full(240 << 10)
-    disk.mount("remount,size=96m")
-    run = summhay("run", spec, "--store", store, "--executor", executor)["run"]
-    folder = store / "runs" / run / "tables"
-    tables = {file: file.read_bytes() for file in folder.rglob("*.parquet")}
-    shutil.rmtree(folder)
-    folder.with_suffix(".json").unlink()
-    full(0)
-    assert not [*folder.rglob("*.parquet")]
-    full(32 << 10)
-    missing = [table for file, table in tables.items() if not file.exists()]
-    assert 0 < len(missing) < len(tables)
-    # Room for all of them, and none for their record.
-    full(sum(-len(table) // PAGE * -PAGE for table in missing))
-    assert len([*folder.rglob("*.parquet")]) == len(tables)
-    assert any("current tables" in line for line in summhay("status", run, "--store", store)["warnings"])
+    n_full = next(times for times in itertools.count() if ends(160 << 10))
+    assert n_full > 1
+    [run] = [path.name for path in (store / "runs").iterdir()]
     disk.mount("remount,size=96m")
     again = summhay("run", spec, "--store", store, "--executor", executor)
-    assert (again["status"], again["calls"]["made"], again["warnings"]) == ("done", 0, [])
-    assert {file: file.read_bytes() for file in folder.rglob("*.parquet")} == tables
+    assert (again["run"], again["status"], again["calls"]["made"], again["warnings"]) == (run, "done", 0, [])
     assert summhay("status", run, "--store", store)["warnings"] == []
+    assert all(check["ok"] for check in summhay("doctor", "--store", store)["checks"] if check["name"].startswith("run "))

@@ -26,7 +26,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "own_process": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula.
-    "store": {"errors", "outcome", "own_process", "text"},
+    "store": {"errors", "outcome", "text"},
     "llm": {"loops", "outcome", "store", "text"},
     "engine": {"inputs", "llm", "loops", "outcome", "own_process", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).

@@ -174,7 +174,7 @@ def main() -> None:
     if asked.store:
         store = Store(asked.store)
         run = store.run(store.run_ids()[0])
-        held = sum(block.slices["judgments"].rows for block in run.manifest().blocks if "judgments" in block.slices)
+        held = run.digests()["judgments"]["rows"]
         work["stored_run"] = held, lambda: score_run(run)
     best = dict.fromkeys(work, (float("inf"), float("inf")))
     for _ in range(asked.turns):

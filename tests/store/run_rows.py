@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +63,14 @@ class Stopped(Exception):
 
 
 class Watched(LocalFiles):
-    """Counts what is asked of a folder and the bytes written; lists nothing; ends before or after its n-th write."""
+    """Counts what is asked of a folder; ends before or after its n-th write."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.asked: Counter[str] = Counter()
-        self.written = 0
         self.stop_at = -1
         self.stop_after = False
         self._lock = threading.Lock()
-
-    def names(self, folder: str, suffix: str = "") -> Any:
-        raise AssertionError(f"{folder} is listed")
-
-    folders = names
 
     def _count(self, what: str) -> None:
         with self._lock:
@@ -94,15 +89,21 @@ class Watched(LocalFiles):
         return super().exists(name)
 
     def create(self, name: str, content: bytes) -> bool:
-        self._end(False)
-        created = super().create(name, content)
-        self.written += len(content) if created else 0
-        self._end(True)
-        return created
+        with self._writing():
+            return super().create(name, content)
 
     def put(self, name: str, content: bytes) -> None:
+        with self._writing():
+            super().put(name, content)
+
+    def move(self, name: str, to: str) -> None:
+        with self._writing():
+            super().move(name, to)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
         self._end(False)
-        super().put(name, content)
+        yield
         self._end(True)
 
     def _end(self, after: bool) -> None:

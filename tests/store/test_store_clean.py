@@ -27,7 +27,7 @@ def clean(files: LocalFiles, older_s: float = 0.0) -> list[str]:
 
 
 def merged_run(root: Path, n: int = 20) -> RunStore:
-    """A run of n commits whose blocks were merged."""
+    """A run of n commits whose parts were merged."""
     run = new_run(root)
     committer = run.committer(0)
     for number in range(n):
@@ -48,11 +48,8 @@ def test_what_was_merged_goes_and_the_tables_stay(tmp_path: Path) -> None:
     after = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     assert after == size - sum(one.size for one in found) + len(str(run.version()))
     assert run.digests() == before and clean(files) == []
-    assert sorted(path.suffix for path in (tmp_path / "runs" / "run").rglob("*") if path.is_file() and path.suffix) == [
-        ".block",
-        ".json",
-        ".json",
-    ]
+    left = {path.relative_to(tmp_path / "runs/run").parts[0] for path in (tmp_path / "runs/run").rglob("*.parquet")}
+    assert left == {"parts", "tables"} and len(list((tmp_path / "runs/run/parts").iterdir())) == 1, "the units"
 
 
 def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
@@ -62,7 +59,7 @@ def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run" / "commits" / "latest").unlink()
     again = Store(str(tmp_path)).run("run")
     assert (again.version(), again.digests()) == (number, before)
-    assert again.readable()[1] == []
+    assert list(again.flaws()) == []
     commit(again, [done("later")])
     assert again.version() == number + 1 and again.table("summaries").height == 21
 
@@ -118,7 +115,7 @@ def test_wherever_it_is_broken_off_the_run_is_whole(tmp_path: Path) -> None:
             clean(Breaking(tmp_path, 1))
         (tmp_path / "runs" / "run" / "commits" / "latest").unlink(missing_ok=True)
         again = Store(str(tmp_path)).run("run")
-        assert again.digests() == before and again.readable()[1] == []
+        assert again.digests() == before and list(again.flaws()) == []
     assert len(clean(LocalFiles(tmp_path))) == 1 and run.digests() == before
 
 
@@ -133,7 +130,7 @@ def test_who_has_begun_with_old_parts_goes_on_with_them(tmp_path: Path) -> None:
     assert reader.digests() == before
     age(tmp_path)
     clean(files, room.RETENTION_S)
-    assert list((tmp_path / "runs" / "run" / "blocks").iterdir()) == [tmp_path / run.manifest().blocks[0].name]
+    assert [path.name for path in (tmp_path / "runs" / "run" / "parts").iterdir()] == [run.manifest().parts[0].units.name]
 
 
 def age(folder: Path) -> None:
@@ -181,9 +178,9 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
 def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
     run, files = merged_run(tmp_path), LocalFiles(tmp_path)
     session = begin(files, "run", False, {"inline": 1})
-    block = run.write("cell", [done("soon")])
+    parts = run.write("cell", [done("soon")])
     assert clean(files) == []
-    run.committer(session.number).add([block])
+    run.committer(session.number).add([parts])
     session.end("done")
     assert "merged parts" in clean(files) and run.table("summaries").height == 21
 

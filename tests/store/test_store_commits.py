@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from run_rows import Stopped, Watched, commit, done, lost, new_run, watched_run
 
-from summhay_ray.store import Block, RunStore, Store, StoreError, Superseded, commits, digest
+from summhay_ray.store import Parts, RunStore, Store, StoreError, Superseded, digest
 
 pytestmark = pytest.mark.core
 
@@ -36,28 +36,28 @@ def at_once(count: int, work: Callable[[int], None]) -> None:
 
 
 def units_of(run: RunStore) -> int:
-    return sum(block.units for block in run.manifest().blocks)
+    return sum(parts.units.rows for parts in run.manifest().parts)
 
 
-def test_blocks_travel_between_processes(tmp_path: Path) -> None:
+def test_parts_travel_between_processes(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    block = run.write("cell", [done("a")])
-    assert pickle.loads(pickle.dumps(block)) == block == Block.from_json(block.to_json())  # noqa: S301
-    run.committer(1).add([block])
-    assert run.manifest().blocks == (block,)
+    parts = run.write("cell", [done("a")])
+    assert pickle.loads(pickle.dumps(parts)) == parts == Parts.from_json(parts.to_json())  # noqa: S301
+    run.committer(1).add([parts])
+    assert run.manifest().parts == (parts,)
 
 
-def test_a_block_is_added_once_even_after_it_was_merged(tmp_path: Path) -> None:
+def test_parts_are_added_once_even_after_they_were_merged(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    blocks = [run.write("cell", [done(f"c{place}")]) for place in range(8)]
+    parts = [run.write("cell", [done(f"c{place:02d}")]) for place in range(17)]
     committer = run.committer(1)
-    committer.add([*blocks[:3], blocks[0]])
-    committer.add(blocks[1:])
+    committer.add([*parts[:3], parts[0]])
+    committer.add(parts[1:])
     committer.add([])
-    assert (run.version(), run.added(), units_of(run)) == (3, 8, 8), "taken over, and two that added something"
-    assert committer.compact() == 8
-    committer.add(blocks)
-    assert (run.version(), run.added(), len(run.manifest().blocks)) == (4, 8, 1)
+    assert (run.version(), run.added(), units_of(run)) == (3, 17, 17), "taken over, and two that added something"
+    assert committer.compact() == 17
+    committer.add(parts)
+    assert (run.version(), run.added(), len(run.manifest().parts)) == (4, 17, 1)
 
 
 def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
@@ -78,13 +78,13 @@ def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
 def test_what_a_lower_driver_merges_late_changes_nothing(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     first = run.committer(1)
-    first.add([run.write("cell", [done(f"c{place}")]) for place in range(8)])
+    first.add([run.write("cell", [done(f"c{place}")]) for place in range(20)])
     known = run.digests()
     run.committer(2)
     for work in (first.compact, first.finish):
         with pytest.raises(Superseded):
             work()
-    assert len(run.manifest().blocks) == 8 and run.digests() == known
+    assert len(run.manifest().parts) == 20 and run.digests() == known
 
 
 def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("driver", [pytest.param(None, marks=pytest.mark.soak), 7])
-def test_of_16_that_commit_at_once_every_block_is_there_once(tmp_path: Path, driver: int | None) -> None:
+def test_of_16_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, driver: int | None) -> None:
     new_run(tmp_path)
 
     def work(who: int) -> None:
@@ -112,7 +112,7 @@ def test_of_16_that_commit_at_once_every_block_is_there_once(tmp_path: Path, dri
 
     at_once(16, work)
     run = Store(str(tmp_path)).run("run")
-    assert (len(run.manifest().blocks), run.added(), units_of(run)) == (32, 32, 32)
+    assert (len(run.manifest().parts), run.added(), units_of(run)) == (32, 32, 32)
     assert len(run.finished("cell")) == run.table("summaries").height == 32
     alone = new_run(tmp_path / "alone")
     commit(alone, [done(f"c{who}-{place}") for who in range(16) for place in range(2)])
@@ -152,17 +152,18 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
     at_once(8, work)
     committer.compact()
-    assert run.added() == units_of(run) == 72 and len(run.manifest().blocks) < 24
+    assert run.added() == units_of(run) == 72 and len(run.manifest().parts) <= 17
     committer.finish()
-    assert len(run.manifest().blocks) == 1 and run.table("summaries").height == 72
+    assert len(run.manifest().parts) == 1 and run.table("summaries").height == 72
 
 
 def work_of(run: RunStore) -> None:
-    """A run's way: taken over, blocks added and merged, all merged; every step may be its last."""
+    """A run's way: taken over, parts added and merged, all merged twice; every step may be its last."""
     committer = run.committer(1, "on a, pid 1")
     for place in range(3):
         committer.add([run.write("cell", [done(f"c{place}") if place else lost("c0")])])
         committer.compact()
+    committer.finish()
     committer.add([run.write("cell", [done("c0")])])
     committer.finish()
 
@@ -177,7 +178,8 @@ def look(root: Path) -> dict[str, Any]:
 def test_a_stop_at_any_write_shows_the_old_or_the_new_and_going_on_ends_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    monkeypatch.setattr(commits, "_FAN", 3)
+    monkeypatch.setattr("summhay_ray.store.commits.MOST", 1)
+    monkeypatch.setattr("summhay_ray.store.commits.FEWEST", 2)
     whole, files = watched_run(tmp_path / "whole")
     seen: list[dict[str, Any]] = [look(tmp_path / "whole")]
     real = Watched.create
@@ -208,22 +210,23 @@ def test_a_stop_at_any_write_shows_the_old_or_the_new_and_going_on_ends_alike(
 def test_a_store_that_fails_for_a_while_loses_nothing(tmp_path: Path) -> None:
     run, files = watched_run(tmp_path)
     committer = run.committer(1)
-    block = run.write("cell", [done("a")])
+    parts = run.write("cell", [done("a")])
     files.stop_at, files.stop_after = 0, True
     # The manifest is written, but nobody heard of it.
     with pytest.raises(Stopped):
-        committer.add([block])
-    committer.add([block])
+        committer.add([parts])
+    committer.add([parts])
     committer.add([run.write("cell", [done("b")])])
     assert (run.added(), units_of(run)) == (2, 2)
 
 
-def test_a_missing_block_stops_merging_with_a_clear_line(tmp_path: Path) -> None:
+def test_a_missing_part_stops_merging_with_a_clear_line(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     committer = run.committer(1)
-    blocks = [run.write("cell", [done(f"c{place}")]) for place in range(8)]
-    committer.add(blocks)
-    (tmp_path / blocks[3].name).unlink()
-    with pytest.raises(StoreError, match="is (damaged|gone)"):
-        committer.compact()
-    assert len(run.manifest().blocks) == 8
+    committer.add([run.write("cell", [done(f"c{place}")]) for place in range(20)])
+    name = run.manifest().parts[15].tables["judgments"].name
+    (tmp_path / "runs/run/parts" / name).unlink()
+    for work in (committer.compact, committer.finish):
+        with pytest.raises(StoreError, match=f"run run is damaged .*{name} is gone"):
+            work()
+    assert len(run.manifest().parts) == 20

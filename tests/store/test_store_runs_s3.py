@@ -35,8 +35,8 @@ def test_a_run_in_a_bucket_has_the_tables_of_one_in_a_folder(tmp_path: Path, s3_
         committer.finish()
         before = proxy.count("GET"), len(proxy.requests)
         assert run.digests() == expected(tmp_path)
-        assert proxy.count("GET") - before[0] == 3, "the hint, the manifest, the block"
-        assert len(proxy.requests) - before[1] <= 5, "and that there is no later manifest"
+        assert proxy.count("GET") - before[0] == 2 + 1 + 6, "the hint, the manifest, the units and the tables"
+        assert len(proxy.requests) - before[1] <= 2 + 7 + 2, "and that there is no later manifest"
     assert Store(s3_bucket.uri()).run_ids() == ["run"]
 
 
@@ -50,12 +50,12 @@ def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: B
             committer.add([run.write("cell", [done(cell) for cell in cells])])
         committer.compact()
     run = Store(s3_bucket.uri()).run("run")
-    assert (run.added(), sum(block.units for block in run.manifest().blocks)) == (10, 20)
+    assert (run.added(), sum(parts.units.rows for parts in run.manifest().parts)) == (10, 20)
     assert run.digests() == expected(tmp_path)
 
 
 @pytest.mark.soak
-def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, s3_bucket: Bucket) -> None:
+def test_of_32_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, s3_bucket: Bucket) -> None:
     Store(s3_bucket.uri()).create_run("run", {"kind": "mine"}, TABLES)
     start, failed = threading.Barrier(32), []
 
@@ -74,7 +74,7 @@ def test_of_32_that_commit_at_once_every_block_is_there_once(tmp_path: Path, s3_
     for thread in threads:
         thread.join()
     run = Store(s3_bucket.uri()).run("run")
-    assert not failed and (run.version(), run.added(), len(run.manifest().blocks)) == (32, 32, 32)
+    assert not failed and (run.version(), run.added(), len(run.manifest().parts)) == (32, 32, 32)
     assert run.digests() == expected(tmp_path)
 
 

@@ -23,10 +23,9 @@ from summhay_ray.benchmarks.summhay.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.judging import STAGE, Judging
 from summhay_ray.benchmarks.summhay.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.spec import JudgingSpec
-from summhay_ray.benchmarks.summhay.tables import rows_of
 from summhay_ray.engine import check_spec, read_fields, validated, workload_of
 from summhay_ray.records import Summary
-from summhay_ray.store import Block, Manifest, RunStore, Store, StoreError
+from summhay_ray.store import RunStore, Store, StoreError
 
 SUMMARIES_A_SLICE = 512
 """Most summaries in one slice."""
@@ -70,17 +69,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SummarySlice:
-    """Some of the summaries in one block of the judged run, sorted by haystack."""
+    """Some of the judged run's summaries, sorted by haystack; their cell_ids are between `low` and `high`."""
 
-    block: Block
+    low: str
+    high: str
     cells: tuple[Cell, ...]
 
     def summaries(self, run: RunStore) -> Iterator[tuple[Cell, Summary]]:
         """The cells with their summaries, in order."""
-        by_cell = {
-            summary.cell_id: summary
-            for summary in rows_of(_of_block(run, self.block), "summaries", [cell.cell_id for cell in self.cells])
-        }
+        rows = run.between("summaries", self.low, self.high)
+        wanted = rows.filter(rows["cell_id"].is_in([cell.cell_id for cell in self.cells]))
+        by_cell = {row["cell_id"]: Summary(**{**row, "bullets": tuple(row["bullets"])}) for row in wanted.iter_rows(named=True)}
         return ((cell, by_cell[cell.cell_id]) for cell in self.cells)
 
 
@@ -151,7 +150,7 @@ class Rejudge(Judging[RejudgeSpec]):
         """See `Workload`: one item per summary."""
         insights = self.insight_counts()
         for part in self.slices:
-            place = json.dumps(part.block.to_json())
+            place = json.dumps([part.low, part.high])
             for cell in part.cells:
                 asked = {label: sorted(cells.get(cell.cell_id, ())) for label, cells in self.asked.items()}
                 data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
@@ -170,7 +169,8 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: read the summaries of one slice."""
-        part = SummarySlice(Block.from_json(json.loads(source)), tuple(map(Cell.of, items)))
+        low, high = json.loads(source)
+        part = SummarySlice(low, high, tuple(map(Cell.of, items)))
         return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.source)})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -262,31 +262,22 @@ def check_source(run: RunStore) -> None:
         raise SpecError(f"{run.run_id} is of kind {record['kind']} and holds no summaries; give a run of summaries")
 
 
-def _of_block(run: RunStore, block: Block) -> RunStore:
-    """A view of the run that holds only this block. Blocks never change, even while others are merged."""
-    return run.at(Manifest(number=1, blocks=(block,)))
-
-
 def _slices(run: RunStore) -> Iterator[SummarySlice]:
-    """The summaries, block by block; one block is in memory at a time. A cell in several blocks is taken once."""
-    blocks = run.manifest().blocks
-    won: dict[str, tuple[bool, int]] = {}
-    for place, block in enumerate(blocks):
-        for unit, again in _of_block(run, block).finished("cell").items():
-            won[unit] = max(won.get(unit, (False, 0)), (not again, place))
-    seen: set[str] = set()
-    for place, block in enumerate(blocks):
-        if "summaries" not in block.slices:
-            continue
-        cells = []
-        rows = _of_block(run, block).table("summaries").drop("bullets").sort("haystack_id", "subtopic_id", "cell_id")
-        for row in rows.iter_rows(named=True):
-            if won.get(row["cell_id"], (True, place))[1] == place and row["cell_id"] not in seen:
-                seen.add(row["cell_id"])
-                shown = Unit(row["haystack_id"], row["subtopic_id"], row["retriever"], row["ordering"])
-                cells.append(Cell(row["cell_id"], shown, 0, row["repeat"], row["system"]))
+    """The summaries, piece by piece of their table; one piece is in memory at a time."""
+    names = ("haystack_id", "subtopic_id", "retriever", "ordering", "repeat", "system")
+    for piece in run.pieces("summaries", names):
+        cells = [
+            Cell(
+                row["cell_id"],
+                Unit(row["haystack_id"], row["subtopic_id"], row["retriever"], row["ordering"]),
+                0,
+                row["repeat"],
+                row["system"],
+            )
+            for row in piece.sort("haystack_id", "subtopic_id", "cell_id").iter_rows(named=True)
+        ]
         for start in range(0, len(cells), SUMMARIES_A_SLICE):
-            yield SummarySlice(block, tuple(cells[start : start + SUMMARIES_A_SLICE]))
+            yield SummarySlice(piece["cell_id"][0], piece["cell_id"][-1], tuple(cells[start : start + SUMMARIES_A_SLICE]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Import released files into a store, as one run. `imports_on_ray.py` does the same for many files.
 
 Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The second
-writes their rows into blocks; a single commit then publishes all blocks, so an import that is killed leaves no run.
+writes their rows into parts; a single commit then names all parts, so an import that is killed leaves no run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, r
 from summhay_ray.inputs import read_json
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Judgment, Score
-from summhay_ray.store import Block, Finished, RunStore, Store, columns_of, publish
+from summhay_ray.store import Finished, Parts, RunStore, Store, columns_of
 
 COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
@@ -78,7 +78,7 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The files of one block, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
+    """The files of one commit's rows, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
 
     store_uri: str
     paths: tuple[str, ...]
@@ -93,8 +93,8 @@ class Workbench:
         """Check each batch; yields the outlines of its files. Raises InvalidHaystack for the first broken file."""
         return map(check_batch, batches)
 
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
-        """Write each batch; yields its block, not yet published, and the number of its rows by table."""
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
+        """Write each batch; yields its parts, not yet committed, and the number of its rows by table."""
         return map(keep_batch, batches)
 
 
@@ -117,16 +117,16 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
         Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(haystack_id for haystack_id, _ in part))
         for part in blocks_of(pairs)
     ]
-    blocks: list[Block] = []
+    written: list[Parts] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
-    for block, rows in bench.keep(batches):
-        blocks.append(block)
+    for parts, rows in bench.keep(batches):
+        written.append(parts)
         counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(source.name for source in sources)
     record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
     run = store.create_run(run_id, record, Import.all_tables())
-    run.committer(driver=0).add(blocks)
-    publish(run)
+    run.committer(driver=0).add(written)
+    run.end()
     return ImportResult(
         run=run_id,
         haystacks=len(sources),
@@ -142,8 +142,8 @@ def check_batch(batch: Batch) -> list[Outline]:
     return [outline_of(read_file(path)) for path in batch.paths]
 
 
-def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
-    """Put the files into the store, and their rows into one block. Raises UserError for a file changed since its check."""
+def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
+    """Put the files into the store, and their rows into parts. Raises UserError for a file changed since its check."""
     store = Store(batch.store_uri)
     finished = []
     counted: Counter[str] = Counter()
@@ -155,7 +155,7 @@ def keep_batch(batch: Batch) -> tuple[Block, Mapping[str, int]]:
         rows = {**haystack_rows(source), **_imported(source)}
         counted.update({table: len(records) for table, records in rows.items()})
         finished.append(Finished(haystack_id, rows))
-    # The run itself is created after all blocks are written.
+    # The run itself is created after all parts are written.
     return RunStore(store, batch.run_id, declared=columns_of(Import.all_tables())).write(STAGE, finished), counted
 
 

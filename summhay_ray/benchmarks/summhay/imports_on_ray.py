@@ -1,6 +1,6 @@
 """Import many released files in parallel, as a Ray Data pipeline. For few files, Ray is not started.
 
-Tasks receive batches of file names and read one file at a time; only outlines and descriptions of blocks travel back. Order is
+Tasks receive batches of file names and read one file at a time; only outlines and descriptions of parts travel back. Order is
 kept, so the store ends up the same as without Ray.
 """
 
@@ -14,7 +14,7 @@ from summhay_ray.benchmarks.summhay.imports import Batch, ImportResult, Workbenc
 from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.engine import many, through
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.store import Block, Store
+from summhay_ray.store import Parts, Store
 
 FILES_ALONE = 256
 """Up to this many files are imported without Ray, whose start takes seconds."""
@@ -42,8 +42,8 @@ class OnRay(Workbench):
             for outlines in through(_check, map(asdict, batches), InvalidHaystack)
         )
 
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
-        return ((Block.from_json(part["block"]), part["rows"]) for part in through(_keep, map(asdict, batches), InvalidHaystack))
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
+        return ((Parts.from_json(part["parts"]), part["rows"]) for part in through(_keep, map(asdict, batches), InvalidHaystack))
 
 
 def _batch(written: Mapping[str, Any]) -> Batch:
@@ -55,5 +55,5 @@ def _check(written: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _keep(written: Mapping[str, Any]) -> dict[str, Any]:
-    block, counted = keep_batch(_batch(written))
-    return {"block": block.to_json(), "rows": dict(counted)}
+    parts, counted = keep_batch(_batch(written))
+    return {"parts": parts.to_json(), "rows": dict(counted)}

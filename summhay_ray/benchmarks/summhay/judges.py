@@ -164,7 +164,7 @@ def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
         yield from _of_record(run, record)
     for rejudge_id in rejudge_ids(run):
         rejudged = run.store.run(rejudge_id)
-        if any(block.slices["judgments"].rows for block in rejudged.manifest().blocks if "judgments" in block.slices):
+        if rejudged.has_rows("judgments"):
             yield from _of_record(rejudged, rejudged.record)
 
 

@@ -16,7 +16,7 @@ from summhay_ray.haystack import ReleasedFile
 from summhay_ray.store import Finished, RunStore, Store
 
 STAGE = "haystack"
-"""Stage under which the store's blocks list haystacks."""
+"""Stage under which the store lists haystacks."""
 HAYSTACKS_A_BLOCK = 16
 AT_ONCE = 8
 """Sources written to the store concurrently."""
@@ -27,7 +27,7 @@ T = TypeVar("T")
 def open_haystacks(run: RunStore, haystacks: Haystacks, sources: Sequence[Outline]) -> None:
     """Write the tables of those haystacks that the run does not hold yet."""
     kept = run.finished(STAGE)
-    # Sorted by id, as the tables are, so that a reader of all documents reads each block once.
+    # Sorted by id, as the tables are, so that each commit holds neighbours.
     absent = sorted(source.haystack_id for source in sources if source.haystack_id not in kept)
     for block in blocks_of(absent):
         run.commit(STAGE, [Finished(haystack_id, haystack_rows(haystacks.file(haystack_id))) for haystack_id in block])

@@ -19,7 +19,7 @@ from summhay_ray.benchmarks.summhay.sources import Outline
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
-from summhay_ray.store import Block, Store
+from summhay_ray.store import Parts, Store
 
 MANY = 2 * HAYSTACKS_A_BLOCK + 3
 
@@ -33,13 +33,13 @@ def store_in(tmp_path: Path, name: str = "store") -> Store:
 
 
 @pytest.mark.core
-def test_many_files_are_several_blocks_and_one_commit(tmp_path: Path) -> None:
+def test_many_files_are_one_commit_and_merged(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     result = import_released(files(tmp_path), store)
     run = store.run(result.run)
     assert (result.haystacks, result.documents, result.queries) == (MANY, 4 * MANY, 2 * MANY)
     assert (result.summaries, result.judgments, result.failures) == (0, 0, 0)
-    assert (run.version(), len(run.manifest().blocks)) == (1, 3)
+    assert (run.version(), run.added(), run.has_tables()) == (3, 3, True)
     assert run.table("documents").height == 4 * MANY
     assert api.status(result.run, store.uri).status == "imported"
     assert len(api.score(result.run, store.uri).haystacks) == MANY
@@ -110,7 +110,7 @@ def test_the_same_content_twice_is_refused_and_both_files_are_named(tmp_path: Pa
 class Dies(Workbench):
     """Is killed when the second block is to be kept."""
 
-    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
         for place, found in enumerate(super().keep(batches)):
             if place:
                 raise KeyboardInterrupt
@@ -186,7 +186,7 @@ def changes_on_ray() -> Workbench:
     from summhay_ray.benchmarks.summhay.imports_on_ray import OnRay
 
     class Both(Changes):
-        def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Block, Mapping[str, int]]]:
+        def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
             return OnRay().keep(batches)
 
     return Both()

@@ -14,7 +14,7 @@ from synth_runs import run_inline, small
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import topic as making
 from summhay_ray.engine import ITEM, RunFailed
-from summhay_ray.store import Block, Finished, RunStore, Store
+from summhay_ray.store import Finished, Parts, RunStore, Store
 from summhay_ray.synth import Unverified
 
 pytestmark = pytest.mark.core
@@ -41,7 +41,7 @@ def test_nothing_of_a_topic_counts_before_all_of_it_does(tmp_path: Path, monkeyp
     grid, store = small(), Store(str(tmp_path / "store"))
     real = RunStore.write
 
-    def ends(run: RunStore, stage: str, finished: Sequence[Finished]) -> Block:
+    def ends(run: RunStore, stage: str, finished: Sequence[Finished]) -> Parts:
         if stage == ITEM:
             raise OSError(28, "No space left on device")
         return real(run, stage, finished)
