@@ -163,14 +163,6 @@ class LogIndex:
             if writer_of(location.name) == writer and (segment_number(location.name) or 0) >= read_to:
                 del self.answers[key]
 
-    def forget_after(self, session: int) -> None:
-        """Drop the answers that writers of later sessions have logged."""
-        for key, location in list(self.answers.items()):
-            number = writer_of(location.name).partition("-")[0]
-            # A pack holds ended sessions alone.
-            if number.isdigit() and int(number) > session:
-                del self.answers[key]
-
     def spent(self, run: str) -> int:
         """What counts against the run's budget, in micro-dollars: actual prices, worst prices of calls without a recorded end,
         and allowances of writers."""

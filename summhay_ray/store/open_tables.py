@@ -21,13 +21,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from summhay_ray.own_process import in_own_process
 from summhay_ray.store.blocks import check_block
 from summhay_ray.store.checked_json import with_hash
 from summhay_ray.store.files import Files
 from summhay_ray.store.published import file_name, hash_of, mark_name, published, tables_folder
 from summhay_ray.store.rows import pieces_of
-from summhay_ray.store.runs import RunStore, Store
+from summhay_ray.store.runs import RunStore
 from summhay_ray.store.tables import Columns, Digest
 from summhay_ray.text import BEGINS_FORMULA
 
@@ -39,35 +38,20 @@ _READ = 32 << 20
 """How many bytes of a file are read at a time."""
 
 
-def publish(run: RunStore, apart: bool = True) -> None:
-    """Write the run's tables into its folder unless they are there and up to date with its newest commit.
-
-    `apart`: a process of its own writes those of a large run. Raises StoreError, OSError, ProcessEnded; publishing again then
-    writes them all.
-    """
-    now = run.at()
+def publish(run: RunStore) -> None:
+    """Write the run's tables into its folder, and then the record of them, unless they are there and up to date with its newest
+    commit. Raises StoreError, OSError; publishing again then writes them all."""
+    run = run.at()
+    files = run.store.files
     # Earlier versions did not record the files.
-    before = _published(now).get("files")
-    if before is not None and all(map(run.store.files.exists, before)):
+    before = _published(run).get("files")
+    if before is not None and all(map(files.exists, before)):
         return
-    if apart and now.is_large():
-        in_own_process(_publish_stored, run.store.files.uri, run.run_id)
-    else:
-        publish_now(now)
-
-
-def publish_now(run: RunStore) -> None:
-    """Write the run's tables and then the record of them. Raises StoreError, OSError."""
-    files, digests = run.store.files, {table: Digest() for table in run.declared}
+    digests = {table: Digest() for table in run.declared}
     written = {name: sha256 for _, name, sha256 in _written(run, files, tables_folder(run.run_id), "parquet", digests)}
     told = {table: digest.to_json() for table, digest in digests.items()}
     body = {"blocks": hash_of(run.manifest().blocks), "digests": told, "files": written}
     files.put(mark_name(run.run_id), with_hash(body))
-
-
-def _publish_stored(uri: str, run_id: str) -> None:
-    """`publish_now` of a run by its store and id."""
-    publish_now(Store(uri).run(run_id).at())
 
 
 def write_tables(run: RunStore, files: Files, prefix: str = "", kind: TableFormat = "parquet") -> dict[str, str]:

@@ -13,9 +13,6 @@ from summhay_ray.store.tables import Columns, Digest, Tables
 
 TOGETHER = 32 << 20
 """How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
-LARGE_BYTES = 16 << 20
-"""Where all tables together take more bytes in memory than this, a process of its own reads them when a run ends, so that the
-driver does not grow with its run."""
 _RATIO, _ROW = 4, 64
 """Where the size in memory is not known: so many times what is stored, and at least so many bytes a row."""
 _NTH = 64
@@ -87,11 +84,6 @@ def pieces_of(files: Files, blocks: Sequence[Block], tables: Tables) -> Iterator
     for name in tables:
         if sizes[name] > TOGETHER:
             yield name, _Pieces(files, blocks, tables[name])
-
-
-def are_large(blocks: Sequence[Block]) -> bool:
-    """Whether the rows of all tables take more than LARGE_BYTES in memory (about)."""
-    return sum(_size(piece) for block in blocks for piece in block.slices.values()) > LARGE_BYTES
 
 
 def _size(piece: Slice) -> int:

@@ -24,7 +24,7 @@ from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.published import published_pieces
-from summhay_ray.store.rows import are_large, digests_of, finished_of, frames_of, pieces_of, units_of
+from summhay_ray.store.rows import digests_of, finished_of, frames_of, pieces_of, units_of
 from summhay_ray.store.run_record import MEND_RECORD, record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
@@ -248,10 +248,6 @@ class RunStore:
     def version(self) -> int:
         """The number of the newest manifest, 0 if there is none."""
         return self._still.number if self._still else self._manifests.chain.latest()
-
-    def is_large(self) -> bool:
-        """Whether its tables take more than `rows.LARGE_BYTES` in memory."""
-        return are_large(self.manifest().blocks)
 
     def added(self) -> int:
         """How many blocks were ever added. Merging blocks and taking the run over do not change it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import re
 import resource
 import shutil
 import signal
@@ -36,9 +35,7 @@ from summhay_ray.store import (
     Store,
     lost_tables,
     open_files,
-    open_tables,
     publish,
-    rows,
     s3,
     table_digests,
     write_tables,
@@ -134,37 +131,6 @@ def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "runs" / "run" / "tables").write_text("a file stands where the folder is to be")
     with pytest.raises(NotADirectoryError, match="runs/run/tables/"):
         publish(run)
-
-
-def test_large_tables_are_written_by_a_process_of_their_own_to_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = ended_run(tmp_path)
-    tables, mark = tmp_path / "runs" / "run" / "tables", tmp_path / "runs" / "run" / "tables.json"
-    before = {path: path.read_bytes() for path in [mark, *tables.rglob("*.parquet")]}
-    mark.unlink()
-    shutil.rmtree(tables)
-    monkeypatch.setattr(rows, "LARGE_BYTES", 0)
-    monkeypatch.setattr(open_tables, "publish_now", lambda _: pytest.fail("it was written here"))
-    # Python's own modules are not those of the folder that somebody works in.
-    (tmp_path / "queue.py").write_text("raise SystemExit('not the library')")
-    monkeypatch.chdir(tmp_path)
-    publish(run)
-    assert {path: path.read_bytes() for path in before} == before
-    commit(run, [done("later")])
-    shutil.rmtree(tables)
-    tables.write_text("a file stands where the folder is to be")
-    with pytest.raises(NotADirectoryError, match=re.escape(str(tables))):
-        publish(run)
-
-
-@pytest.mark.s3
-def test_large_tables_of_a_bucket_are_written_by_a_process_of_their_own(
-    s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "LARGE_BYTES", 0)
-    run = ended_run(s3_bucket.uri())
-    assert lost_tables(run) == []
 
 
 def test_pieces_end_where_a_key_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
