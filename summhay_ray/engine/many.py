@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from summhay_ray.engine.execution import before_ray
 from summhay_ray.errors import UserError
 
 CPUS_A_TASK = 1
@@ -21,6 +22,7 @@ CPUS_A_TASK = 1
 @contextlib.contextmanager
 def many(address: str = "local") -> Iterator[None]:
     """A context in which `through` can be used: it starts a Ray of its own, or joins the one at `address`."""
+    before_ray(address)
     from summhay_ray.engine.on_ray import ray_session
 
     with ray_session(address):

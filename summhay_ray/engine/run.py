@@ -10,7 +10,6 @@ import contextlib
 import errno
 import itertools
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 
 from summhay_ray.engine.contract import Compat, Results, Workload
 from summhay_ray.engine.doctor import missing_keys
-from summhay_ray.engine.execution import Execution, Stopped, Work, choose, hearing_sigterm
+from summhay_ray.engine.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
@@ -423,15 +422,15 @@ class Start:
             except OSError as error:
                 raise _failed(self.run, error) from error
             return
+        address = self.options.address or "local"
+        before_ray(address)
         # Ray is imported only here, since finished and small runs do not need it.
-        # A thread of Ray Data that outlives our session must not connect to Ray again.
-        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
 
         from summhay_ray.engine.on_ray import RayExecution, ray_session
 
         try:
-            with planning, ray_session(self.options.address or "local", own_modules=not self.workload.inputs.untrusted):
+            with planning, ray_session(address, own_modules=not self.workload.inputs.untrusted):
                 yield RayExecution(work, own_ray=self.options.address is None)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
