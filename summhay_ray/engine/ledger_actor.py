@@ -13,7 +13,6 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.execution import SPENDING_EVERY_S, SWEEP_PATIENCE_S
 from summhay_ray.llm import Batched, Budgets, Ledger, LedgerService, Limits, News, Packed, WorkerMessage
-from summhay_ray.loops import collect_rarely
 from summhay_ray.store import Block, Evicted, LogIndex, Store, StoreError, StoreUnavailable, seal, sweep
 
 SWEEPING_S = 60.0
@@ -64,7 +63,6 @@ class LedgerActor:
         index.know(self._run_id, self._committer.spent)
         ledger = Ledger(self._run_id, index, self._budgets, self._limits, probing=True)
         self._service = LedgerService(ledger, self._recover)
-        collect_rarely()
 
     async def exchange(self, worker: str, message: Packed) -> Packed:
         return (await self._service.exchange(worker, WorkerMessage.unpacked(message))).packed()
