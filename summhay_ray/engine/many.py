@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from summhay_ray.engine.execution import before_ray
+from summhay_ray.engine.ray_data import in_order_and_quiet
 from summhay_ray.errors import UserError
 
 CPUS_A_TASK = 1
@@ -35,8 +36,6 @@ def through(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserEr
     `work`: item -> result, both as JSON. What it raises as `error` or UserError is raised here as such.
     """
     import ray.data
-
-    from summhay_ray.engine.ray_data import in_order_and_quiet
 
     here = os.getcwd()
 
