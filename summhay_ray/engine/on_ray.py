@@ -69,9 +69,10 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
             environment["env_vars"] = {"PYTHONPATH": paths}
         # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
-        stand = Path.cwd() if own_modules else folder / "empty"
-        stand.mkdir(exist_ok=True)
-        yield from _session(address, options, stand)
+        empty = None if own_modules else folder / "empty"
+        if empty is not None:
+            empty.mkdir()
+        yield from _session(address, options, empty)
 
 
 @contextlib.contextmanager
@@ -84,35 +85,39 @@ def _private_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _session(address: str, options: dict[str, Any], stand: Path) -> Iterator[None]:
+def _session(address: str, options: dict[str, Any], stand: Path | None) -> Iterator[None]:
+    known = set(os.environ)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     options = {**options, "log_to_driver": False, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
-        with _silent(), contextlib.chdir(stand):
+        with _silent(), contextlib.chdir(stand) if stand else contextlib.nullcontext():
             ray.init(address=address, **options)
-    except KeyboardInterrupt:
-        _leave()
+    except (UserError, KeyboardInterrupt):
+        _leave(known)
         raise
     # Ray raises a bare Exception where its processes do not come up in time.
     except Exception as error:
-        _leave()
+        _leave(known)
         raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
     hear_sigterm()
     try:
         yield
     finally:
-        _leave()
+        _leave(known)
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, before)
 
 
-def _leave() -> None:
-    """Shut Ray down, even while it is starting."""
+def _leave(known: set[str]) -> None:
+    """Shut Ray down, even while it is starting, and unset the variables that it has set, which are not for other clusters."""
     with _unheard():
         ray.shutdown()
+    for name in set(os.environ) - known:
+        if name.startswith("RAY_"):
+            del os.environ[name]
 
 
 def _unheard() -> contextlib.AbstractContextManager[Any]:
