@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import errno
-import gc
 import os
 import signal
 import sys
@@ -21,9 +19,6 @@ from summhay_ray.errors import UserError
 
 __all__ = ["main"]
 
-COLLECT_AFTER = 1_000_000
-"""Net new objects after which the garbage collector runs (Python's default is 700)."""
-
 # typer uses its bundled click or the installed one: this is the base class of usage errors in either.
 _UsageProblem: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 
@@ -33,10 +28,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
-    # A short command mostly imports modules, which makes no garbage. Runs set their own thresholds.
-    gc.set_threshold(COLLECT_AFTER, 10, 10)
-    # Otherwise the interpreter goes through all objects at exit, which takes a tenth of a second.
-    atexit.register(gc.freeze)
     # When a shell asks for completions, typer prints them and ends the process.
     completing = "_SUMMHAY_COMPLETE" in os.environ
     # Only the main thread may install signal handlers.

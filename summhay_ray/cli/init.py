@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from summhay_ray.cli.options import JsonOption
+from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -27,10 +30,7 @@ def init(
     For summhay, synth and extract_evaluate it runs as it is, without a key. For any other kind it has every field; those that
     must be filled in come first.
     """
-    from pathlib import Path
-
     from summhay_ray.cli.show import document, facts
-    from summhay_ray.errors import UserError
 
     path = Path(out or f"{kind.partition(':')[2].lower() or kind}.yaml")
     text = starter(kind)
@@ -50,7 +50,6 @@ def starter(kind: str) -> str:
     from importlib import resources
 
     from summhay_ray.engine import find
-    from summhay_ray.errors import UserError
 
     benchmark = find(kind)
     if benchmark.given:
@@ -79,8 +78,6 @@ def _blank(field: FieldInfo) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    import json
-
     from pydantic import TypeAdapter
 
     value: Any = field.get_default(call_default_factory=True)

@@ -7,7 +7,6 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import hashlib
@@ -430,15 +429,6 @@ class Workload(Generic[S]):
     async def references(self, item: Item) -> Sequence[str]:
         """The reference texts of the item (labels or sentences that a correct answer contains), if the benchmark has any."""
         return ()
-
-    async def estimate(self, item: Item, asks: Mapping[Size, Ask]) -> None:
-        """Ask the questions of `answer` through `asks`, which only count them: one `Ask` for each assumed answer length."""
-        from summhay_ray.engine.ask import NoReply
-
-        for size, ask in asks.items():
-            if size == "expected" or asks["expected"].guessed_on:
-                with contextlib.suppress(NoReply):
-                    await self.answer(item, ask)
 
     def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan] | None:
         """A plan of the remaining work as bounds, for a benchmark whose questions cannot be counted in advance; None: they are

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,6 +132,15 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
     if seconds <= INLINE_WITHIN_S:
         return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
     return "ray", f"executor: ray, since {estimate}"
+
+
+def before_ray(address: str) -> None:
+    """Set the variables that Ray reads when it is imported."""
+    # A thread of Ray Data that outlives our session must not connect to Ray again.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    if address == "local" and "ray" not in sys.modules:
+        # A Ray without clusters listens on the loopback interface only.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
 
 def hear_sigterm() -> None:

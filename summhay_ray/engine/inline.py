@@ -29,7 +29,7 @@ from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, qu
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
-from summhay_ray.loops import collecting_rarely, run_loop, switching_often
+from summhay_ray.loops import run_loop
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
@@ -59,8 +59,7 @@ class InlineExecution:
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
         try:
-            with collecting_rarely(), switching_often():
-                return run_loop(lambda: self._run(left))
+            return run_loop(lambda: self._run(left))
         finally:
             hear_sigterm()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import logging
 import os
 import shlex
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,11 +133,6 @@ def _end(details: Any, job: Job) -> JobEnd:
 
 def reach(url: str) -> list[str]:
     """Check that a usable job server answers at `url`; returns notes about it. Raises JobError."""
-    # Imported here: other commands would load them for nothing.
-    import http.client
-    import urllib.error
-    import urllib.request
-
     where = f"--address {url}"
     mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
     try:
@@ -173,9 +171,10 @@ def job_client(url: str) -> Any:
     """Ray's client of the job server at `url`. Raises JobError."""
     from ray.job_submission import JobSubmissionClient
 
-    # These loggers set their level when they are imported, so it is set here, after the import.
-    for name in ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    # Ray's loggers set their level when they are imported, so it is set here, after the import.
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("ray."):
+            logging.getLogger(name).setLevel(logging.ERROR)
     with asking(url), _without("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
         return JobSubmissionClient(url)
 

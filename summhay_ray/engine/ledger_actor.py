@@ -11,7 +11,6 @@ import ray
 
 from summhay_ray.engine.money import ledger_of
 from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
-from summhay_ray.loops import collect_rarely
 from summhay_ray.store import Parts, Store, StoreError
 
 COMPACT_AGAIN_S = 1.0
@@ -37,7 +36,6 @@ class LedgerActor:
         store = Store(self._store_uri)
         self._committer = store.run(self._run_id).committer(*self._driver)
         self._service = ledger_of(store.run(self._run_id), self._driver[0], self._budgets, self._limits)
-        collect_rarely()
 
     async def exchange(self, worker: str, message: Packed) -> Packed:
         return (await self._service.exchange(worker, WorkerMessage.unpacked(message))).packed()

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from summhay_ray.engine.execution import before_ray
+from summhay_ray.engine.ray_data import in_order_and_quiet
 from summhay_ray.errors import UserError
 
 CPUS_A_TASK = 1
@@ -21,6 +23,7 @@ CPUS_A_TASK = 1
 @contextlib.contextmanager
 def many(address: str = "local") -> Iterator[None]:
     """A context in which `through` can be used: it starts a Ray of its own, or joins the one at `address`."""
+    before_ray(address)
     from summhay_ray.engine.on_ray import ray_session
 
     with ray_session(address):
@@ -33,8 +36,6 @@ def through(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserEr
     `work`: item -> result, both as JSON. What it raises as `error` or UserError is raised here as such.
     """
     import ray.data
-
-    from summhay_ray.engine.ray_data import in_order_and_quiet
 
     here = os.getcwd()
 

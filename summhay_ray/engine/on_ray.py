@@ -11,10 +11,10 @@ import socket
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import ray_constants
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from summhay_ray.engine.computing import COMPUTING, at_hand, compute
@@ -25,16 +25,17 @@ from summhay_ray.engine.ledger_actor import LedgerActor
 from summhay_ray.engine.placement import PlacementError, place, placed, result_of
 from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
-from summhay_ray.engine.ray_home import is_on_loopback, own_variables, ray_home, unwatched
 from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
-from summhay_ray.loops import collecting_rarely, run_loop, switching_often
+from summhay_ray.loops import run_loop
 from summhay_ray.store import n_vector_files
 
 CLOSING_S = 30.0
 VECTORS_TOLD_EVERY_S = 2.0
+LONGEST_BASE = 16
+"""Maximum bytes of the path of the temporary folder: a socket's path holds 103, and Ray's and our folders need the rest."""
 TASKS_AT_ONCE = 100_000
 """More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
@@ -54,36 +55,38 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
     if ray.is_initialized():
         raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")
     _check_address(address)
-    with own_variables(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         try:
-            folder = stack.enter_context(ray_home()) if address == "local" else None
-            # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
-            stand = None
-            if not own_modules:
-                empty = tempfile.TemporaryDirectory(dir=folder and folder.parent, ignore_cleanup_errors=True)
-                stand = stack.enter_context(empty)
-            stack.enter_context(unwatched() if address == "local" else contextlib.nullcontext())
+            folder = stack.enter_context(_private_folder())
         except OSError as error:
             raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
-        if address != "local":
-            environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
-            if own_modules:
-                paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
-                environment["env_vars"] = {"PYTHONPATH": paths}
-            yield from _session(address, {"runtime_env": environment}, stand)
-            return
-        options = {
-            "_temp_dir": str(folder),
-            "object_store_memory": 512 * 2**20,
-            # The metrics are not read, and prestarted workers are not of the kind that a run needs.
-            "_system_config": {"enable_metrics_collection": False, "prestart_worker_first_driver": False},
-        }
-        # Ray's processes inherit this process's variables. A worker with a runtime environment would import Ray twice.
-        os.environ[ray_constants.WORKER_PROCESS_SETUP_HOOK_ENV_VAR] = SETUP_HOOK
-        yield from _session(address, options, stand)
+        environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
+        options: dict[str, Any] = {"runtime_env": environment}
+        if address == "local":
+            # Ray makes its own folder readable for everybody, so it goes inside the private one.
+            options |= {"_temp_dir": str(folder / "r"), "include_dashboard": False, "object_store_memory": 512 * 2**20}
+        elif own_modules:
+            paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
+            environment["env_vars"] = {"PYTHONPATH": paths}
+        # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
+        empty = None if own_modules else folder / "empty"
+        if empty is not None:
+            empty.mkdir()
+        yield from _session(address, options, empty)
 
 
-def _session(address: str, options: dict[str, Any], stand: str | None) -> Iterator[None]:
+@contextlib.contextmanager
+def _private_folder() -> Iterator[Path]:
+    """A temporary folder that no other user can read. Raises OSError."""
+    base = tempfile.gettempdir()
+    if len(os.fsencode(base)) > LONGEST_BASE:
+        base = "/tmp"
+    with tempfile.TemporaryDirectory(prefix="summhay_ray-", dir=base, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def _session(address: str, options: dict[str, Any], stand: Path | None) -> Iterator[None]:
+    known = set(os.environ)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -92,28 +95,29 @@ def _session(address: str, options: dict[str, Any], stand: str | None) -> Iterat
     try:
         with _silent(), contextlib.chdir(stand) if stand else contextlib.nullcontext():
             ray.init(address=address, **options)
-        if address == "local" and not is_on_loopback():
-            raise RayMissing("this version of Ray does not keep to this machine; nothing was asked, install ray 2.60")
     except (UserError, KeyboardInterrupt):
-        _leave()
+        _leave(known)
         raise
     # Ray raises a bare Exception where its processes do not come up in time.
     except Exception as error:
-        _leave()
+        _leave(known)
         raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
     hear_sigterm()
     try:
         yield
     finally:
-        _leave()
+        _leave(known)
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGTERM, before)
 
 
-def _leave() -> None:
-    """Shut Ray down, even while it is starting."""
+def _leave(known: set[str]) -> None:
+    """Shut Ray down, even while it is starting, and unset the variables that it has set, which are not for other clusters."""
     with _unheard():
         ray.shutdown()
+    for name in set(os.environ) - known:
+        if name.startswith("RAY_"):
+            del os.environ[name]
 
 
 def _unheard() -> contextlib.AbstractContextManager[Any]:
@@ -199,8 +203,7 @@ class RayExecution:
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
         try:
-            with collecting_rarely(), switching_often():
-                return run_loop(lambda: self._run(left))
+            return run_loop(lambda: self._run(left))
         finally:
             hear_sigterm()
 

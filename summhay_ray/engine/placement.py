@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.autoscaler.sdk import request_resources
-from ray.experimental.internal_kv import _internal_kv_get
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.execution import Work
@@ -25,10 +21,8 @@ MOST_WORKERS_A_NODE = 4
 PLACED_WITHIN_S = 120.0
 SLOW_ROUNDS = 5
 """Waits of `PLACED_WITHIN_S` without progress after which a missing worker is taken to have no room, even on a slow machine."""
-ANSWERS_WITHIN_S = 20.0
-"""Seconds within which a growing cluster reports that it grows."""
-
-GROWN_WITHIN_S = 900.0
+GROWN_ROUNDS = 3
+"""Waits of `PLACED_WITHIN_S` without progress after which a cluster that is too small is taken not to grow."""
 
 
 class PlacementError(UserError):
@@ -57,10 +51,8 @@ class Placement:
 
 
 def place(work: Work, own_ray: bool = True) -> Placement:
-    """The workers for a run. A cluster that is too small and not our own (`own_ray`) is asked to grow.
-
-    Raises PlacementError if it stays too small.
-    """
+    """The workers for a run. Raises PlacementError if our own Ray (`own_ray`) is too small for them. A cluster may grow: its
+    autoscaler, if any, starts nodes for workers that wait."""
     workload = work.workload
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
     workers = workload.spec.workers or max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
@@ -70,9 +62,7 @@ def place(work: Work, own_ray: bool = True) -> Placement:
     fixed = sum(n for kind, n in seats.items() if kind in resources)
     kinds, seated = len([kind for kind in seats if kind not in resources]), sum(seats.values())
     needed = CPUS_A_WORKER * seated
-    if cpus < needed and not own_ray:
-        cpus = _grown(needed)
-    if cpus < needed:
+    if cpus < needed and own_ray:
         fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(kinds, 1)
         mend = f"set workers: {fit} or less" if fit > 0 else "start more nodes"
         raise PlacementError(f"{seated} workers need {needed} CPUs and the cluster has {cpus:g}; {mend}")
@@ -92,7 +82,8 @@ def check_gpus(seats: Mapping[str, int], resources: Mapping[str, ResourcesSpec])
 async def placed(beginning: Sequence[Any]) -> None:
     """Return when all workers have started (`beginning`: a reference for each).
 
-    Raises PlacementError if other jobs hold the room, and any error with which a worker failed to start.
+    Raises PlacementError if other jobs hold the room or the cluster has too little, and any error with which a worker failed to
+    start.
     """
     begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
     rounds = 0
@@ -103,51 +94,36 @@ async def placed(beginning: Sequence[Any]) -> None:
                 start.result()
             rounds += not done
             if not done:
-                _check_room(len(waiting), len(begun), rounds > SLOW_ROUNDS)
+                _check_room(len(waiting), len(begun), rounds)
     finally:
         for start in begun:
             start.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
 
 
-def _check_room(late: int, workers: int, long: bool) -> None:
-    """Raises PlacementError if no CPUs are free and other jobs hold some. `long`: late workers count as holding none, so that
-    their CPUs count as held by others."""
+def _check_room(late: int, workers: int, rounds: int) -> None:
+    """Raises PlacementError if no CPUs are free and other jobs hold some, or the cluster has had too few for so many rounds.
+
+    After many rounds, late workers count as holding none, so that their CPUs count as held by others.
+    """
     free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
-    others = cpus - free - CPUS_A_WORKER * (workers - late if long else workers)
-    if free < CPUS_A_WORKER <= others:
-        mend = f"wait, or set workers: {max(1, workers - late)}"
-        raise PlacementError(
-            f"{late} of {workers} workers found no room within {PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, and "
-            f"other jobs hold them ({cpus:g} in all); {mend}"
-        )
+    others = cpus - free - CPUS_A_WORKER * (workers - late if rounds > SLOW_ROUNDS else workers)
+    if free >= CPUS_A_WORKER:
+        return
+    if others >= CPUS_A_WORKER:
+        why, mend = f"other jobs hold them ({cpus:g} in all)", "wait, or set"
+    elif cpus < CPUS_A_WORKER * workers and rounds >= GROWN_ROUNDS:
+        why, mend = f"the cluster has {cpus:g} in all and does not grow", "start more nodes, or set"
+    else:
+        return
+    raise PlacementError(
+        f"{late} of {workers} workers found no room within {rounds * PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, "
+        f"and {why}; {mend} workers: {max(1, workers - late)}"
+    )
 
 
 def _cpus() -> float:
     return float(ray.cluster_resources().get("CPU", 0.0))
-
-
-def _grown(needed: float) -> float:
-    """Ask the cluster's autoscaler, if any, for the CPUs that are needed; returns the CPUs that there are then."""
-    request_resources(bundles=[{"CPU": CPUS_A_WORKER}] * round(needed / CPUS_A_WORKER))
-    try:
-        began = time.monotonic()
-        until = began + ANSWERS_WITHIN_S
-        while _cpus() < needed and time.monotonic() < min(until, began + GROWN_WITHIN_S):
-            if _is_growing():
-                until = time.monotonic() + ANSWERS_WITHIN_S
-            time.sleep(1.0)
-    finally:
-        # From here on the workers themselves keep the nodes; the request would outlive the run.
-        request_resources(bundles=[])
-    return _cpus()
-
-
-def _is_growing() -> bool:
-    """Whether the autoscaler reports nodes that are starting."""
-    status = _internal_kv_get(b"__autoscaling_status")
-    report = json.loads(status).get("autoscaler_report", {}) if status else {}
-    return bool(report.get("pending_nodes") or report.get("pending_launches"))
 
 
 async def result_of(reference: Any) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.html import html_of
 from summhay_ray.engine.money import Dollars, money_of
@@ -390,7 +390,10 @@ class Planner:
                 for ask in asks.values():
                     ask.prepared = ready.own.get(item.id, ready.shared)
                 try:
-                    await self.workload.estimate(item, asks)
+                    for size, ask in asks.items():
+                        if size == "expected" or asks["expected"].guessed_on:
+                            with contextlib.suppress(NoReply):
+                                await self.workload.answer(item, ask)
                 except (OSError, UserError, *STOPS):
                     raise
                 # The benchmark's own code may raise anything. In a run that is the item's failure; here there is no plan then.

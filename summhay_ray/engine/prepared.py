@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,38 +13,25 @@ from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line
 from summhay_ray.store import Finished
 
-SOURCES_A_BATCH = 16
+SOURCES_A_BATCH = 32
 """Most sources that are prepared, and their rows committed, together."""
 
 
 def batches(left: Mapping[str, Sequence[Item]], workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
     """The sources and their items in batches, which the workers prepare in turn.
 
-    A worker's first batch is one source, so that calls begin soon; each of its next is twice as large. Sources that read the same
-    go to one worker. A worker for which none are left takes over half of those that another one has most of.
+    A worker's first batch is one source, so that calls begin soon; the next are as large as leaves each several. The sources
+    of a batch read the same.
     """
-    alike: dict[tuple[str, str], deque[str]] = {}
+    alike: dict[str, list[str]] = {}
     for source, items in left.items():
-        reads = items[0].reads
-        alike.setdefault((reads, "" if reads else source), deque()).append(source)
-    waiting, mine = deque(alike.values()), [deque[str]() for _ in range(workers)]
-    for number in itertools.count():
-        batch: dict[str, Sequence[Item]] = {}
-        own = number % workers
-        for _ in range(min(SOURCES_A_BATCH, 2 ** (number // workers))):
-            if not mine[own]:
-                mine[own] = waiting.popleft() if waiting else _half(max(mine, key=len))
-            if mine[own]:
-                source = mine[own].popleft()
-                batch[source] = left[source]
-        if not batch:
-            return
-        yield batch
-
-
-def _half(sources: deque[str]) -> deque[str]:
-    """Take the latter half of the sources, rounded up."""
-    return deque(reversed([sources.pop() for _ in range(-(-len(sources) // 2))]))
+        alike.setdefault(items[0].reads, []).append(source)
+    most, number = max(1, min(SOURCES_A_BATCH, len(left) // (4 * workers))), 0
+    for sources in alike.values():
+        start = 0
+        while together := sources[start : start + (1 if number < workers else most)]:
+            yield {source: left[source] for source in together}
+            start, number = start + len(together), number + 1
 
 
 def prepares(workload: Workload[Any]) -> bool:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import itertools
 import math
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,18 +19,16 @@ from typing import Any
 
 from summhay_ray.engine.contract import Compat, Results, Workload
 from summhay_ray.engine.doctor import missing_keys
-from summhay_ray.engine.execution import Execution, Stopped, Work, choose, hearing_sigterm
+from summhay_ray.engine.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.html import html_of
 from summhay_ray.engine.inline import InlineExecution
-from summhay_ray.engine.memory import give_back_memory
 from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.money import Dollars, money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan, rehearse
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.registry import stored_workload, workload_of
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec import SpecError
 from summhay_ray.engine.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
@@ -41,16 +37,8 @@ from summhay_ray.engine.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.own_process import ProcessEnded, in_own_process, in_own_process_unless
-from summhay_ray.plugins import error_line
-from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily, latest_session
+from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily
 
-PLANNING_NICENESS = 10
-"""Niceness of planning. In a thread, with a higher one than that of Ray's workers (15), it would wait for a processor while it
-holds the interpreter, and the event loop that sends items to the workers would wait for it: half as many calls a second."""
-PLANNED_HERE = 2_000
-"""Most items of a run on Ray, repeats aside (while the log is empty, these cost nothing), that the driver plans itself. Planning
-18,000 would leave 100 MiB with it."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -231,13 +219,8 @@ class _Planning:
         self._thread.join()
 
     def _work(self) -> None:
-        # The run's own work goes first; and only root may give itself a higher priority than it has. Not every system can.
-        with contextlib.suppress(OSError):
-            niceness = max(PLANNING_NICENESS, os.getpriority(os.PRIO_PROCESS, 0))
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
         try:
             made = self._make(self._unwanted.is_set)
-            give_back_memory()
             if self._keep is not None:
                 self._begun.wait()
                 if not self._unwanted.is_set():
@@ -291,23 +274,7 @@ class Start:
     def result(self) -> RunResult:
         """Answer what is left, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
-        give_back_memory()
-        # Where nothing was left to do, the run is only read, in less time than another process takes to begin.
-        results = self._scored(run, apart="executor" in snapshot and run.is_large())
-        return self._result(run, results, snapshot)
-
-    def _scored(self, run: RunSnapshot, apart: bool) -> Results:
-        """The run's results. `apart`: a process of its own computes them, so that this one does not grow with its run."""
-        if apart:
-            try:
-                found = in_own_process(_score_stored, run.store.files.uri, run.run_id, self.options.compat)
-            except (ProcessEnded, OSError) as error:
-                found = error_line(error)
-            if not isinstance(found, str):
-                return found
-            if self.options.note is not None:
-                self.options.note(f"the results are computed in this process, since another one cannot: {found}")
-        return self.workload.results(run, self.options.compat)
+        return self._result(run, self.workload.results(run, self.options.compat), snapshot)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
@@ -416,7 +383,9 @@ class Start:
             if keep:
                 keep_plan(self.run, made)
 
-        make = functools.partial(self._plan, work, executor == "ray")
+        def make(unwanted: Callable[[], bool]) -> PlanResult:
+            return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
+
         planning = _Planning(make, planned_now)
         with self._executing(work, executor, planning) as execution:
             session = begin(self.run.store.files, self.run.run_id, self._paying())
@@ -450,15 +419,15 @@ class Start:
             except OSError as error:
                 raise _failed(self.run, error) from error
             return
+        address = self.options.address or "local"
+        before_ray(address)
         # Ray is imported only here, since finished and small runs do not need it.
-        # A thread of Ray Data that outlives our session must not connect to Ray again.
-        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
         import ray
 
         from summhay_ray.engine.on_ray import RayExecution, ray_session
 
         try:
-            with planning, ray_session(self.options.address or "local", own_modules=not self.workload.inputs.untrusted):
+            with planning, ray_session(address, own_modules=not self.workload.inputs.untrusted):
                 yield RayExecution(work, own_ray=self.options.address is None)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
@@ -470,14 +439,6 @@ class Start:
 
     def _paying(self) -> bool:
         return any(settings.price != FREE for settings in self.workload.settings().values())
-
-    def _plan(self, work: Work, on_ray: bool, unwanted: Callable[[], bool]) -> PlanResult:
-        """The plan of what is left. A large run on Ray is planned by a process of its own, whose memory is given back."""
-        run, budget_usd = self.run, self.options.budget_usd
-        if not on_ray or sum(not item.repeat_of for items in self.state.sources.values() for item in items) <= PLANNED_HERE:
-            return plan(self.workload, run.store, budget_usd, unwanted=unwanted)
-        session, uri = latest_session(run.store.files), run.store.files.uri
-        return in_own_process_unless(unwanted, _plan_stored, uri, run.run_id, work.record, budget_usd, session)
 
     def _answered(self, execution: Execution, planning: _Planning, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
@@ -541,24 +502,6 @@ class Start:
                 watch(timeline.progress(snapshot, time.monotonic()))
 
         return tell
-
-
-def _plan_stored(uri: str, run_id: str, record: Mapping[str, Any], budget_usd: float | None, session: int) -> PlanResult:
-    """The plan of a stored run, made in this process. `record`: see `Work.record`; `session`: the last whose answers count as
-    known."""
-    run = RunSnapshot(Store(uri).run(run_id))
-    run.log().forget_after(session)
-    return plan(stored_workload(run.store, record), run.store, budget_usd, at=run)
-
-
-def _score_stored(uri: str, run_id: str, compat: Compat) -> Results | str:
-    """The results of a stored run, computed in this process; or why it cannot compute them."""
-    run = RunSnapshot(Store(uri).run(run_id))
-    try:
-        return workload_of(run).results(run, compat)
-    # The benchmark may be known to the other process alone; and if it is wrong, its error is raised there.
-    except Exception as error:  # noqa: BLE001
-        return error_line(error)
 
 
 def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:

@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
-from summhay_ray.engine.untrusted import check_untrusted
+from summhay_ray.engine.untrusted import check_untrusted, values_in
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.llm import (
@@ -229,7 +229,7 @@ class Spec(Strict):
 
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model entry in the spec, in the order of its fields."""
-        return list(_models_in([getattr(self, name) for name in type(self).model_fields]))
+        return [value for value in values_in(self) if isinstance(value, ModelSpec)]
 
     def partners(self) -> list[str]:
         """Further models that the run asks, and that have no entry of their own; each once."""
@@ -238,17 +238,6 @@ class Spec(Strict):
     def semantic(self) -> dict[str, Any]:
         """The fields that determine the run's id, as JSON."""
         return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
-
-
-def _models_in(value: Any) -> Iterator[ModelSpec]:
-    if isinstance(value, ModelSpec):
-        yield value
-    if isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _models_in(getattr(value, name))
-    elif isinstance(value, Mapping | list | tuple):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _models_in(inner)
 
 
 def _semantic(value: Any) -> Any:

@@ -35,13 +35,19 @@ def check_untrusted(spec: Any, folder: Path) -> None:
                     real_path(file, folder)
 
 
-def texts_of(value: Any) -> Iterator[str]:
-    """Every text in a spec or a part of one, each of which may be a path."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from texts_of(getattr(value, name))
-    elif isinstance(value, Mapping | list | tuple):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from texts_of(inner)
+def texts_of(spec: Any) -> Iterator[str]:
+    """Every text in a spec, each of which may be a path."""
+    return (value for value in values_in(spec) if isinstance(value, str))
+
+
+def values_in(value: Any) -> Iterator[Any]:
+    """A spec, or a part of one, and every value inside it, in order. Keys of mappings are not among them."""
+    yield value
+    if isinstance(value, BaseModel):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    elif isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for inner in value:
+        yield from values_in(inner)

@@ -30,13 +30,10 @@ from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
-from summhay_ray.loops import collect_rarely, switch_often
 from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
 
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
-COMPUTING_NICENESS = 4
-"""Computing workers have a lower priority than calling ones, since computing can wait and the answer of a call cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +107,6 @@ class WorkerActor:
         if kind == "calling":
             self._gateway.make_transports()
         on_notice(self._end)
-        collect_rarely()
-        switch_often()
-        # Last, since loading at a lower priority takes several times as long, and partly blocks the other threads.
-        if kind != "calling":
-            os.nice(COMPUTING_NICENESS)
 
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.

@@ -13,7 +13,6 @@ from summhay_ray.llm.outgoing import Outgoing, watch_httpx, watching
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
 from summhay_ray.llm.sampling import REVISION, bounded
-from summhay_ray.loops import collect_rarely
 
 
 @functools.cache
@@ -66,9 +65,7 @@ class LitellmTransport:
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
-        collect_rarely()
         self._known: set[str] = set()
-        self._warm = False
 
     async def send(self, request: Request, settings: ModelSettings) -> Reply:
         """Make one call through litellm.
@@ -81,10 +78,6 @@ class LitellmTransport:
         key = key_for_litellm(settings)
         with watching(Outgoing(settings, answer_limit(request, settings), request.task)):
             response = await self._asked(request, settings, key)
-        if not self._warm:
-            # The first call imports most of litellm.
-            self._warm = True
-            collect_rarely()
         return reply_in(response.model_dump(mode="json", warnings=False), request)
 
     async def _asked(self, request: Request, settings: ModelSettings, key: str | None) -> Any:

@@ -159,11 +159,6 @@ def sessions(files: Files, after: int = 0) -> Iterator[SessionRecord]:
         number += 1
 
 
-def latest_session(files: Files) -> int:
-    """The number of the newest session, 0 if there is none."""
-    return session_chain(files).latest()
-
-
 def open_sessions(files: Files) -> Iterator[SessionRecord]:
     """The sessions without a recorded end; their drivers may be dead."""
     newest = session_chain(files).newest()

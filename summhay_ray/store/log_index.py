@@ -128,13 +128,6 @@ class LogIndex:
             if (excess := Excess.of(head)) is not None:
                 self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
-    def forget_after(self, session: int) -> None:
-        """Drop the answers that writers of later sessions have logged."""
-        for key, location in list(self.answers.items()):
-            name = Name.of(location.name)
-            if name is not None and name.session > session:
-                del self.answers[key]
-
     def tallies(self, run: str) -> dict[Purpose, Tally]:
         """Purpose -> the totals of the run's answers."""
         return self._tallies.get(run, {})

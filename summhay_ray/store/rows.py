@@ -16,9 +16,6 @@ from summhay_ray.store.tables import Columns, Digest, Tables
 
 TOGETHER = 32 << 20
 """How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
-LARGE_BYTES = 16 << 20
-"""Where all tables together take more bytes in memory than this, a process of its own reads them when a run ends, so that the
-driver does not grow with its run."""
 _NTH = 64
 """One in so many keys is looked at to divide a table into pieces."""
 _NO_UNITS = pl.DataFrame(schema={"stage": pl.String, "unit": pl.String, "retry": pl.Boolean})
@@ -249,11 +246,6 @@ def _row_groups(stream: Stream, columns: Columns) -> Iterator[pl.DataFrame]:
             yield rows.head(last)
         rest = rows.slice(last)
     yield rest
-
-
-def are_large(parts: Sequence[Parts]) -> bool:
-    """Whether the rows of all tables take more than LARGE_BYTES in memory (about)."""
-    return sum(one.unpacked for one in parts) > LARGE_BYTES
 
 
 def digests_of(reader: Reader, names: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,7 @@ from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.money import MoneyRecords
 from summhay_ray.store.parts import UNITS, Finished, Parts, write_parts
-from summhay_ray.store.rows import Reader, are_large, digests_of
+from summhay_ray.store.rows import Reader, digests_of
 from summhay_ray.store.run_record import MEND_RECORD, record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
@@ -241,10 +241,6 @@ class RunStore:
     def version(self) -> int:
         """The number of the newest manifest, 0 if there is none."""
         return self._still.number if self._still else self._manifests.chain.latest()
-
-    def is_large(self) -> bool:
-        """Whether its tables take more than `rows.LARGE_BYTES` in memory."""
-        return are_large(self.manifest().parts)
 
     def added(self) -> int:
         """How many parts of finished units were ever added. Merging them and taking the run over do not change it."""

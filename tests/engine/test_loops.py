@@ -3,27 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import sys
 
-import pytest
-
-from summhay_ray.loops import COLLECT_AFTER, SWITCH_S, Ready, collecting_rarely, switching_often, together
-
-
-def test_the_collector_is_restored_after_a_run_and_no_full_collection_comes_before_it() -> None:
-    before, full = gc.get_threshold(), gc.get_stats()[2]["collections"]
-    with collecting_rarely():
-        assert gc.get_threshold() == COLLECT_AFTER and gc.get_freeze_count() > 1000
-        assert gc.get_stats()[2]["collections"] == full
-    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
-
-
-def test_threads_yield_sooner_during_a_run_alone() -> None:
-    before = sys.getswitchinterval()
-    with switching_often():
-        assert sys.getswitchinterval() == pytest.approx(SWITCH_S) != before
-    assert sys.getswitchinterval() == before
+from summhay_ray.loops import Ready, together
 
 
 def test_results_keep_their_order_and_only_what_is_not_ready_takes_a_task() -> None:

@@ -80,6 +80,14 @@ def test_who_has_not_begun_after_long_finds_no_room(monkeypatch: pytest.MonkeyPa
         begin([0.0, 0.0, None, None])
 
 
+def test_a_cluster_that_stays_too_small_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster(monkeypatch, 2 * CPUS_A_WORKER, 0.0)
+    with pytest.raises(PlacementError, match="2 of 4 workers .*, and the cluster has 0.5 in all and does not grow; .*: 2$"):
+        begin([0.0, 0.0, None, None])
+    # One that grows late is waited for.
+    begin([0.0, 0.0, 2.5 * PLACED_WITHIN_S, 3.5 * PLACED_WITHIN_S])
+
+
 def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster(monkeypatch, 8.0, 0.0)
 

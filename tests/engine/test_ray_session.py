@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tempfile
 from pathlib import Path
 
 import pytest
 import ray
 
+from summhay_ray.engine import Stopped
 from summhay_ray.engine.on_ray import RayMissing, ray_session
 from summhay_ray.engine.placement import PlacementError
 
@@ -40,7 +43,7 @@ def test_a_persons_own_ray_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
-    with pytest.raises(RayMissing, match="^Ray has no temporary folder .*'/nowhere/summhay-ray-"), ray_session("local"):
+    with pytest.raises(RayMissing, match="^Ray has no temporary folder .*'/nowhere/summhay_ray-"), ray_session("local"):
         pass
 
 
@@ -51,12 +54,41 @@ def test_ctrl_c_while_ray_comes_up_leaves_nothing(monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("summhay_ray.engine.ray_home.LONGEST_BASE", 999)
+    monkeypatch.setattr("summhay_ray.engine.on_ray.LONGEST_BASE", 999)
     monkeypatch.setattr(ray, "init", interrupted)
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
     with pytest.raises(KeyboardInterrupt), ray_session("local"):
         pass
     assert ended == [True] and list(tmp_path.iterdir()) == []
+
+
+def test_a_ray_of_its_own_has_a_short_private_folder_and_starts_in_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folders: list[Path] = []
+
+    def begun(_temp_dir: str, **_: object) -> None:
+        folders.append(Path(_temp_dir).parent)
+        os.environ["RAY_OF_RAYS_OWN"] = "set"
+        assert stat.S_IMODE(folders[-1].stat().st_mode) == 0o700
+        assert len(f"{_temp_dir}/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_store") <= 103
+        assert list(Path().iterdir()) == [] and Path().samefile(folders[-1] / "empty")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray, "init", begun)
+    monkeypatch.chdir(tmp_path)
+    with ray_session("local"):
+        assert Path.cwd() == tmp_path
+    assert not folders[0].exists() and "RAY_OF_RAYS_OWN" not in os.environ
+
+
+def test_sigterm_while_ray_comes_up_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(**_: object) -> None:
+        raise Stopped("stopped by SIGTERM")
+
+    monkeypatch.setattr(ray, "init", stopped)
+    with pytest.raises(Stopped), ray_session("local"):
+        pass
 
 
 def test_what_ray_prints_of_workers_that_end_with_their_driver_is_not_heard(

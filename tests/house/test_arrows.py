@@ -23,12 +23,11 @@ IMPORTS: Mapping[str, set[str]] = {
     "outputs": {"errors"},
     "yaml_text": set(),
     "loops": set(),
-    "own_process": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula.
     "store": {"errors", "outcome", "text"},
     "llm": {"loops", "outcome", "store", "text"},
-    "engine": {"inputs", "llm", "loops", "outcome", "own_process", "plugins", "errors", "store", "text", "yaml_text"},
+    "engine": {"inputs", "llm", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
