@@ -354,9 +354,12 @@ class Workload(Generic[S]):
         """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""
         if not is_local(model):
             return {}
-        models = self._local
-        local = models.get(model) or models.get(f"{model.partition('/')[0]}/")
+        local = self.local_model(model)
         return {"extra_body": {"revision": local.revision}} if local else {}
+
+    def local_model(self, model: str) -> LocalModel | None:
+        """The model that answers in the worker under this name; None if there is none."""
+        return self._local.get(model) or self._local.get(f"{model.partition('/')[0]}/")
 
     def sampling_of(self, entry: ModelSpec) -> dict[str, Any]:
         """The sampling parameters of a model's entry, as its calls send them and as they enter the keys."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from types import TracebackType
+from typing import Any
 
 from summhay_ray.store import BEAT_S, DriverSession, StoreError
 
@@ -20,6 +22,8 @@ class Heartbeat:
         """Whether `summhay stop` asked this start to stop."""
         self.how = "stopped"
         """How the session ends: "stopped" unless the run sets "done"."""
+        self.left: Mapping[str, Any] | None = None
+        """The remaining work, for those who read the store; see `StatusResult.left`."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
@@ -38,6 +42,6 @@ class Heartbeat:
         while not self._over.wait(BEAT_S):
             # If the store does not answer, try again with the next beat: whatever needs the store waits for it anyway.
             with contextlib.suppress(StoreError, OSError):
-                self.session.beat()
+                self.session.beat(self.left)
                 self.superseded = self.superseded or self.session.superseded() or ""
                 self.asked_to_stop = self.asked_to_stop or self.session.asked_to_stop()

@@ -30,7 +30,7 @@ from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.money import money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.plan import PlanResult, StagePlan, plan, rehearse
+from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.registry import stored_workload, workload_of
 from summhay_ray.engine.sections import Section
@@ -247,11 +247,9 @@ class _Planning:
         except BaseException as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
-    def stages(self) -> list[StagePlan] | None:
-        """The planned stages; None until there is a plan."""
-        if not self._plan.done() or self._plan.exception() is not None:
-            return None
-        return self._plan.result().stages
+    def plan(self) -> PlanResult | None:
+        """The plan; None until there is one."""
+        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
@@ -427,7 +425,7 @@ class Start:
                 planning.begun()
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
-                snapshot = self._answered(execution, planning)
+                snapshot = self._answered(execution, planning, heartbeat)
                 execution.finish()
                 # A run that finishes long before its plan does not need one.
                 planned = planning.result(PLANNED_AFTER_S if keep else 0)
@@ -481,12 +479,12 @@ class Start:
         session, uri = latest_session(run.store.files), run.store.files.uri
         return in_own_process_unless(unwanted, _plan_stored, uri, run.run_id, work.record, budget_usd, session)
 
-    def _answered(self, execution: Execution, planning: _Planning) -> dict[str, Any]:
+    def _answered(self, execution: Execution, planning: _Planning, heartbeat: Heartbeat) -> dict[str, Any]:
         first = execution.snapshot()
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
-        tell = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
+        tell = self._teller(state, planning.plan if self.options.limit is None else lambda: None, heartbeat)
         tell({**first, "doing": f"starting {sum(execution.seats.values())} workers" if execution.name == "ray" else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
@@ -514,8 +512,10 @@ class Start:
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
         return left, why
 
-    def _teller(self, state: RunState, planned: Callable[[], Sequence[StagePlan] | None]) -> Callable[[Snapshot], None]:
-        """A function that turns the ledger's snapshots into `Progress` and passes it to `watch`."""
+    def _teller(
+        self, state: RunState, planned: Callable[[], PlanResult | None], heartbeat: Heartbeat | None = None
+    ) -> Callable[[Snapshot], None]:
+        """A function that turns the ledger's snapshots into `Progress`, for `watch` and for those who read the store."""
         sizes = {item.id: item.size for item in state.items()}
         counted = self.workload.counted
         done = [item for item in sizes if item in state.finished]
@@ -534,8 +534,11 @@ class Start:
         watch = self.options.watch
 
         def tell(snapshot: Snapshot) -> None:
+            progress = timeline.progress(snapshot, time.monotonic())
+            if heartbeat is not None:
+                heartbeat.left = progress.left
             if watch is not None:
-                watch(timeline.progress(snapshot, time.monotonic()))
+                watch(progress)
 
         return tell
 

@@ -21,6 +21,7 @@ from summhay_ray.store.drivers import (
     open_sessions,
     read_session,
     sessions,
+    told_left,
 )
 from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files import Files, LocalFiles, open_files
@@ -106,6 +107,7 @@ __all__ = [
     "sessions",
     "sweep",
     "table_digests",
+    "told_left",
     "unneeded",
     "vector_flaws",
     "vector_key",

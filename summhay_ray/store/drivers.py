@@ -1,7 +1,7 @@
 """Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
-`<number>.beat`, the heartbeat, written every two seconds while the driver lives;
+`<number>.beat`, the heartbeat, written every two seconds while the driver lives; it tells how much work is left;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead;
 `<number>.closed`, in a bucket only, written when the session's log writers have ended for good.
@@ -98,11 +98,15 @@ class DriverSession:
         """Where this driver runs, for a message: `on HOST, pid N`."""
         return self.record.where
 
-    def beat(self) -> None:
-        """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
+    def beat(self, left: Mapping[str, Any] | None = None) -> None:
+        """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run.
+
+        `left`: the remaining work, for `told_left`.
+        """
         self._n_beats += 1
         with contextlib.suppress(StoreError, OSError):
-            self._files.put(_name(self.number, "beat"), f"{self.record.driver} {self._n_beats}".encode())
+            beat = {"driver": self.record.driver, "n": self._n_beats, "left": left}
+            self._files.put(_name(self.number, "beat"), json.dumps(beat).encode("ascii"))
 
     def superseded(self) -> str | None:
         """The later driver that has taken the run, or the one that took this driver for dead; else None.
@@ -207,6 +211,15 @@ def how_ended(files: Files, number: int) -> str | None:
     """How a session ended: done, stopped, superseded, refused or dead. None if no end is recorded."""
     end = _end(files, number)
     return None if end is None else str(end.get("how", "stopped"))
+
+
+def told_left(files: Files, number: int) -> dict[str, Any] | None:
+    """The remaining work that the session's last heartbeat tells; None if it tells none."""
+    try:
+        left = json.loads(files.read(_name(number, "beat")))["left"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return left if isinstance(left, dict) else None
 
 
 def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
