@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 MOST_POINTS = 512
 """Points of a course; beyond that, every second one is dropped."""
-EVIDENCE = 0.1
-"""The assumptions tell something once they differ by this share of the calls; a few calls fail, or are counted a moment later."""
+NOISE, NOISE_SHARE = 4, 0.1
+"""So many calls, and this share of them, may be counted late or have failed."""
 
 ASKED = "asked"
 """The counters of questions that ended are named "asked", queue, stage and model, with tabs between them."""
@@ -65,6 +65,11 @@ class Course:
         (x, before), (end, after) = self._points[place - 1 : place + 1]
         return Calls(*(a + (b - a) * (asked - x) / (end - x) for a, b in zip(before, after, strict=True)))
 
+    def scattered(self, asked: float) -> Calls:
+        """The same if these questions were drawn from all at random."""
+        share = min(1.0, asked / self.asked) if self.asked else 0.0
+        return Calls(*(n * (1 - (1 - share) ** (self.asked / n)) if n else 0.0 for n in self.calls))
+
 
 def asked_in(counts: Mapping[str, Any]) -> dict[Strand, int]:
     """The questions that ended, by strand, among the ledger's counters."""
@@ -85,34 +90,46 @@ def remaining(
 ) -> Remaining:
     """What is left of the courses. `asked`: questions that ended; `made`: calls of each group of models, which `of` names."""
     found = Remaining()
-    groups: dict[str, list[tuple[Purpose, Calls, Calls]]] = {}
+    groups: dict[str, list[tuple[Purpose, Calls, Calls, Calls]]] = {}
     for strand, course in courses.items():
-        here = course.at(asked.get(strand, 0))
-        rest = Calls(*(end - now for end, now in zip(course.calls, here, strict=True)))
-        groups.setdefault(of(strand[2]), []).append((strand[1:], here, rest))
+        now = asked.get(strand, 0)
+        here = course.at(now)
+        groups.setdefault(of(strand[2]), []).append((strand[1:], here, course.scattered(now), _minus(course.calls, here)))
     for group, strands in groups.items():
-        total = Calls(*(sum(numbers) for numbers in zip(*(here for _, here, _ in strands), strict=True)))
-        weights = _weights(total, made.get(group, 0))
-        for purpose, here, rest in strands:
-            found.made[purpose] += _mean(here, weights)
-            found.left[purpose] += _mean(rest, weights)
+        here, scattered, rest = (Calls(*map(sum, zip(*calls, strict=True))) for calls in list(zip(*strands, strict=True))[1:])
+        n = made.get(group, 0)
+        weights = _weights(here, scattered, n)
+        # Of what comes later in the order, some was asked already.
+        early = max(0.0, 1 - (n - here.same) / rest.same) if n > here.same and rest.same else 1.0
+        for purpose, of_here, _, of_rest in strands:
+            found.made[purpose] += _mean(of_here, weights)
+            found.left[purpose] += _mean(of_rest, weights._replace(same=weights.same * early))
     return found
+
+
+def _minus(calls: Calls, others: Calls) -> Calls:
+    return Calls(*(a - b for a, b in zip(calls, others, strict=True)))
 
 
 def _mean(calls: Calls, weights: Calls) -> float:
     return sum(number * weight for number, weight in zip(calls, weights, strict=True))
 
 
-def _weights(total: Calls, made: int) -> Calls:
-    """The weight of each assumption, `total` being the calls that it expects for what was asked so far."""
-    least, same, most = total
-    if made >= most or most == least:
-        return Calls(most=1.0)
-    trust = min(1.0, (most - least) / (EVIDENCE * most))
-    if made >= same:
-        share = (made - same) / (most - same)
-        return Calls(same=trust * (1 - share), most=1 - trust * (1 - share))
-    if made >= least:
-        share = (made - least) / (same - least)
-        return Calls(least=trust * (1 - share), same=trust * share, most=1 - trust)
-    return Calls(least=trust * made / least, most=1 - trust)
+def _weights(here: Calls, scattered: Calls, made: int) -> Calls:
+    """The weight of each assumption, by the calls that it expects for what was asked so far: in the order of the items, or not.
+
+    As long as they hardly differ, `same` is taken: what is counted may be some calls behind, or some calls may have failed.
+    """
+    spread = here.most - here.least
+    trust = (spread / (spread + NOISE + NOISE_SHARE * here.most)) ** 2
+    least = min(max(here.least, scattered.least), here.same)
+    if made >= here.same:
+        beyond, room = made - max(here.same, scattered.same), here.most - max(here.same, scattered.same)
+        share = min(1.0, max(0.0, beyond / room)) if room > 0 else 0.0
+        found = Calls(same=1 - share, most=share)
+    elif made >= least:
+        share = (made - least) / (here.same - least)
+        found = Calls(least=1 - share, same=share)
+    else:
+        found = Calls(least=min(1.0, made / here.least))
+    return Calls(trust * found.least, trust * found.same + 1 - trust, trust * found.most)

@@ -49,8 +49,7 @@ PLANNING_NICENESS = 10
 """Niceness of planning. In a thread, with a higher one than that of Ray's workers (15), it would wait for a processor while it
 holds the interpreter, and the event loop that sends items to the workers would wait for it: half as many calls a second."""
 PLANNED_HERE = 2_000
-"""Most items of a run on Ray, repeats aside (while the log is empty, these cost nothing), that the driver plans itself. Planning
-18,000 would leave 100 MiB with it."""
+"""Most items of a run on Ray that the driver plans itself. Planning 18,000 would leave 100 MiB with it."""
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
 
@@ -87,6 +86,8 @@ class RunResult:
     left: Mapping[str, Any] | None = None
     """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
     calls and dollars are null if unknown."""
+    tried_again: int = 0
+    """The number of failed items that another start tries again."""
     warnings: tuple[str, ...] = ()
     executor: str = ""
     """inline or ray; empty if there was nothing left to do."""
@@ -136,7 +137,19 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""
-        names = ("run", "kind", "status", "cells", "calls", "usd", "left", "seconds", "executor", "commonest_failure")
+        names = (
+            "run",
+            "kind",
+            "status",
+            "cells",
+            "calls",
+            "usd",
+            "left",
+            "tried_again",
+            "seconds",
+            "executor",
+            "commonest_failure",
+        )
         return {
             **{name: getattr(self, name) for name in names},
             "stopped_models": dict(self.stopped_models),
@@ -346,6 +359,7 @@ class Start:
             unit=self.workload.counted.items,
             stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
             left=left,
+            tried_again=sum(run.finished(ITEM).values()),
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
@@ -474,7 +488,7 @@ class Start:
     def _plan(self, work: Work, on_ray: bool, unwanted: Callable[[], bool]) -> PlanResult:
         """The plan of what is left. A large run on Ray is planned by a process of its own, whose memory is given back."""
         run, budget_usd = self.run, self.options.budget_usd
-        if not on_ray or sum(not item.repeat_of for items in self.state.sources.values() for item in items) <= PLANNED_HERE:
+        if not on_ray or self.state.total <= PLANNED_HERE:
             return plan(self.workload, run.store, budget_usd, unwanted=unwanted)
         session, uri = latest_session(run.store.files), run.store.files.uri
         return in_own_process_unless(unwanted, _plan_stored, uri, run.run_id, work.record, budget_usd, session)
@@ -499,12 +513,19 @@ class Start:
     ) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, why it cannot be planned). Why the run stopped is recorded in the
         store. `make`: makes the plan."""
-        n_items = self.state.now(RunSnapshot(self.run)).n_left
+        run = RunSnapshot(self.run)
+        n_items = self.state.now(run).n_left
         if not n_items:
             return None, ""
         if not snapshot.get("over_budget"):
             if self.options.limit is not None:
                 keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
+                return None, ""
+            counts = item_counts(run, self.state.total)
+            if n_open := counts["total"] - counts["done"] - counts["failed"]:
+                # Exit code 4 says that every item is answered or listed as a failure.
+                what = f"{n_open} of {counts['total']} {self.workload.counted.items} were not answered"
+                raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
         with _Planning(make) as planning:
             made = planning.result()

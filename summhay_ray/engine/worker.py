@@ -28,8 +28,6 @@ COMMIT_EVERY_S = 2.0
 ITEMS_A_COMMIT = 64
 WORKERS_A_SECOND = 16
 """Maximum number of commits per second over all workers. With more workers, each waits longer and commits larger blocks."""
-COUNT_EVERY_S = 0.2
-"""Interval at which a worker tells what it asked; longer with more workers, as for commits."""
 
 
 class Answered:
@@ -118,7 +116,7 @@ class Worker:
         self._commit_block, self._count = commit, count
         self._limiter = ConcurrencyLimiter(workload.settings())
         self._asked: Counter[str] = Counter()
-        self._told_at, self._tell_every_s = float("-inf"), max(COUNT_EVERY_S, workers / WORKERS_A_SECOND)
+        self._told_at, self._tell_every_s = float("-inf"), workers / WORKERS_A_SECOND if workers > 1 else 0.0
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
