@@ -4,33 +4,44 @@
 
 SPEC is of any kind. All options of `summhay run`, with `--address auto`. It resumes: what the store holds of the run is neither
 asked nor paid again, so that whatever starts it again after a failure (KubeRay's backoffLimit makes a new cluster and starts from
-scratch) resumes it. `--settle`: exit code 0 also where starting again would change nothing, which is a run that stopped
-at its budget (3) or finished with failures listed (4); `summhay status RUN --store URI` tells them apart. Progress comes as a
-line every ten seconds.
+scratch) resumes it. `--settle`: exit code 0 also for a run that finished with failures listed (4), unless another start would
+try some of them again; stdout is then the JSON document of the run. An unfinished run keeps its code: 3 stopped at its budget, 1
+failed. Progress comes as a line every ten seconds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import sys
 from collections.abc import Sequence
 
 from summhay_ray.cli import main
 
-SETTLED = (3, 4)
+FINISHED_WITH_FAILURES = 4
 SETTLE = "--settle"
 
 
 def job(arguments: Sequence[str]) -> int:
     """Run, and give the exit code of the job."""
     given = [argument for argument in arguments if argument != SETTLE]
+    if SETTLE not in arguments:
+        return _run(given)
+    with contextlib.redirect_stdout(io.StringIO()) as document:
+        code = _run([*given, "--json"])
+    sys.stdout.write(document.getvalue())
+    if code == FINISHED_WITH_FAILURES and not json.loads(document.getvalue())["tried_again"]:
+        sys.stderr.write("settled: finished with failures listed (exit code 4), which starting it again would not change\n")
+        return 0
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
-        main(["run", *given, "--address", "auto"])
+        main(["run", *arguments, "--address", "auto"])
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-        if code in SETTLED and SETTLE in arguments:
-            sys.stderr.write(f"settled: the run ended with exit code {code}, which starting it again would not change\n")
-            return 0
-        return code
+        return end.code if isinstance(end.code, int) else 1
     return 0
 
 

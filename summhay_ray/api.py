@@ -207,9 +207,11 @@ def plan(
     """
     _check_budget(budget)
     loaded = load(spec, overrides, store, untrusted=untrusted)
-    made = engine.plan(loaded, _opened(loaded, store), budget)
+    opened = _opened(loaded, store)
+    made = engine.plan(loaded, opened, budget)
     asked = any(stage.calls for stage in made.stages)
-    return replace(made, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
+    going = engine.left_of_going(opened, made.run)
+    return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
 
 
 def import_released(

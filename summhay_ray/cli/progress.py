@@ -117,8 +117,8 @@ def view(progress: Progress, width: int = 80) -> Group:
 def _bar_line(progress: Progress, width: int) -> str:
     """Bar, items, calls a second, dollars of the budget, failures, time left. The bar fills the room that is left."""
     # An item may take hundreds of calls: progress is measured in calls if their number is known, else in rows.
-    if progress.calls_expected:
-        done, total = progress.calls + progress.reused, progress.calls_expected
+    if progress.calls_left is not None:
+        done, total = progress.answered, progress.answered + progress.calls_left
     elif progress.rows_total:
         done, total = progress.rows, progress.rows_total
     else:
@@ -181,8 +181,8 @@ def _items(progress: Progress) -> str:
     # If a benchmark counts no rows, calls are shown, since an item may take hundreds of them.
     if progress.table:
         parts.append(f"{progress.table} {progress.rows}/{progress.rows_total}")
-    elif progress.calls_expected is not None:
-        parts.append(f"calls {progress.calls + progress.reused} of about {progress.calls_expected}")
+    elif progress.calls_left is not None:
+        parts.append(f"calls {progress.answered} of about {progress.answered + progress.calls_left}")
     return "  ".join([*parts, f"failures {progress.failures}"])
 
 
@@ -211,8 +211,10 @@ def _times(progress: Progress, ended: bool = False) -> str:
         return f"{_time(progress.seconds)} elapsed, {progress.doing}"
     if progress.seconds_left is None and not progress.calls and not progress.in_flight:
         return f"{_time(progress.seconds)} elapsed, starting"
-    left = "?" if progress.seconds_left is None else _time(progress.seconds_left)
-    return f"{_time(progress.seconds)} elapsed, {left} to go"
+    left = [] if progress.calls_left is None else [f"{progress.calls_left} calls"]
+    left += [] if not progress.usd_left else [f"${progress.usd_left:.4f}"]
+    left += ["?" if progress.seconds_left is None else _time(progress.seconds_left)]
+    return f"{_time(progress.seconds)} elapsed, {', '.join(left)} to go"
 
 
 def _row(model: ModelProgress) -> tuple[str, ...]:

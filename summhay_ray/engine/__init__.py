@@ -59,7 +59,7 @@ from summhay_ray.engine.spec import (
     validated,
 )
 from summhay_ray.engine.state import ITEM
-from summhay_ray.engine.status import RunEntry, StatusResult, entries, status, stop
+from summhay_ray.engine.status import RunEntry, StatusResult, entries, left_of_going, status, stop
 from summhay_ray.engine.submit import JobOrder, submit
 
 __all__ = [
@@ -130,6 +130,7 @@ __all__ = [
     "first_request",
     "key_check",
     "kinds",
+    "left_of_going",
     "load_workload",
     "many",
     "missing_keys",

@@ -32,6 +32,8 @@ MOST_KEPT = 2000
 MOST_SHOWN = 80
 """Characters of an unreadable answer that the error message quotes."""
 
+Note = Callable[[str, str, str], None]
+"""Told (queue, stage, model) of each question that has ended."""
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 Complete = Callable[[Request, str], Awaitable[Ended]]
 """Completes a request of a stage: returns its outcome, and the raw answer if there is one."""
@@ -115,11 +117,18 @@ class Ask:
     too_long = False
     """While planning: whether the item's prompt is too long for its model."""
 
-    def __init__(self, workload: Workload[Any], item: Item, complete: Complete, limiter: ConcurrencyLimiter) -> None:
+    def __init__(
+        self,
+        workload: Workload[Any],
+        item: Item,
+        complete: Complete,
+        limiter: ConcurrencyLimiter,
+        note: Note = lambda queue, stage, model: None,
+    ) -> None:
         self.item = item
         self.prepared: Any = None
         """The data that `prepare` made for the item."""
-        self._workload, self._complete, self._limiter = workload, complete, limiter
+        self._workload, self._complete, self._limiter, self._note = workload, complete, limiter, note
         self._stages = {stage.name: stage for stage in workload.stages}
         self.raw: dict[str, RawAnswer] = {}
         self._stage_of: dict[str, str] = {}
@@ -174,10 +183,16 @@ class Ask:
             if none is not None:
                 return Ready(none)
             ended = self._complete(request, stage)
-            return Ready(self._kept(request, *ended.result)) if isinstance(ended, Ready) else awaited(request, ended)
+            return Ready(kept(request, ended.result)) if isinstance(ended, Ready) else awaited(request, ended)
 
         async def awaited(request: Request, ended: Awaitable[Ended]) -> Outcome[RawAnswer]:
-            return self._kept(request, *await ended)
+            return kept(request, await ended)
+
+        def kept(request: Request, ended: Ended) -> Outcome[RawAnswer]:
+            outcome = self._kept(request, *ended)
+            if not isinstance(outcome, Failed) or outcome.error != "budget":
+                self._note(self.item.queue, stage, request.model)
+            return outcome
 
         return ask
 

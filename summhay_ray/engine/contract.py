@@ -93,8 +93,6 @@ class Item:
     """Items of one group share a long prompt prefix; one worker asks them in order, to use the provider's prompt cache."""
     size: int = 1
     """Expected number of rows in the benchmark's counted table."""
-    repeat_of: str = ""
-    """Id of an earlier item with the same prompts. This item asks for another `sample`, and is planned like the earlier one."""
     reads: str = ""
     """Name of the data that takes time to read or to prepare, such as a file, the same for all items of a source. Sources with
     the same `reads` go to one worker, as far as that leaves no other worker idle."""
@@ -107,14 +105,13 @@ class Item:
         source: str = "",
         group: str = "",
         size: int = 1,
-        repeat_of: str = "",
         reads: str = "",
         *,
         model: ModelSpec | None = None,
     ) -> None:
         """`model` is the spec's entry of the model to ask; without a `queue`, the item waits in that model's queue."""
         named = queue or (model.label if model is not None else "")
-        values = (id, named, data or {}, source, group, size, repeat_of, reads)
+        values = (id, named, data or {}, source, group, size, reads)
         for name, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, name, value)
 
@@ -353,9 +350,12 @@ class Workload(Generic[S]):
         """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""
         if not is_local(model):
             return {}
-        models = self._local
-        local = models.get(model) or models.get(f"{model.partition('/')[0]}/")
+        local = self.local_model(model)
         return {"extra_body": {"revision": local.revision}} if local else {}
+
+    def local_model(self, model: str) -> LocalModel | None:
+        """The model that answers in the worker under this name; None if there is none."""
+        return self._local.get(model) or self._local.get(f"{model.partition('/')[0]}/")
 
     def sampling_of(self, entry: ModelSpec) -> dict[str, Any]:
         """The sampling parameters of a model's entry, as its calls send them and as they enter the keys."""

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,21 +25,17 @@ from summhay_ray.engine.money import Dollars, money_of
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
+from summhay_ray.engine.remaining import Course, Strand
 from summhay_ray.engine.state import ITEM, checked_items
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer, Request, stored_answer
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Dimensions, LogIndex, RunStore, Store
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
-FIGURES = (
-    *("calls", "reused", "input_tokens", "output_tokens", "usd_micros", "min_micros", "max_micros"),
-    *("spared_tokens", "spared_micros"),
-)
-"""The fields of `StagePlan` that are counted."""
 MOST_REASONS = 5
 """Maximum number of reasons for certain failures that the warnings list."""
 MOST_REHEARSED = 8
@@ -151,6 +147,10 @@ class PlanResult:
     kind: str = ""
     unit: str = "items"
     """The word for items in messages."""
+    courses: Mapping[Strand, Course] = field(default_factory=dict, repr=False)
+    """How the calls grow with the questions of the unfinished items; empty for a plan by bounds."""
+    going: Mapping[str, Any] | None = None
+    """What is left as the run's driver tells it, while the run goes on; see `StatusResult.left`."""
     warnings: tuple[str, ...] = ()
     """One line each: budgets that the spent and expected dollars exceed, items that will fail and why, models of which answers
     from another origin are reused."""
@@ -171,8 +171,12 @@ class PlanResult:
 
     @property
     def left(self) -> dict[str, Any]:
-        """The remaining work: items (`cells`), expected calls, and at most how many (`max_calls`), and dollars."""
-        calls, most = (sum(getattr(stage, name) for stage in self.stages) for name in ("calls", "max_calls"))
+        """The remaining work: items (`cells`), expected calls, and at most how many (`max_calls`), and dollars.
+
+        Calls are those of remote models, if the run asks any.
+        """
+        stages = [stage for stage in self.stages if not is_local(stage.model)] or self.stages
+        calls, most = (sum(getattr(stage, name) for stage in stages) for name in ("calls", "max_calls"))
         return {"cells": self.cells - self.cells_finished, "calls": calls, "max_calls": most, "usd": self.usd}
 
     @property
@@ -201,7 +205,8 @@ class PlanResult:
         names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd", "minutes")
         money = ("spent_usd", "reserved_usd", "uncertain_usd", "left_usd", "budget_usd")
         plain = {name: getattr(self, name) for name in (*names, *money)}
-        return {**plain, "warnings": list(self.warnings), "stages": [stage.to_json() for stage in self.stages]}
+        stages = [stage.to_json() for stage in self.stages]
+        return {**plain, "left": dict(self.going or self.left), "warnings": list(self.warnings), "stages": stages}
 
 
 async def _never(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
@@ -218,6 +223,8 @@ class CountingAsk(Ask):
         self._planner, self._size, self._done = planner, size, done
         self._guesses: list[int] = []
         """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
+        self._prompts: list[int] = []
+        """The same without their samples."""
         self.guessed_on = False
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
@@ -233,7 +240,7 @@ class CountingAsk(Ask):
     def spares(self, stage: str, whole: Request, made: Request) -> None:
         """See `Ask`. Each question counts once, and only if it is not answered already."""
         planner = self._planner
-        question = planner.question(made, tuple(self._guesses))
+        question = hash((planner.prompt(made), made.sample, *self._guesses))
         if self._size != "expected" or self._done or question in planner.spared or planner.known(made) is not None:
             return
         planner.spared.add(question)
@@ -254,9 +261,12 @@ class CountingAsk(Ask):
         # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
         counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
         counted = [planner.stage(size, stage, request.model, share) for size in sizes]
+        course = planner.courses.setdefault((self.item.queue, stage, request.model), Course())
         known = planner.known(request)
         if known is not None:
             counted[0].reused += counts
+            if counts and self._size == "expected" and not self._done:
+                course.add(share, least=False, same=False, most=False)
             planner.origins[request.model, known[1].origin] += counts
             return known[0]
         tokens, longest = planner.measured(request)
@@ -267,9 +277,19 @@ class CountingAsk(Ask):
                 return Failed("context_window", "the prompt is too long for the model's window")
             # With a guess in the prompt it may still fit: the dearest possible call is one that just fits the window.
             tokens = max(settings.context_window - longest // request.n, 0)
-        question = planner.question(request, after)
+        prompt = planner.prompt(request)
+        question = hash((prompt, request.sample, *after))
         if counts and not self._done:
-            if planner.is_new(self._size, question):
+            new = planner.is_new(self._size, question)
+            if self._size == "expected":
+                alike = prompt, request.sample
+                course.add(
+                    share,
+                    least=planner.is_new("alike", hash(alike)) if after else new,
+                    same=planner.is_new("same", hash((*alike, *self._prompts))) if after else new,
+                    most=new,
+                )
+            if new:
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
                 micros = micros_of(settings, tokens, expected, longest, request.searches)
@@ -280,7 +300,9 @@ class CountingAsk(Ask):
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
-        self._guesses.append(question)
+        same = hash((prompt, *self._prompts))
+        self._guesses.append(same if planner.repeats_itself(request.model) else question)
+        self._prompts.append(same)
         # A stand-in for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
         key = f"{question % 2**64:064x}"
         return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
@@ -301,7 +323,8 @@ class Planner:
         self.origins: Counter[tuple[str, str]] = Counter()
         """(model, origin) -> number of reused answers."""
         self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
-        self._seen: dict[Size, set[int]] = {size: set() for size in SIZES}
+        self.courses: dict[Strand, Course] = {}
+        self._seen: dict[str, set[int]] = {name: set() for name in (*SIZES, "alike", "same")}
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
@@ -338,20 +361,21 @@ class Planner:
         # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
         return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
 
-    def question(self, request: Request, after: tuple[int, ...]) -> int:
-        """A hash of the question that a request asks, equal for equal questions.
+    def prompt(self, request: Request) -> int:
+        """A hash of all that enters a request's key but its sample."""
+        options = request.lookup, request.n, request.logprobs
+        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
 
-        `after`: hashes of the item's earlier questions with guessed answers. Two equal guesses may stand for different answers,
-        so the questions that follow them count as different.
-        """
-        options = request.sample, request.lookup, request.n, request.logprobs
-        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options, after))
+    @functools.cache  # noqa: B019
+    def repeats_itself(self, model: str) -> bool:
+        """Whether the model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
+        return self.settings[model].local and not getattr(self.workload.local_model(model), "reads_sampling", False)
 
-    def is_new(self, size: Size, question: int) -> bool:
-        """Whether a question was not asked before: a question that two items share is one call."""
-        if question in self._seen[size]:
+    def is_new(self, among: str, question: int) -> bool:
+        """Whether a question was not asked before: a question that two items share is one call. `among`: a size or assumption."""
+        if question in self._seen[among]:
             return False
-        self._seen[size].add(question)
+        self._seen[among].add(question)
         return True
 
     def measured(self, request: Request) -> tuple[int, int]:
@@ -377,15 +401,10 @@ class Planner:
                 self.no_context += len(items)
                 self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items)
                 continue
-            first, counts = "", Counter[tuple[int, str]]()
             for item in items:
                 if self._unwanted():
                     return
-                # While the log is empty, a repeat has the same counts as the item that it repeats.
-                if first and item.repeat_of == first and item.id not in done and not self.index.answers:
-                    self._add(counts)
-                    continue
-                before = self._counts()
+                before = self._n_asked()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
                 for ask in asks.values():
                     ask.prepared = ready.own.get(item.id, ready.shared)
@@ -401,29 +420,15 @@ class Planner:
                     name = f"{self.workload.kind}: item {item.id!r}"
                     raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
                 self.too_long += asks["expected"].too_long
-                after = self._counts()
-                if item.id not in done and after == before:
+                if item.id not in done and not asks["expected"].too_long and self._n_asked() == before:
                     # It asked nothing, so its failure is certain and not for lack of an answer.
                     reasons = ((row.error, row.message) for row in asks["expected"].failures if row.error != PLANNED)
                     self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
-                first, counts = ("", counts) if item.id in done else (item.id, after)
-                counts.subtract(before)
+                for course in self.courses.values():
+                    course.mark()
 
-    def _plans(self) -> list[StagePlan]:
-        return [stage_plan for sizes in self._stages.values() for stage_plan in sizes.values()]
-
-    def _counts(self) -> Counter[tuple[int, str]]:
-        """The counts so far: (index into `_plans`, field) -> value, and (-1, "") -> items that are too long."""
-        counts = Counter({(place, name): getattr(plan, name) for place, plan in enumerate(self._plans()) for name in FIGURES})
-        counts[-1, ""] = self.too_long
-        return counts
-
-    def _add(self, counts: Counter[tuple[int, str]]) -> None:
-        plans = self._plans()
-        for (place, name), count in counts.items():
-            if place >= 0:
-                setattr(plans[place], name, getattr(plans[place], name) + count)
-        self.too_long += counts[-1, ""]
+    def _n_asked(self) -> float:
+        return sum(course.asked for course in self.courses.values())
 
 
 def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
@@ -482,6 +487,7 @@ def plan(
         **so_far,
         kind=workload.kind,
         unit=workload.counted.items,
+        courses=planner.courses,
         warnings=(
             *exceeded(workload, planner.index, stages, budget_usd),
             *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),

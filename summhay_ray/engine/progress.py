@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from summhay_ray.engine.remaining import Course, Remaining, Strand, asked_in, remaining
 from summhay_ray.llm import Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 
@@ -85,10 +86,24 @@ class Progress:
     """The word for items."""
     table: str = ""
     """Name of the counted table."""
-    calls_expected: int | None = None
-    """Expected number of calls and reused answers in this start; None until the plan is made."""
+    calls_left: int | None = None
+    """Expected number of calls to come, of the remote models if the run asks any; None until the plan is made."""
+    usd_left: float | None = None
+    """What they are expected to cost, whether the budget suffices or not."""
     doing: str = ""
     """The present activity while no call is in flight, such as "preparing"."""
+
+    @property
+    def answered(self) -> int:
+        """The calls that `calls_left` continues."""
+        return sum(model.calls for model in self.models) or self.calls
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The remaining work, as `StatusResult.left`."""
+        usd = None if self.usd_left is None else {"expected": self.usd_left}
+        cells = self.items_total - self.items_done
+        return {"cells": cells, "calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,58 +125,77 @@ class Planned(Protocol):
     """The plan of one stage and model; see `StagePlan`."""
 
     @property
+    def stage(self) -> str: ...
+    @property
     def model(self) -> str: ...
     @property
     def calls(self) -> int: ...
     @property
-    def reused(self) -> int: ...
-    @property
     def input_tokens(self) -> int: ...
     @property
     def output_tokens(self) -> int: ...
+    @property
+    def usd_micros(self) -> int: ...
+
+
+class Plan(Protocol):
+    """The plan of a start; see `PlanResult`."""
+
+    @property
+    def stages(self) -> Sequence[Planned]: ...
+    @property
+    def courses(self) -> Mapping[Strand, Course]: ...
 
 
 LOCAL = ""
 """Stands for all models that run in the workers: their calls are only counted together."""
 
 
-@dataclass
-class _ModelPlan:
-    """The plan of one model, over all stages."""
+class _Pace:
+    """How fast one model answers."""
 
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._answered: deque[tuple[float, int]] = deque()
+        """When answers were seen, and how many there were by then."""
+        self._latency = 0.0
 
+    def note(self, now: float, calls: int) -> None:
+        """Note how many calls are answered."""
+        if calls and not self._answered:
+            self._latency = now - self._began
+        if calls > (self._answered[-1][1] if self._answered else 0):
+            self._answered.append((now, calls))
+        while len(self._answered) > 2 and self._answered[1][0] <= now - LEFT_OVER_S:
+            self._answered.popleft()
 
-def _by_model(planned: Sequence[Planned], models: Mapping[str, ModelSettings]) -> dict[str, _ModelPlan]:
-    totals: dict[str, _ModelPlan] = {}
-    for stage in planned:
-        settings = models.get(stage.model)
-        total = totals.setdefault(LOCAL if settings is None or settings.local else stage.model, _ModelPlan())
-        total.calls += stage.calls
-        total.input_tokens += stage.input_tokens
-        total.output_tokens += stage.output_tokens
-    return totals
-
-
-def _answered(snapshot: Snapshot) -> dict[str, int]:
-    """Model -> number of calls answered in this start."""
-    remote = {name: numbers.get("calls", 0) for name, numbers in snapshot.get("models", {}).items()}
-    return {**remote, LOCAL: max(0, snapshot.get("made", 0) - sum(remote.values()))}
+    def seconds(self, left: float, now: float, paused_s: float) -> float | None:
+        """Seconds that it needs for so many calls; None before its first answer."""
+        if not self._answered:
+            return None
+        (first, before), (last, calls) = self._answered[0], self._answered[-1]
+        # Calls of one latency are answered all at once, and nothing comes between.
+        idle = now - last if now - last <= self._latency else 0.0
+        end = now - idle + paused_s
+        if last - first >= max(self._latency, SHOWN_EVERY_S):
+            seconds_a_call = (end - first) / (calls - before)
+        else:
+            # The first answers tell less than the time until they came.
+            seconds_a_call = (end - self._began) / calls
+        return max(left * seconds_a_call, self._latency) - idle
 
 
 class Timeline:
     """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None as long as there is none."""
 
-    def __init__(self, extent: Extent, started: float, planned: Callable[[], Sequence[Planned] | None]) -> None:
+    def __init__(self, extent: Extent, started: float, planned: Callable[[], Plan | None]) -> None:
         self._extent = extent
         self._started = started
         self._planned = planned
-        self._began: dict[str, float] = {}
-        """Model -> time at which its first call was seen in flight or answered."""
+        self._paces: dict[str, _Pace] = {}
+        """Of each model that has a call in flight or answered."""
         self._seen: deque[tuple[float, Snapshot]] = deque()
-        self._answered: deque[tuple[float, Mapping[str, int]]] = deque()
+        self._spent_before: int | None = None
 
     def progress(self, snapshot: Snapshot, now: float) -> Progress:
         """The progress at `now` (seconds, monotonic)."""
@@ -174,8 +208,9 @@ class Timeline:
         items = min(extent.items, extent.items_before + done)
         money = ("spent_micros", "reserved_micros", "uncertain_micros")
         spent, reserved, uncertain = (snapshot.get(name, 0) / MICROS for name in money)
-        budget, planned = extent.budget_usd, self._planned()
-        expected = None if planned is None else sum(stage.calls + stage.reused for stage in planned)
+        budget = extent.budget_usd
+        budget_left = None if budget is None else max(0.0, budget - spent - reserved - uncertain)
+        calls, usd, seconds_left = self._left(snapshot, now, items, budget_left)
         return Progress(
             run=extent.run,
             items_total=extent.items,
@@ -186,10 +221,10 @@ class Timeline:
             spent_usd=spent,
             budget_usd=budget,
             seconds=seconds,
-            seconds_left=self._left(snapshot, now, items, planned),
+            seconds_left=seconds_left,
             reserved_usd=reserved,
             uncertain_usd=uncertain,
-            left_usd=None if budget is None else max(0.0, budget - spent - reserved - uncertain),
+            left_usd=budget_left,
             calls=snapshot.get("made", 0),
             calls_a_second=self._rate(lambda seen: seen.get("made", 0)),
             limited=snapshot.get("limited", 0),
@@ -200,52 +235,98 @@ class Timeline:
             reused=snapshot.get("reused", 0),
             unit=extent.unit,
             table=extent.table,
-            calls_expected=expected,
+            calls_left=calls,
+            usd_left=usd,
             doing=snapshot.get("doing", ""),
         )
 
-    def _left(self, snapshot: Snapshot, now: float, items: int, planned: Sequence[Planned] | None) -> float | None:
-        """Estimated seconds left; None if unknown.
+    def _left(
+        self, snapshot: Snapshot, now: float, items: int, budget_left: float | None
+    ) -> tuple[int | None, float | None, float | None]:
+        """(Calls, dollars, seconds) that are left; None where unknown.
 
-        With a plan: the longest time that a model needs for its remaining planned calls, at its observed rate or its rate limits,
-        whichever is slower. Without a plan: from the share of items done.
+        The seconds are those of the model that needs the longest for its calls, at its pace or at its rate limits, whichever is
+        slower; and no more than the budget lasts. Without a plan: from the share of items done.
         """
-        calls = _answered(snapshot)
-        for model, n in calls.items():
-            if n or snapshot.get("models", {}).get(model, {}).get("in_flight", 0):
-                self._began.setdefault(model, now)
-        if not self._answered or now >= self._answered[-1][0] + 1.0:
-            self._answered.append((now, calls))
-        while len(self._answered) > 2 and self._answered[1][0] <= now - LEFT_OVER_S:
-            self._answered.popleft()
-        extent = self._extent
+        models = snapshot.get("models", {})
+        made = {name: numbers.get("calls", 0) for name, numbers in models.items()}
+        made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values()))
+        for model, n in made.items():
+            if n or models.get(model, {}).get("in_flight", 0):
+                self._paces.setdefault(model, _Pace(now)).note(now, n)
+        spent = snapshot.get("spent_micros", 0)
+        if self._spent_before is None:
+            self._spent_before = spent
+        extent, plan = self._extent, self._planned()
         if items == extent.items:
-            return 0.0
-        if planned is None:
+            return 0, 0.0, 0.0
+        if plan is None:
             done, to_do = items - extent.items_before, extent.items - extent.items_before
-            return (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
-        longest: float | None = None
-        for model, model_plan in _by_model(planned, extent.models).items():
-            left = model_plan.calls - calls.get(model, 0)
-            if left <= 0:
-                continue
-            seconds = self._needs(model, model_plan, left, calls.get(model, 0), now)
-            if seconds is None and model != LOCAL:
-                return None
-            longest = seconds if longest is None else max(longest, seconds or 0.0)
-        # None as well if more calls were made than planned: the number of further ones is unknown.
-        return longest
+            seconds = (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
+            return None, None, seconds
+        found = self._remaining(plan, snapshot, made)
+        if found is None:
+            return None, None, None
+        stages = {(stage.stage, stage.model): stage for stage in plan.stages if stage.calls}
+        cost = {purpose: stage.usd_micros / stage.calls for purpose, stage in stages.items()}
+        # The plan's guesses of tokens and of the provider's cache are set right by what the calls really cost.
+        planned_cost = sum(n * cost.get(purpose, 0) for purpose, n in found.made.items())
+        dearer = (spent - self._spent_before) / planned_cost if planned_cost else 1.0
+        usd = sum(n * cost.get(purpose, 0) for purpose, n in found.left.items()) / MICROS * (dearer or 1.0)
+        by_model: dict[str, list[tuple[Planned, float]]] = {}
+        for purpose, n in found.left.items():
+            if n >= 0.5 and purpose in stages:
+                by_model.setdefault(self._group(purpose[1]), []).append((stages[purpose], n))
+        seconds = self._seconds(by_model, now, {name: numbers.get("paused_s", 0.0) for name, numbers in models.items()})
+        if seconds is not None and budget_left is not None and usd > budget_left:
+            seconds *= budget_left / usd
+        remote = any(self._group(stage.model) != LOCAL for stage in plan.stages)
+        calls = sum(n for purpose, n in found.left.items() if not remote or self._group(purpose[1]) != LOCAL)
+        return round(calls), usd, seconds
 
-    def _needs(self, model: str, planned: _ModelPlan, left: int, calls: int, now: float) -> float | None:
-        """Estimated seconds that a model needs for its remaining calls; None if unknown."""
+    def _group(self, model: str) -> str:
         settings = self._extent.models.get(model)
-        share = left / planned.calls
-        minutes = settings.limits.minutes(left, planned.input_tokens * share, planned.output_tokens * share) if settings else None
-        then, before = self._answered[0]
-        since, known = max(then, self._began.get(model, now)), before.get(model, 0)
-        at_rate = (now - since) / (calls - known) * left if calls > known and now > since else None
-        estimates = [seconds for seconds in (at_rate, None if minutes is None else minutes * 60) if seconds is not None]
-        return max(estimates, default=None)
+        return LOCAL if settings is None or settings.local else model
+
+    def _remaining(self, plan: Plan, snapshot: Snapshot, made: Mapping[str, int]) -> Remaining | None:
+        """The calls that are left by stage and model; None if that is unknown: more were made than the plan's bounds expect."""
+        if plan.courses:
+            return remaining(plan.courses, asked_in(snapshot), made, self._group)
+        found, planned = Remaining(), Counter[str]()
+        for stage in plan.stages:
+            planned[self._group(stage.model)] += stage.calls
+        for stage in plan.stages:
+            group, purpose = self._group(stage.model), (stage.stage, stage.model)
+            share = made.get(group, 0) / planned[group] if planned[group] else 0.0
+            found.made[purpose] += stage.calls * share
+            found.left[purpose] += stage.calls * max(0.0, 1 - share)
+        return found if any(found.left.values()) else None
+
+    def _seconds(
+        self, left: Mapping[str, Sequence[tuple[Planned, float]]], now: float, paused: Mapping[str, float]
+    ) -> float | None:
+        """Seconds that the slowest model needs; None if unknown."""
+        numbers = {model: sum(n for _, n in calls) for model, calls in left.items()}
+        needed = {
+            model: self._paces[model].seconds(n, now, paused.get(model, 0.0)) if model in self._paces else None
+            for model, n in numbers.items()
+        }
+        # A model that was not asked yet is taken for as fast as the fastest of the others.
+        known = [seconds / numbers[model] for model, seconds in needed.items() if seconds is not None and model != LOCAL]
+        longest: list[float] = []
+        for model, calls in left.items():
+            settings, n, seconds = self._extent.models.get(model), numbers[model], needed[model]
+            tokens = [
+                sum(n * getattr(stage, name) / stage.calls for stage, n in calls) for name in ("input_tokens", "output_tokens")
+            ]
+            minutes = settings.limits.minutes(n, *tokens) if settings else None
+            if seconds is None and known:
+                seconds = n * min(known)
+            estimates = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
+            if not estimates and model != LOCAL:
+                return None
+            longest += estimates
+        return max(longest, default=0.0 if not left else None)
 
     def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
         numbers: Mapping[str, Any] = snapshot["models"][name]

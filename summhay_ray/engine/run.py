@@ -27,7 +27,7 @@ from summhay_ray.engine.missing import short_log
 from summhay_ray.engine.money import Dollars, money_of
 from summhay_ray.engine.origins import origins_in, other_origins
 from summhay_ray.engine.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.plan import PlanResult, StagePlan, plan, rehearse
+from summhay_ray.engine.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec import SpecError
@@ -75,6 +75,8 @@ class RunResult:
     left: Mapping[str, Any] | None = None
     """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
     calls and dollars are null if unknown."""
+    tried_again: int = 0
+    """The number of failed items that another start tries again."""
     warnings: tuple[str, ...] = ()
     executor: str = ""
     """inline or ray; empty if there was nothing left to do."""
@@ -124,7 +126,19 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of the command."""
-        names = ("run", "kind", "status", "cells", "calls", "usd", "left", "seconds", "executor", "commonest_failure")
+        names = (
+            "run",
+            "kind",
+            "status",
+            "cells",
+            "calls",
+            "usd",
+            "left",
+            "tried_again",
+            "seconds",
+            "executor",
+            "commonest_failure",
+        )
         return {
             **{name: getattr(self, name) for name in names},
             "stopped_models": dict(self.stopped_models),
@@ -230,11 +244,9 @@ class _Planning:
         except BaseException as error:  # noqa: BLE001
             self._plan.set_exception(error)
 
-    def stages(self) -> list[StagePlan] | None:
-        """The planned stages; None until there is a plan."""
-        if not self._plan.done() or self._plan.exception() is not None:
-            return None
-        return self._plan.result().stages
+    def plan(self) -> PlanResult | None:
+        """The plan; None until there is one."""
+        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
         """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
@@ -315,6 +327,7 @@ class Start:
             unit=self.workload.counted.items,
             stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
             left=left,
+            tried_again=sum(run.finished(ITEM).values()),
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
@@ -445,12 +458,7 @@ class Start:
         # Read again now that this start owns the run: an earlier driver may have committed items until then.
         state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
-        show = self._teller(state, planning.stages if self.options.limit is None else lambda: None)
-
-        def tell(snapshot: Snapshot) -> None:
-            session.told = {"money": {name: snapshot[f"{name}_micros"] for name in Dollars._fields}}
-            show(snapshot)
-
+        tell = self._teller(state, planning.plan if self.options.limit is None else lambda: None, session)
         tell({**first, "doing": f"starting {execution.workers} workers" if execution.name == "ray" else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
@@ -465,12 +473,19 @@ class Start:
     ) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, why it cannot be planned). Why the run stopped is recorded in the
         store. `make`: makes the plan."""
-        n_items = self.state.now(RunSnapshot(self.run)).n_left
+        run = RunSnapshot(self.run)
+        n_items = self.state.now(run).n_left
         if not n_items:
             return None, ""
         if not snapshot.get("over_budget"):
             if self.options.limit is not None:
                 keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
+                return None, ""
+            counts = item_counts(run, self.state.total)
+            if n_open := counts["total"] - counts["done"] - counts["failed"]:
+                # Exit code 4 says that every item is answered or listed as a failure.
+                what = f"{n_open} of {counts['total']} {self.workload.counted.items} were not answered"
+                raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
         with _Planning(make) as planning:
             made = planning.result()
@@ -478,8 +493,10 @@ class Start:
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
         return left, why
 
-    def _teller(self, state: RunState, planned: Callable[[], Sequence[StagePlan] | None]) -> Callable[[Snapshot], None]:
-        """A function that turns the ledger's snapshots into `Progress` and passes it to `watch`."""
+    def _teller(
+        self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
+    ) -> Callable[[Snapshot], None]:
+        """A function that turns the ledger's snapshots into `Progress`, for `watch` and for those who read the store."""
         sizes = {item.id: item.size for item in state.items()}
         counted = self.workload.counted
         done = [item for item in sizes if item in state.finished]
@@ -498,8 +515,12 @@ class Start:
         watch = self.options.watch
 
         def tell(snapshot: Snapshot) -> None:
+            progress = timeline.progress(snapshot, time.monotonic())
+            if session is not None:
+                money = {name: snapshot[f"{name}_micros"] for name in Dollars._fields}
+                session.told = {"left": progress.left, "money": money}
             if watch is not None:
-                watch(timeline.progress(snapshot, time.monotonic()))
+                watch(progress)
 
         return tell
 

@@ -5,6 +5,7 @@ Everything is read from the store, so it works from any machine, and while the r
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ from summhay_ray.store import (
     living,
     open_sessions,
     read_session,
+    told_by,
 )
 
 ENDED = ("imported", "done", "partial", "budget", "limited")
@@ -76,8 +78,9 @@ class StatusResult:
     stop: Mapping[str, Any] | None = None
     """Why the latest start ended early, and what it left to do; None if it did not."""
     left: Mapping[str, Any] | None = None
-    """The remaining work: cells, calls, and expected dollars; calls and usd are null if unknown. `max_calls`, where it
-    was planned from what is stored: at most so many calls."""
+    """The remaining work: cells, calls (of remote models, if the run asks any), and expected dollars; calls and usd are null if
+    unknown. `seconds`, while the run goes on: until it ends, or its budget. `max_calls`, where it was planned from what is
+    stored: at most so many calls."""
     unit: str = "items"
     """The word for the items that `cells` counts."""
     claims: Sequence[Mapping[str, Any]] = ()
@@ -208,7 +211,7 @@ def status(run: RunStore) -> StatusResult:
     damaged = [*problems, *lost, *damaged_log(run.store, index)]
     left = None
     if open_items or now.stop:
-        left = _left(run, benchmark, now.stop, usage, open_items, bool(damaged) and not now.driver)
+        left = _left(run, benchmark, now, open_items, bool(damaged) and not now.driver)
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -300,30 +303,34 @@ def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str
     return "unfinished" if open_items else "partial"
 
 
-def _left(
-    run: RunStore,
-    benchmark: type[Workload[Any]] | None,
-    stop: Mapping[str, Any] | None,
-    usage: Sequence[Mapping[str, Any]],
-    open_items: int,
-    damaged: bool,
-) -> dict[str, Any]:
+def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, open_items: int, damaged: bool) -> dict[str, Any]:
     """The remaining work: of a damaged run as planned from what it still has, since the figures that it recorded no longer hold.
 
-    Otherwise as recorded when it stopped, else from the benchmark's bounds, else planned minus real usage.
+    Otherwise as recorded when it stopped, else as its driver told it last, else from the benchmark's bounds.
     """
-    if stop is not None and not damaged:
-        return dict(stop.get("left") or {})
+    unknown = {"cells": open_items, "calls": None, "usd": None}
+    if not damaged:
+        if now.stop is not None:
+            return dict(now.stop.get("left") or {})
+        if told := _told_left(run):
+            return {**told, "cells": open_items, **({} if now.driver else {"seconds": None})}
     if damaged or (benchmark is not None and benchmark.bounds is not Workload.bounds):
-        try:
+        with contextlib.suppress(UserError):
             return {**plan(workload_of(run), run.store, at=run).left, "cells": open_items}
-        except UserError:
-            return {"cells": open_items, "calls": None, "usd": None}
-    rows = [row for row in usage if row["planned"] is not None]
-    if not rows:
-        return {"cells": open_items, "calls": None, "usd": None}
-    calls, usd = (sum(max(0, row["planned"][name] - row["real"][name]) for row in rows) for name in ("calls", "usd"))
-    return {"cells": open_items, "calls": calls, "usd": {"expected": usd}}
+    return unknown
+
+
+def _told_left(run: RunStore) -> dict[str, Any] | None:
+    """The remaining work as the driver of the latest start told it last; None if it told none, or not how many calls."""
+    start = latest_start(run)
+    left = None if start is None else told_by(run.store.files, start["tenure"]).get("left")
+    return left if left and left.get("calls") is not None else None
+
+
+def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
+    """The remaining work of a run that goes on, as its driver tells it; None if it does not go on or nothing was told yet."""
+    run = RunStore(store, run_id)
+    return _told_left(run) if _driver(run)[0] else None
 
 
 def _benchmark(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]] | None:

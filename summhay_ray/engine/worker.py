@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +16,7 @@ from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
 from summhay_ray.engine.contract import Rows, Workload
 from summhay_ray.engine.own_code import BadBenchmark
 from summhay_ray.engine.queues import ItemResult, WorkItem
+from summhay_ray.engine.remaining import ASKED
 from summhay_ray.engine.state import ITEM
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Gateway
@@ -112,6 +115,8 @@ class Worker:
         self._workload, self._run, self._gateway = workload, run, gateway
         self._commit_parts, self._count = commit, count
         self._limiter = ConcurrencyLimiter(workload.settings())
+        self._asked: Counter[str] = Counter()
+        self._told_at, self._tell_every_s = float("-inf"), workers / WORKERS_A_SECOND if workers > 1 else 0.0
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:
@@ -120,7 +125,8 @@ class Worker:
 
     async def _item(self, work: WorkItem) -> ItemResult:
         with self._commits.under_way():
-            done = await answered(self._workload, work, Ask(self._workload, work.item, self._gateway.complete, self._limiter))
+            ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter, self._note)
+            done = await answered(self._workload, work, ask)
         if not done.over_budget:
             await self._commits.keep(done)
         if done.stop is not None:
@@ -128,10 +134,20 @@ class Worker:
         counted = len(done.rows.get(self._workload.counted.table, ()))
         return ItemResult(done.item_id, done.over_budget, counted, len(done.rows.get("failures", ())))
 
+    def _note(self, *strand: str) -> None:
+        """Count a question that has ended. See `asked_in`."""
+        self._asked["\t".join((ASKED, *strand))] += 1
+        if time.monotonic() >= self._told_at + self._tell_every_s:
+            self._tell({})
+
+    def _tell(self, numbers: Mapping[str, int]) -> None:
+        asked, self._asked, self._told_at = self._asked, Counter(), time.monotonic()
+        self._count({**asked, **numbers})
+
     async def _commit(self, ready: Sequence[Answered]) -> None:
         await self._commit_parts(await asyncio.to_thread(self._written, ready))
         failed = [done for done in ready if done.rows.get("failures")]
-        self._count(
+        self._tell(
             {
                 "items_done": len(ready),
                 "counted": sum(len(done.rows.get(self._workload.counted.table, ())) for done in ready),

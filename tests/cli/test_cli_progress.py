@@ -75,10 +75,11 @@ def test_money_and_traffic_in_one_line() -> None:
 
 
 def test_a_synthesis_shows_its_calls_beside_those_that_are_expected() -> None:
-    one = replace(AT, unit="topics", table="", items_total=1, items_done=0, calls=57, reused=3, calls_expected=284)
-    assert line(one).startswith("r1  topics 0/1  calls 60 of about 284  failures 2  $0.5000 of $2  ")
-    assert "  21%  0/1 topics  12.0 calls/s  $0.5000 of $2  2 failures  1:02:05 left" in shown(one)
-    assert "of about" not in line(replace(AT, calls_expected=284)), "judgments tell how far it is"
+    one = replace(AT, unit="topics", table="", items_total=1, items_done=0, calls=57, models=(), calls_left=227, usd_left=1.2)
+    assert line(one).startswith("r1  topics 0/1  calls 57 of about 284  failures 2  $0.5000 of $2  ")
+    assert line(one).endswith("1:01 elapsed, 227 calls, $1.2000, 1:02:05 to go")
+    assert "  20%  0/1 topics  12.0 calls/s  $0.5000 of $2  2 failures  1:02:05 left" in shown(one)
+    assert "of about" not in line(replace(AT, calls_left=284)), "judgments tell how far it is"
 
 
 def test_one_line_on_a_terminal_and_where_there_is_room_a_row_for_each_model_with_its_limits() -> None:

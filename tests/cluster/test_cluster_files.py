@@ -157,16 +157,20 @@ def test_what_kubernetes_runs_is_a_spec_and_a_command_of_ours(monkeypatch: pytes
     assert (python, script, path) == ("python", "/home/summhay/jobs/run.py", "/etc/summhay/spec/spec.yaml")
     run = load(ROOT / "jobs" / "run.py")
     asked: list[list[str]] = []
+    monkeypatch.setattr(run, "main", asked.append)
+    assert run.job([path, *options]) == 0
+    assert asked == [["run", path, "--store", "s3://BUCKET/PREFIX", "--budget", "20", "--address", "auto"]]
 
-    def main(arguments: list[str]) -> None:
-        asked.append(arguments)
-        raise SystemExit(3)
+
+@pytest.mark.parametrize(("code", "settled"), [(0, 0), (1, 1), (3, 3), (4, 0), (143, 143)])
+def test_a_job_settles_a_finished_run_and_never_an_unfinished_one(monkeypatch: pytest.MonkeyPatch, code: int, settled: int) -> None:
+    run = load(ROOT / "jobs" / "run.py")
+
+    def main(_: list[str]) -> None:
+        raise SystemExit(code)
 
     monkeypatch.setattr(run, "main", main)
-    assert run.job([path, *options]) == 0
-    assert run.job([path]) == 3
-    assert asked[0] == ["run", path, "--store", "s3://BUCKET/PREFIX", "--budget", "20", "--address", "auto"]
-    assert asked[1] == ["run", path, "--address", "auto"]
+    assert (run.job(["spec.yaml"]), run.job(["spec.yaml", "--settle"])) == (code, settled)
 
 
 def test_runtime_environments_are_rays() -> None:

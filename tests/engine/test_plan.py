@@ -309,12 +309,12 @@ def test_planned_items_are_let_go_without_the_garbage_collector(tmp_path: Path) 
         gc.enable()
 
 
-def test_a_repeat_is_planned_as_what_it_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = grid_of(repeats=3, retrievers=["bm25", "random"], summarizers=[MODEL, "offline/lead"], judges=[JUDGE, "offline/judge"])
-    found = plan(grid, Store(str(tmp_path)))
-    items = list(grid.items())
-    firsts = {item.id for item in items if not item.repeat_of}
-    assert {item.repeat_of for item in items} == firsts | {""} and len(firsts) == len(items) // 3
-    bare = [Item(one.id, one.queue, one.data, one.source, one.group, one.size) for one in items]
-    monkeypatch.setattr(grid, "items", lambda: iter(bare))
-    assert plan(grid, Store(str(tmp_path))).stages == found.stages
+@pytest.mark.parametrize(("summarizer", "judgings"), [(MODEL, 3), ("offline/lead", 1)])
+def test_repeats_are_judged_once_where_their_model_gives_every_sample_one_answer(
+    tmp_path: Path, summarizer: str | dict[str, object], judgings: int
+) -> None:
+    once, thrice = (
+        plan(grid_of(repeats=repeats, summarizers=[summarizer], judges=[JUDGE]), Store(str(tmp_path))) for repeats in (1, 3)
+    )
+    calls = [{stage.stage: stage.calls for stage in found.stages} for found in (once, thrice)]
+    assert calls[1] == {"summarize": 3 * calls[0]["summarize"], "judge": judgings * calls[0]["judge"]}
