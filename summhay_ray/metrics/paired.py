@@ -306,7 +306,7 @@ class Paired:
 
         rng, least = self._rng(), np.ones((self._samples, owner[-1] + 1))
         n_units = len(self._haystack) if self.over == "queries" else self._haystack.max() + 1
-        step = max(1, _CELLS // max(n_units, *(len(group.place) for group in groups)))
+        step = max(1, _CELLS // max([n_units, *(len(group.place) for group in groups)]))
         for start in range(0, self._samples, step):
             drawn = rng.standard_normal((min(step, self._samples - start), n_units)).T
             for group in groups:
