@@ -205,13 +205,13 @@ class SystemComparison:
         """What `summhay compare` shows: of each figure the pairs and, of more than two systems or with missing answers, their
         ranking. How to read them is told once."""
         for place, (figure, standings) in enumerate(self.standings.items()):
-            shown = {"differences": replace(_pairs_section(self, figure, self.of(figure)), notes=self._verdicts(figure))}
+            pairs = _pairs_section(self, figure, self.of(figure), each_told=False)
+            shown = {"differences": replace(pairs, notes=self._verdicts(figure))}
             if len(standings) > 2 or any(standing.missing for standing in standings):
                 shown["order"] = _ranking(self, figure)
             for what, section in shown.items():
                 title = f"{self.judged(figure)}: {what}, for {self.about[figure]}"
-                table = section.table.drop("verdict", strict=False)
-                yield replace(section, title=title, text="" if place else section.text, table=table, chart=None)
+                yield replace(section, title=title, text="" if place else section.text, chart=None)
 
     def _verdicts(self, figure: str) -> list[str]:
         """A line for each of few pairs, one for many."""
@@ -271,28 +271,32 @@ class RunScores:
 def _by_figure(by_query: ByQuery, figures: Sequence[str]) -> pl.DataFrame:
     """A row for each query, system and figure: its `value`; `least`, the value with what is missing as 0; and whether the query
     was `answered` and `asked`, null if the benchmark does not say."""
-    known, keys = pl.col(figures).is_not_null(), [*_KEYS, "figure"]
-    scores = _keyed(by_query.scores).with_columns(pl.col(figures).fill_nan(None)).filter(pl.any_horizontal(known))
-    asked = None if by_query.expected is None else _keyed(by_query.expected)
-    named = pl.concat([frame.select(_KEYS) for frame in (scores, asked) if frame is not None])
+    own, keys = pl.col(figures), [*_KEYS, "figure"]
+    scores = _keyed(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
+    scores = scores.filter(pl.any_horizontal(own.is_not_null()))
+    expected = scores.select(_KEYS).clear() if by_query.expected is None else _keyed(by_query.expected)
+    named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
     every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
-    grid = named.select("system").unique().join(named.select(_QUERY).unique(), how="cross").join(every, how="cross")
     # An answer may lack a figure of `may_lack`: one of the others tells that there is one.
     others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
-    firm = scores.with_columns(answered=pl.any_horizontal(pl.lit(False), *others))
-    values = firm.unpivot(figures, index=[*_KEYS, "answered"], variable_name="figure")
-    grid = grid.join(values, on=keys, how="left")
-    share = pl.lit(1.0)
-    if asked is None:
-        grid = grid.with_columns(asked=pl.lit(None, pl.Boolean))
-    else:
-        asked = asked if "figure" in asked.columns else asked.join(every, how="cross")
-        share = pl.col("scored").fill_null(1.0) if "scored" in asked.columns else share
-        grid = grid.join(asked.unique(keys).with_columns(asked=pl.lit(True)), on=keys, how="left")
-        grid = grid.with_columns(pl.col("asked").fill_null(False))
-    may_lack = pl.col("answered") & pl.col("figure").is_in([*by_query.may_lack])
-    answered = pl.col("value").is_not_null() | may_lack.fill_null(False)
-    return grid.select(*keys, "value", "asked", answered=answered, least=(pl.col("value") * share).fill_null(0.0))
+    firm = scores.with_columns(_firm=pl.any_horizontal(pl.lit(False), *others))
+    values = firm.unpivot(figures, index=[*_KEYS, "_firm"], variable_name="figure", value_name="value")
+    due = expected if "figure" in expected.columns else expected.join(every, how="cross")
+    share = pl.col("scored") if "scored" in due.columns else pl.lit(1.0)
+    asked = due.select(*keys, asked=pl.lit(True), share=share).unique(keys)
+    grid = named.select("system").unique().join(named.select(_QUERY).unique(), how="cross").join(every, how="cross")
+    may_lack = pl.col("_firm").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack])
+    return (
+        grid.join(values, on=keys, how="left")
+        .join(asked, on=keys, how="left")
+        .select(
+            *keys,
+            "value",
+            least=(pl.col("value") * pl.col("share").fill_null(1.0)).fill_null(0.0),
+            answered=pl.col("value").is_not_null() | may_lack,
+            asked=pl.col("asked") if by_query.expected is None else pl.col("asked").fill_null(False),
+        )
+    )
 
 
 def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
@@ -335,9 +339,9 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
     return shared
 
 
-def every_pair(run: RunScores, seed: int = 0, figures: Sequence[str] = ()) -> SystemComparison | None:
+def every_pair(run: RunScores, figures: Sequence[str] = ()) -> SystemComparison | None:
     """Every pair of a run's systems; None for fewer than two systems, too many pairs, or none on the same queries."""
-    return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), seed, figures)
+    return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), figures=figures)
 
 
 def compare_pairs(
@@ -378,8 +382,8 @@ def compare_pairs(
         corrected = _corrected(paired, values, columns, unbiased, most)
         for (a, b), difference, without in zip(columns, differences, corrected, strict=True):
             if difference is not None:
-                named = (runs[index].side(system) for index, system in (sides[a], sides[b]))
-                pairs.append(SystemPair(figure, *named, difference, without, unit, cluster))
+                one, other = (runs[index].side(system) for index, system in (sides[a], sides[b]))
+                pairs.append(SystemPair(figure, one, other, difference, without, unit, cluster))
         standings[figure] = _standings(own, names, seed, over)
         n = len(set(clusters))
         these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
@@ -428,8 +432,8 @@ def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over
     from scipy import stats
 
     # Where a benchmark does not say what was asked: all that was answered by one of them.
-    asked = pl.coalesce("asked", pl.col("answered").any().over(_QUERY)) | pl.col("answered")
-    scores = scores.with_columns(asked=asked)
+    by_one = pl.col("answered").any().over(_QUERY)
+    scores = scores.with_columns(asked=pl.coalesce("asked", by_one) | pl.col("answered"))
     values, least, answered, asked = (_matrix(scores, name, len(names)) for name in ("value", "least", "answered", "asked"))
     # An answer without the figure is not missing; its mean is over the others.
     counted = asked & ~(answered & np.isnan(values))
@@ -516,7 +520,7 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
     top = itertools.permutations((standing.name for standing in comparison.standings[first][:FOREST]), 2)
     if shown := [pairs[names] for names in top if names in pairs]:
-        yield _pairs_section(comparison, first, shown)
+        yield _pairs_section(comparison, first, shown, each_told=True)
     for figure in others:
         yield from _with_best(comparison, figure, first=False)
 
@@ -606,8 +610,8 @@ def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterat
     )
 
 
-def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[SystemPair]) -> Section:
-    """These pairs of a figure, with simultaneous intervals."""
+def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[SystemPair], each_told: bool) -> Section:
+    """These pairs of a figure, with simultaneous intervals. `each_told`: with a verdict in each row."""
     points, n_pairs = comparison.units[figure] == "%", len(comparison.of(figure))
     rows = [
         {
@@ -623,7 +627,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[Sy
             **_interval("bias removed", pair.corrected),
             f"{comparison.cluster}s": pair.paired.n_haystacks,
             "n": pair.paired.n_queries,
-            "verdict": pair.verdict(),
+            "verdict": pair.verdict() if each_told else None,
         }
         for pair in pairs
     ]

@@ -80,7 +80,7 @@ def compare(
     if isinstance(result, SystemComparison):
         warn(result.warnings)
     # The insights on which judges differ are lines that can be searched and copied.
-    listed = [found.pop()] if isinstance(result, CompareResult) else []
+    listed = found.pop() if isinstance(result, CompareResult) else None
     sections(found, more=True)
-    for section in listed:
-        lines(replace(section_table(section), title=section.title))
+    if listed is not None and (table := section_table(listed)) is not None:
+        lines(replace(table, title=listed.title))

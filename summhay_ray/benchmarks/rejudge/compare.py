@@ -201,7 +201,7 @@ def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> pl.DataFrame:
 def _systems(both: pl.DataFrame) -> pl.DataFrame:
     means = pl.col("joint", "joint_2", "coverage", "coverage_2").mean()
     systems = both.group_by(SYSTEM).agg(means, pl.len().alias("n")).sort("joint", *SYSTEM, descending=[True] + [False] * 4)
-    columns = {}
+    columns: dict[str, pl.Expr] = {}
     for name in _FIGURES:
         pair = pl.col(name, f"{name}_2")
         columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}

@@ -12,7 +12,7 @@ from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record,
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, compare_pairs, compare_runs, every_pair
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Compat, JudgeBias, Over, SystemScore, column_of
+from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of
 from summhay_ray.store import RunStore
 
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
@@ -23,7 +23,6 @@ def compare_systems(
     runs: Sequence[RunStore],
     systems: Sequence[str] = (),
     judges: Sequence[str] = (),
-    compat: Compat = "default",
     seed: int = 0,
     over: Over = "queries",
 ) -> SystemComparison:
@@ -34,7 +33,7 @@ def compare_systems(
     for run in runs:
         check_judged(run)
     chosen, warnings = judges_compared(runs, judges)
-    results = [score_run(run.at(), compat, judge=judge) for run, judge in zip(runs, chosen, strict=True)]
+    results = [score_run(run.at(), judge=judge) for run, judge in zip(runs, chosen, strict=True)]
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
@@ -83,14 +82,12 @@ def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased
     return {"coverage": Unbiased(bias, shift=bias.mean), "joint": Unbiased(bias, factor=share, slope=slope)}
 
 
-def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:
+def all_pairs(result: ScoreResult, judge: str) -> SystemComparison | None:
     """Every pair of a run's systems by one judge, compared by joint; None for fewer than two systems or too many pairs."""
-    return every_pair(_scores(result, judge), seed, ("joint",))
+    return every_pair(_scores(result, judge), ("joint",))
 
 
-def against_ideal(
-    result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str], seed: int = 0
-) -> SystemComparison | None:
+def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]) -> SystemComparison | None:
     """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
     `others`; None without such pairs."""
     own = sorted((one for one in result.systems if one.judge == judge), key=lambda one: one.system)
@@ -100,7 +97,7 @@ def against_ideal(
         for other in own
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
-    return compare_pairs([_scores(result, judge)], pairs, seed)
+    return compare_pairs([_scores(result, judge)], pairs)
 
 
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:
