@@ -279,13 +279,13 @@ def _by_figure(by_query: ByQuery, figures: Sequence[str]) -> pl.DataFrame:
     every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
     # An answer may lack a figure of `may_lack`: one of the others tells that there is one.
     others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
-    firm = scores.with_columns(_firm=pl.any_horizontal(pl.lit(False), *others))
-    values = firm.unpivot(figures, index=[*_KEYS, "_firm"], variable_name="figure", value_name="value")
+    answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
+    values = answers.unpivot(figures, index=[*_KEYS, "_others"], variable_name="figure", value_name="value")
     due = expected if "figure" in expected.columns else expected.join(every, how="cross")
     share = pl.col("scored") if "scored" in due.columns else pl.lit(1.0)
     asked = due.select(*keys, asked=pl.lit(True), share=share).unique(keys)
     grid = named.select("system").unique().join(named.select(_QUERY).unique(), how="cross").join(every, how="cross")
-    may_lack = pl.col("_firm").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack])
+    may_lack = pl.col("_others").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack])
     return (
         grid.join(values, on=keys, how="left")
         .join(asked, on=keys, how="left")
@@ -638,7 +638,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[Sy
         "Is it real? Every pair",
         f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
         "queries that both answered. p: Student's t of the pair alone. Intervals and p (all pairs) hold for all "
-        f"{n_pairs:,} pairs together (single-step max-T, family-wise error 5 %), for {comparison.about[figure]}: a pair differs "
+        f"pairs together ({n_pairs:,}; single-step max-T, family-wise error 5 %), for {comparison.about[figure]}: a pair differs "
         "where its interval excludes 0, which a dot marks in the figure. d: the mean difference over its standard deviation. "
         "Win/tie/loss: queries. Least detectable: the smallest difference that these queries show in 80 % of cases; queries "
         f"needed: how many would show the one seen so.{removed}",
