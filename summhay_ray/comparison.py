@@ -8,18 +8,21 @@ the report and the API.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import selectors
 
 from summhay_ray.engine import ByQuery, Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import LEVEL, Over, Paired, PairedDifference
+from summhay_ray.metrics import LEVEL, JudgeBias, Over, Paired, PairedDifference
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,11 +36,12 @@ FOREST = 25
 """Systems shown in the forest plot and the matrix: the best ones."""
 FEW = 6
 """With fewer clusters than this, only large differences can be shown to hold for other clusters."""
+FEW_PAIRS = 10
+"""So many pairs of a figure have a line each below the table."""
 OTHER_RANK = "\N{DAGGER}"
 """Marks a rank that is another one with every missing answer as 0."""
-_KEYS = ("system", "cluster", "query")
-Query = tuple[str, str]
-"""A query with its cluster: (cluster, query)."""
+_QUERY = ("cluster", "query")
+_KEYS = ("system", *_QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +155,6 @@ class SystemComparison:
         """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
         return " and ".join(dict.fromkeys(side.judge for pair in self.pairs for side in (pair.a, pair.b) if side.judge))
 
-    def judged(self, figure: str) -> str:
-        """A figure with the judge whose scores it is of."""
-        return f"{figure}, judged by {self.judge}" if self.judge else figure
-
     def of(self, figure: str) -> list[SystemPair]:
         """The pairs of one figure."""
         return [pair for pair in self.pairs if pair.figure == figure]
@@ -193,88 +193,117 @@ class SystemComparison:
             "warnings": list(self.warnings),
         }
 
+    def name(self, side: Side) -> str:
+        """A side's name in tables, as in `standings`."""
+        return side.system if len(self.runs) == 1 else f"{side.run} {side.system}"
 
-def _query(row: Mapping[str, Any]) -> Query:
-    return row.get("cluster", ""), row["query"]
+    def judged(self, figure: str) -> str:
+        """A figure with the judge whose scores it is of."""
+        return f"{figure}, judged by {self.judge}" if self.judge else figure
+
+    def sections(self) -> Iterator[Section]:
+        """What `summhay compare` shows: of each figure the pairs and, of more than two systems or with missing answers, their
+        ranking. How to read them is told once."""
+        for place, (figure, standings) in enumerate(self.standings.items()):
+            pairs = _pairs_section(self, figure, self.of(figure), each_told=False)
+            shown = {"differences": replace(pairs, notes=self._verdicts(figure))}
+            if len(standings) > 2 or any(standing.missing for standing in standings):
+                shown["order"] = _ranking(self, figure)
+            for what, section in shown.items():
+                title = f"{self.judged(figure)}: {what}, for {self.about[figure]}"
+                yield replace(section, title=title, text="" if place else section.text, chart=None)
+
+    def _verdicts(self, figure: str) -> list[str]:
+        """A line for each of few pairs, one for many."""
+        pairs = self.of(figure)
+        if len(pairs) > FEW_PAIRS:
+            differ = sum(pair.paired.differs for pair in pairs)
+            return [
+                f"{self.judged(figure)}: {differ:,} of {len(pairs):,} pairs differ (family-wise error 5 %); the others are not "
+                "shown to differ"
+            ]
+        named = [(pair, self.name(pair.a), self.name(pair.b)) for pair in pairs]
+        return [
+            f"{self.judged(figure)}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}" for pair, a, b in named
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Unbiased:
     """How a judge's bias is taken off a system's scores: score * factor - shift."""
 
-    factor: float
-    shift: float
-    slope: float
+    bias: JudgeBias
+    """The part of its uncertainty that two sides with one bias share cancels."""
+    factor: float = 1.0
+    shift: float = 0.0
+    slope: float = 1.0
     """How much the score moves with the judge's bias."""
-    bias: Any
-    """The judge's bias (`mean`, `se`). The part of its uncertainty that two sides with one bias share cancels."""
 
 
 class RunScores:
-    """One run's scores by query. A benchmark with judges, whose scores may be biased, has a subclass."""
+    """One run's scores by query.
 
-    def __init__(self, run: str, by_query: ByQuery) -> None:
-        scores, expected = by_query.scores, by_query.expected
-        self.run, self.judge = run, ""
-        self.cluster, self.may_lack = by_query.cluster, by_query.may_lack
-        self.units = {name: by_query.units.get(name, "") for name in scores.columns if name not in _KEYS}
-        self._scores: dict[str, dict[Query, dict[str, float]]] = {}
-        for row in scores.iter_rows(named=True):
-            known = {name: row[name] for name in self.units if row[name] is not None and not math.isnan(row[name])}
-            if known:
-                self._scores.setdefault(str(row["system"]), {})[_query(row)] = known
-        # None if the benchmark does not say which queries a system was to answer; by figure, if it tells them apart.
-        self._asked: dict[tuple[str, str | None], set[Query]] | None = None if expected is None else {}
-        if self._asked is not None and expected is not None:
-            for row in expected.iter_rows(named=True):
-                self._asked.setdefault((str(row["system"]), row.get("figure")), set()).add(_query(row))
+    `judge`: that of the scores; empty if they are nobody's judgments. By system, where a benchmark has them: its `models`, and
+    `aliases` by which it may be called. `unbiased`: by figure and system, where a judge's bias is known and applies.
+    """
 
-    @property
-    def systems(self) -> Mapping[str, str]:
+    def __init__(
+        self,
+        run: str,
+        by_query: ByQuery,
+        judge: str = "",
+        models: Mapping[str, str] = MappingProxyType({}),
+        aliases: Mapping[str, str] = MappingProxyType({}),
+        unbiased: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
+    ) -> None:
+        self.run, self.judge, self.cluster = run, judge, by_query.cluster
+        self.models, self.unbiased = models, unbiased
+        self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in _KEYS}
+        self.frame = _by_figure(by_query, [*self.units])
+        self.systems = {name: aliases.get(name, name) for name in self.frame["system"].unique().sort()}
         """System -> another name by which it may be called."""
-        return {name: name for name in sorted({*self._scores, *(name for name, _ in self._asked or ())})}
-
-    def queries(self) -> set[Query]:
-        """Every query that at least one system answered, or was to answer."""
-        return set(itertools.chain(*self._scores.values(), *(self._asked or {}).values()))
-
-    def of(self, system: str, figure: str, queries: Sequence[Query]) -> Floats:
-        """A system's figure for each query, of shape (queries,); NaN where it has none."""
-        import numpy as np
-
-        own = self._scores.get(system, {})
-        return np.array([own.get(query, {}).get(figure, math.nan) for query in queries], dtype=np.float64)
-
-    def answered(self, system: str, figure: str, queries: Sequence[Query]) -> NDArray[np.bool_]:
-        """Whether a system answered each query. Its answer may lack a figure of `may_lack`."""
-        import numpy as np
-
-        figures = {figure} | ({*self.units} - {*self.may_lack} if figure in self.may_lack else set())
-        own = self._scores.get(system, {})
-        return np.array([not figures.isdisjoint(own.get(query, ())) for query in queries])
-
-    def asked(self, system: str, figure: str, queries: Sequence[Query]) -> NDArray[np.bool_] | None:
-        """Which queries a system was to answer; None if the benchmark does not say."""
-        import numpy as np
-
-        if self._asked is None:
-            return None
-        asked = self._asked.get((system, figure), set()) | self._asked.get((system, None), set())
-        return np.array([query in asked for query in queries])
-
-    def least(self, system: str, figure: str, queries: Sequence[Query]) -> Floats:
-        """The figure for each query if what is missing were 0."""
-        import numpy as np
-
-        return np.nan_to_num(self.of(system, figure, queries))
 
     def side(self, system: str) -> Side:
         """The system as a side of a pair."""
-        return Side(self.run, system)
+        return Side(self.run, system, self.models.get(system, ""), self.judge)
 
-    def unbiased(self, figure: str, system: str) -> Unbiased | None:
-        """How the judge's bias is taken off; None if it is unknown or does not apply."""
-        return None
+
+def _by_figure(by_query: ByQuery, figures: Sequence[str]) -> pl.DataFrame:
+    """A row for each query, system and figure: its `value`; `least`, the value with what is missing as 0; and whether the query
+    was `answered` and `asked`, null if the benchmark does not say."""
+    own, keys = pl.col(figures), [*_KEYS, "figure"]
+    scores = _keyed(by_query.scores).with_columns(own.cast(pl.Float64).fill_nan(None))
+    scores = scores.filter(pl.any_horizontal(own.is_not_null()))
+    expected = scores.select(_KEYS).clear() if by_query.expected is None else _keyed(by_query.expected)
+    named = pl.concat([scores.select(_KEYS), expected.select(_KEYS)])
+    every = pl.DataFrame({"figure": figures}, schema={"figure": pl.String})
+    # An answer may lack a figure of `may_lack`: one of the others tells that there is one.
+    others = [pl.col(name).is_not_null() for name in figures if name not in by_query.may_lack]
+    answers = scores.with_columns(_others=pl.any_horizontal(pl.lit(False), *others))
+    values = answers.unpivot(figures, index=[*_KEYS, "_others"], variable_name="figure", value_name="value")
+    due = expected if "figure" in expected.columns else expected.join(every, how="cross")
+    share = pl.col("scored") if "scored" in due.columns else pl.lit(1.0)
+    asked = due.select(*keys, asked=pl.lit(True), share=share).unique(keys)
+    grid = named.select("system").unique().join(named.select(_QUERY).unique(), how="cross").join(every, how="cross")
+    may_lack = pl.col("_others").fill_null(False) & pl.col("figure").is_in([*by_query.may_lack])
+    return (
+        grid.join(values, on=keys, how="left")
+        .join(asked, on=keys, how="left")
+        .select(
+            *keys,
+            "value",
+            least=(pl.col("value") * pl.col("share").fill_null(1.0)).fill_null(0.0),
+            answered=pl.col("value").is_not_null() | may_lack,
+            asked=pl.col("asked") if by_query.expected is None else pl.col("asked").fill_null(False),
+        )
+    )
+
+
+def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with a cluster, and keys of types that can be joined."""
+    whole = frame if "cluster" in frame.columns else frame.with_columns(cluster=pl.lit(""))
+    numbers = selectors.by_name(*_QUERY) & selectors.integer()
+    return whole.with_columns(numbers.cast(pl.Int64), (selectors.by_name(*_KEYS) - numbers).cast(pl.String))
 
 
 Chosen = Sequence[tuple[tuple[int, str], tuple[int, str]]]
@@ -310,9 +339,9 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
     return shared
 
 
-def every_pair(run: RunScores, seed: int = 0, figures: Sequence[str] = ()) -> SystemComparison | None:
+def every_pair(run: RunScores, figures: Sequence[str] = ()) -> SystemComparison | None:
     """Every pair of a run's systems; None for fewer than two systems, too many pairs, or none on the same queries."""
-    return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), seed, figures)
+    return compare_pairs([run], list(itertools.combinations([(0, name) for name in run.systems], 2)), figures=figures)
 
 
 def compare_pairs(
@@ -327,30 +356,36 @@ def compare_pairs(
 
     if not 1 <= len(chosen) <= MOST_PAIRS:
         return None
-    queries = sorted(set.intersection(*(run.queries() for run in runs)))
-    if not queries:
-        raise UserError(f"{_named(runs)} have no query in common that is scored in both")
-    sides = list(dict.fromkeys(itertools.chain.from_iterable(chosen)))
+    sides = sorted(set(itertools.chain.from_iterable(chosen)))
     columns = [(sides.index(a), sides.index(b)) for a, b in chosen]
+    frames = [run.frame.with_columns(run=pl.lit(index, pl.Int64)) for index, run in enumerate(runs)]
+    queries = functools.reduce(lambda frame, other: frame.join(other, on=_QUERY, how="semi"), frames)
+    if queries.is_empty():
+        raise UserError(f"{_named(runs)} have no query in common that is scored in both")
+    compared = pl.DataFrame(sides, schema={"run": pl.Int64, "system": pl.String}, orient="row")
+    scores = pl.concat(frames).join(compared, on=["run", "system"], how="semi").join(queries, on=_QUERY, how="semi")
+    scores = scores.sort(*_QUERY, "run", "system")
     pairs: list[SystemPair] = []
-    standings, about = {}, {}
+    standings, about, cluster = {}, {}, runs[0].cluster
+    names = [system if len(runs) == 1 else f"{runs[index].run} {system}" for index, system in sides]
     warnings: dict[str, None] = {}
     for figure in figures or _shared_figures(runs):
-        unit, cluster = runs[0].units[figure], runs[0].cluster
-        values = np.stack([runs[index].of(system, figure, queries) for index, system in sides], axis=1)
-        there = np.logical_not(np.isnan(values).all(axis=1))
-        own = [query[0] for query in itertools.compress(queries, there)]
-        paired = Paired(own, seed, over=over)
-        differences = paired.differences(values[there], columns)
+        own, unit = scores.filter(pl.col("figure") == figure), runs[0].units[figure]
+        values = _matrix(own, "value", len(sides))
+        there = ~np.isnan(values).all(axis=1)
+        values, clusters = values[there], own["cluster"].gather_every(len(sides)).filter(there).to_list()
+        paired, most = Paired(clusters, seed, over=over), 1.0 if unit == "%" else math.inf
+        differences = paired.differences(values, columns, most=most)
         if not any(differences):
             continue
-        corrected = _corrected(runs, figure, sides, columns, values[there], paired)
-        for ((one, a), (other, b)), difference, unbiased in zip(chosen, differences, corrected, strict=True):
+        unbiased = [runs[index].unbiased.get((figure, system)) for index, system in sides]
+        corrected = _corrected(paired, values, columns, unbiased, most)
+        for (a, b), difference, without in zip(columns, differences, corrected, strict=True):
             if difference is not None:
-                found = _within(difference, unit), None if unbiased is None else _within(unbiased, unit)
-                pairs.append(SystemPair(figure, runs[one].side(a), runs[other].side(b), *found, unit, cluster))
-        standings[figure] = _standings(runs, figure, sides, queries, seed, over)
-        n = len(set(own))
+                one, other = (runs[index].side(system) for index, system in (sides[a], sides[b]))
+                pairs.append(SystemPair(figure, one, other, difference, without, unit, cluster))
+        standings[figure] = _standings(own, names, seed, over)
+        n = len(set(clusters))
         these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
         about[figure] = f"further queries of {these}" if paired.over == "queries" else f"other {cluster}s than these {n}"
         if over == "haystacks" and n == 1:
@@ -362,54 +397,44 @@ def compare_pairs(
     if len({run.judge for run in runs}) > 1:
         warnings["the runs are judged by different judges: a difference may be theirs"] = None
     units = {figure: runs[0].units[figure] for figure in standings}
-    return SystemComparison(tuple(run.run for run in runs), pairs, standings, list(warnings), units, about, runs[0].cluster)
-
-
-def _within(paired: PairedDifference, unit: str) -> PairedDifference:
-    """Fractions are never further apart than 1, whatever an interval from few haystacks says."""
-    if unit != "%" or paired.low is None or paired.high is None:
-        return paired
-    return replace(paired, low=max(-1.0, paired.low), high=min(1.0, paired.high))
+    return SystemComparison(tuple(run.run for run in runs), pairs, standings, list(warnings), units, about, cluster)
 
 
 def _corrected(
-    runs: Sequence[RunScores],
-    figure: str,
-    sides: Sequence[tuple[int, str]],
-    pairs: Sequence[tuple[int, int]],
-    values: Floats,
-    paired: Paired,
+    paired: Paired, values: Floats, pairs: Sequence[tuple[int, int]], unbiased: Sequence[Unbiased | None], most: float
 ) -> Sequence[PairedDifference | None]:
     """The differences without the judges' bias, whose uncertainty is added; None for pairs of which it is unknown."""
     import numpy as np
 
-    known = {column: one for column, (index, name) in enumerate(sides) if (one := runs[index].unbiased(figure, name)) is not None}
-    both = [pair for pair in pairs if known.keys() >= {*pair}]
-    if not both:
-        return [None] * len(pairs)
-    scaled, extra = values.copy(), []
-    for column, one in known.items():
-        scaled[:, column] = values[:, column] * one.factor - one.shift
-    for a, b in both:
-        moved, other = (known[side].slope * known[side].bias.se for side in (a, b))
-        extra.append(abs(moved - other) if known[a].bias == known[b].bias else np.hypot(moved, other))
-    found = dict(zip(both, paired.differences(scaled, both, np.array(extra)), strict=True))
-    return [found.get(pair) for pair in pairs]
+    scaled, extra = values.copy(), {}
+    for column, one in enumerate(unbiased):
+        if one is not None:
+            scaled[:, column] = values[:, column] * one.factor - one.shift
+    for pair in pairs:
+        one, other = (unbiased[side] for side in pair)
+        if one is not None and other is not None:
+            ends = one.slope * one.bias.se, other.slope * other.bias.se
+            extra[pair] = abs(ends[0] - ends[1]) if one.bias == other.bias else math.hypot(*ends)
+    found = paired.differences(scaled, list(extra), np.array(list(extra.values())), most) if extra else []
+    known = dict(zip(extra, found, strict=True))
+    return [known.get(pair) for pair in pairs]
 
 
-def _standings(
-    runs: Sequence[RunScores], figure: str, sides: Sequence[tuple[int, str]], queries: Sequence[Query], seed: int, over: Over
-) -> list[Standing]:
-    """The systems, ranked first, then those without a rank."""
+def _matrix(scores: pl.DataFrame, column: str, systems: int) -> NDArray[Any]:
+    """A column as (queries, systems)."""
+    return scores[column].to_numpy().reshape(-1, systems)
+
+
+def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over) -> list[Standing]:
+    """The systems, ranked first, then those without a rank. `scores`: as of `_by_figure`, of one figure; of each query, a row
+    for each of the systems `names`."""
     import numpy as np
     from scipy import stats
 
-    values, least, answered = (
-        np.stack([getattr(runs[index], of)(system, figure, queries) for index, system in sides], axis=1)
-        for of in ("of", "least", "answered")
-    )
-    told = [runs[index].asked(system, figure, queries) for index, system in sides]
-    asked = np.stack([answered.any(axis=1) if one is None else one for one in told], axis=1) | answered
+    # Where a benchmark does not say what was asked: all that was answered by one of them.
+    by_one = pl.col("answered").any().over(_QUERY)
+    scores = scores.with_columns(asked=pl.coalesce("asked", by_one) | pl.col("answered"))
+    values, least, answered, asked = (_matrix(scores, name, len(names)) for name in ("value", "least", "answered", "asked"))
     # An answer without the figure is not missing; its mean is over the others.
     counted = asked & ~(answered & np.isnan(values))
     n, expected = answered.sum(axis=0), asked.sum(axis=0)
@@ -425,13 +450,14 @@ def _standings(
         ranks, by_floor = (stats.rankdata(-np.round(of, 9), method="min").astype(int).tolist() for of in (means, floors[places]))
         columns = {"common": means.tolist(), "rank": ranks, "rank_floor": by_floor}
         if len(places) * (len(places) - 1) // 2 <= MOST_PAIRS:
-            columns |= Paired([query[0] for query in itertools.compress(queries, common)], seed, over=over).ranks(kept)
+            clusters = scores["cluster"].gather_every(len(names)).filter(common)
+            columns |= Paired(clusters.to_list(), seed, over=over).ranks(kept)
         for place, *row in zip(places.tolist(), *columns.values(), strict=True):
             own = dict(zip(columns, row, strict=True))
             more[place] = {**own, "rank_differs": own["rank"] != own["rank_floor"]}
     standings = [
         Standing(
-            name=system if len(runs) == 1 else f"{runs[index].run} {system}",
+            name=name,
             mean=None if np.isnan(values[:, place]).all() else float(np.nanmean(values[:, place])),
             floor=float(floors[place]),
             missing=1 - float(n[place] / expected[place]),
@@ -440,7 +466,7 @@ def _standings(
             n_common=int(common.sum()),
             **more.get(place, {"common": None}),
         )
-        for place, (index, system) in enumerate(sides)
+        for place, name in enumerate(names)
         if counted[:, place].any()
     ]
     return sorted(standings, key=lambda one: (one.rank is None, one.rank or 0, -one.floor, one.name))
@@ -480,16 +506,21 @@ def _matching(run: RunScores, pattern: str) -> Iterable[str]:
     return names
 
 
-# --- sections of a report ------------------------------------------------------------------------------------------------
+# --- what is shown -------------------------------------------------------------------------------------------------------
 
 
 def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     """The report's sections: for the first figure the ranking, the comparison with the best and every pair; for each further
     figure the comparison with its best."""
     first, *others = comparison.standings
-    yield _ranking(comparison, first)
+    ranking = _ranking(comparison, first)
+    yield replace(ranking, notes=[*ranking.notes, *comparison.warnings])
     yield from _with_best(comparison, first, first=True)
-    yield from _every_pair(comparison, first)
+    both_ways = (way for pair in comparison.of(first) for way in (pair, pair.reversed()))
+    pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
+    top = itertools.permutations((standing.name for standing in comparison.standings[first][:FOREST]), 2)
+    if shown := [pairs[names] for names in top if names in pairs]:
+        yield _pairs_section(comparison, first, shown, each_told=True)
     for figure in others:
         yield from _with_best(comparison, figure, first=False)
 
@@ -512,8 +543,8 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
     order = [
         {
             "system": standing.name,
-            "rank": ranked(standing),
-            "rank interval": rank_interval(standing),
+            "rank": _rank(standing),
+            "rank interval": "-" if standing.rank_low is None else f"{standing.rank_low} to {standing.rank_high}",
             **{name: getattr(standing, field) for name, field in means.items()},
             **({"missing": standing.missing, "asked": standing.n_expected} if silent else {}),
             "n": standing.n_queries,
@@ -521,24 +552,19 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
         for standing in standings
     ]
     units = (dict.fromkeys(means, unit) if unit else {}) | ({"missing": "%"} if silent else {})
-    table, text = _frame(order, *means), f"{text} {best_line(comparison, figure)}."
-    return Section("Which system is the best?", text, table, units, name="ranking", notes=comparison.warnings)
+    best = _best_line(comparison, figure)
+    return Section("Which system is the best?", text, _frame(order, *means), units, name="ranking", notes=[best])
 
 
-def ranked(standing: Standing) -> str:
-    """A rank as text, with the rank by `floor` where that is another one; `-` without one."""
+def _rank(standing: Standing) -> str:
+    """A rank, with the rank by `floor` where that is another one."""
     if standing.rank is None:
         return "-"
     return f"{standing.rank}{OTHER_RANK} ({standing.rank_floor})" if standing.rank_differs else f"{standing.rank}"
 
 
-def rank_interval(standing: Standing) -> str:
-    """A rank's interval as text."""
-    return "-" if standing.rank_low is None else f"{standing.rank_low} to {standing.rank_high}"
-
-
-def best_line(comparison: SystemComparison, figure: str, most: int = 12) -> str:
-    """The systems that cannot be told from the best, in a sentence with its error rate."""
+def _best_line(comparison: SystemComparison, figure: str, most: int = 12) -> str:
+    """The systems that cannot be told from the best, in a sentence with its judge and error rate."""
     best, n = comparison.best(figure), sum(standing.rank is not None for standing in comparison.standings[figure])
     names = ", ".join(best[:most]) + (f" and {len(best) - most} more" if len(best) > most else "")
     error = f"(Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
@@ -584,48 +610,50 @@ def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterat
     )
 
 
-def _every_pair(comparison: SystemComparison, figure: str) -> Iterator[Section]:
-    """Every pair of the first systems, with simultaneous intervals."""
-    both_ways = (way for pair in comparison.of(figure) for way in (pair, pair.reversed()))
-    pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
-    top = [standing.name for standing in comparison.standings[figure][:FOREST]]
-    points = comparison.units[figure] == "%"
-    matrix = [
+def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[SystemPair], each_told: bool) -> Section:
+    """These pairs of a figure, with simultaneous intervals. `each_told`: with a verdict in each row."""
+    points, n_pairs = comparison.units[figure] == "%", len(comparison.of(figure))
+    rows = [
         {
-            "system": pair.a.system,
-            "compared with": pair.b.system,
-            "difference": pair.paired.difference,
-            "difference_low": pair.paired.low,
-            "difference_high": pair.paired.high,
+            "system": comparison.name(pair.a),
+            "compared with": comparison.name(pair.b),
+            **_interval("difference", pair.paired),
+            "p": pair.paired.p,
             "p (all pairs)": pair.paired.p_adjusted,
             "d": pair.paired.effect,
             "win/tie/loss": f"{pair.paired.wins}/{pair.paired.ties}/{pair.paired.losses}",
             "least detectable": pair.detectable,
             "queries needed": None if pair.paired.queries_needed is None else float(pair.paired.queries_needed),
-            "bias removed": None if pair.corrected is None else pair.corrected.difference,
+            **_interval("bias removed", pair.corrected),
+            f"{comparison.cluster}s": pair.paired.n_haystacks,
             "n": pair.paired.n_queries,
-            "verdict": pair.verdict(),
+            "verdict": pair.verdict() if each_told else None,
         }
-        for a, b in itertools.permutations(top, 2)
-        if (pair := pairs.get((a, b))) is not None
+        for pair in pairs
     ]
-    if not matrix:
-        return
-    frame = _frame(matrix)
-    frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
-    yield Section(
+    table = _frame(rows)
+    table = table.select(name for name in table.columns if table[name].null_count() < table.height)
+    removed = " Bias removed: the difference without the judge's bias against people." if "bias removed" in table.columns else ""
+    return Section(
         "Is it real? Every pair",
-        f"{_titled(figure)} of the row's system minus that of the column's{', in points' * points}, on the queries that both "
-        f"answered. Intervals and p hold for all {len(comparison.of(figure)):,} pairs together (single-step max-T, family-wise "
-        f"error 5 %), for {comparison.about[figure]}; a dot marks a difference whose interval excludes 0. d: the mean "
-        "difference over its standard deviation. Least detectable: the smallest difference that these queries show in 80 % of "
-        "cases; queries needed: how many would show the one seen so.",
-        frame,
-        {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in frame.columns},
+        f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
+        "queries that both answered. p: Student's t of the pair alone. Intervals and p (all pairs) hold for all "
+        f"pairs together ({n_pairs:,}; single-step max-T, family-wise error 5 %), for {comparison.about[figure]}: a pair differs "
+        "where its interval excludes 0, which a dot marks in the figure. d: the mean difference over its standard deviation. "
+        "Win/tie/loss: queries. Least detectable: the smallest difference that these queries show in 80 % of cases; queries "
+        f"needed: how many would show the one seen so.{removed}",
+        table,
+        {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in table.columns},
         Chart.matrix("compared with", "system", "difference", sure="p (all pairs)"),
         name="pairs",
         more=True,
     )
+
+
+def _interval(name: str, paired: PairedDifference | None) -> dict[str, float | None]:
+    """A difference and its ends as columns of a table."""
+    known = (None, None, None) if paired is None else (paired.difference, paired.low, paired.high)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), known, strict=True))
 
 
 def _titled(figure: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from summhay_ray.cli.options import JsonOption, JudgedOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks.rejudge import CompareResult
+    from summhay_ray.benchmarks.extract_evaluate import RaterComparison
 
 
 def _two_names(names: tuple[str, str] | None) -> tuple[str, str] | None:
@@ -62,10 +63,10 @@ def compare(
     --judges A B: two raters of one run, or one of each of two runs.
     """
     from summhay_ray import api
-    from summhay_ray.benchmarks.extract_evaluate import RaterComparison
-    from summhay_ray.cli.show import document, lines, say, sections, tables, warn
+    from summhay_ray.benchmarks.rejudge import CompareResult
+    from summhay_ray.cli.show import document, lines, sections, warn
     from summhay_ray.comparison import SystemComparison
-    from summhay_ray.report import compare_tables, compared_systems_tables, comparison_legend, verdict_lines
+    from summhay_ray.report import section_table
 
     result: CompareResult | RaterComparison | SystemComparison
     if other is None and systems is None and not judge:
@@ -74,14 +75,12 @@ def compare(
         result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over)
     if as_json:
         document(result.to_json())
-    elif isinstance(result, RaterComparison):
-        sections(result.sections())
-    elif isinstance(result, SystemComparison):
+        return
+    found = list(result.sections())
+    if isinstance(result, SystemComparison):
         warn(result.warnings)
-        tables(compared_systems_tables(result))
-        for line in (*comparison_legend(result), *verdict_lines(result)):
-            say(line)
-    else:
-        *figures, differences = compare_tables(result)
-        tables(figures)
-        lines(differences)
+    # The insights on which judges differ are lines that can be searched and copied.
+    listed = found.pop() if isinstance(result, CompareResult) else None
+    sections(found, more=True)
+    if listed is not None and (table := section_table(listed)) is not None:
+        lines(replace(table, title=listed.title))

@@ -109,27 +109,33 @@ class PairedDifference:
 
 
 @dataclass(frozen=True)
-class _Alike:
-    """Pairs on the same queries."""
+class _Space:
+    """Where the residuals of queries lie."""
+
+    units: Places
+    """The queries or haystacks that are drawn."""
+    freedom: float
+    """Degrees of freedom of a standard error."""
+    normals: Any
+    """(units, directions), orthonormal: no residual has a part in these directions."""
+    residuals: Callable[[Floats], Floats]
+    """From (queries, columns) to (units, columns), whose lengths are the standard errors of the columns' means."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Pairs of systems on the same queries, with some spread."""
 
     place: Places
-    """Their places among all pairs."""
+    """Of the pairs among all pairs."""
     a: Places
-    """Rows of `residuals`; `b` likewise."""
+    """Columns of `residuals`; `b` likewise."""
     b: Places
-    se: Floats
-    """Standard errors of the pairs: the lengths of the differences of their systems' residuals, or more."""
-    freedom: float
-    """Degrees of freedom of `se`."""
-    units: Places
-    residuals: Floats
-    """(systems, units)."""
     length: Floats
-    """Of the pairs' residuals; 0 for pairs without spread."""
-    normals: Callable[[Floats], Floats]
-    """Directions, (units, draws) -> the squared length of the parts in which no residual can lie."""
-    dimensions: int
-    """Of the space of residuals."""
+    """Of the differences of the pairs' residuals."""
+    residuals: Floats
+    """(units, systems)."""
+    space: _Space
 
 
 class Paired:
@@ -146,32 +152,31 @@ class Paired:
         self._rng = functools.partial(generator, seed, ["paired", *map(str, haystacks)])
 
     def differences(
-        self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None
+        self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None, most: float = math.inf
     ) -> list[PairedDifference | None]:
         """The pairs, compared together; None for a pair without a common query.
 
         `values`: (queries, systems), NaN where missing. `pairs`: columns of A and B. `extra`: standard errors that do not come
-        from the queries, one per pair.
+        from the queries, one per pair. `most`: no interval goes beyond this difference.
         """
         import numpy as np
         from scipy import stats
 
-        found, alike = self._fit(values, np.array(pairs).reshape(-1, 2), extra)
+        found, groups = self._fit(values, np.array(pairs).reshape(-1, 2), extra)
         known = ~np.isnan(found["p"])
         n_pairs, adjusted, level = int(known.sum()), found["p"], LEVEL
         if n_pairs > 1:
-            least = self._least(alike, np.zeros(len(known), dtype=int), 1, signed=False)
+            least = self._least(groups, np.zeros(len(known), dtype=int), signed=False)
             adjusted, level = _adjusted(adjusted, least[:, 0], n_pairs), float(_levels(least, n_pairs)[0])
         reach = stats.t.isf(level / 2, found["freedom"]) * found["se"]
         found |= {
-            "low": found["difference"] - reach,
-            "high": found["difference"] + reach,
+            "low": np.maximum(found["difference"] - reach, -most),
+            "high": np.minimum(found["difference"] + reach, most),
             "p_adjusted": np.where(known, adjusted, 1.0),
             "detectable": found["se"] * _detectable(found["freedom"], level),
         }
-        lists = {name: _listed(column) for name, column in found.items()}
-        lists["queries_needed"] = [needed and int(needed) for needed in _listed(_needed(found, level))]
-        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        columns = {name: _listed(column) for name, column in found.items()} | {"queries_needed": _needed(found, level)}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         return [PairedDifference(**row, over=self.over, n_pairs=n_pairs) if row["n_queries"] else None for row in rows]
 
     def ranks(self, values: Floats) -> dict[str, list[Any]]:
@@ -186,37 +191,38 @@ class Paired:
         n, means = values.shape[1], np.nanmean(values, axis=0)
         if n < 2:
             return {"rank_low": [1], "rank_high": [1], "may_be_best": [True]}
-        # Every ordered pair, by its second system: the others against it.
-        b, a = (index[~np.eye(n, dtype=bool)] for index in np.indices((n, n)))
-        found, alike = self._fit(values, np.stack([a, b], axis=1))
-        least = self._least(alike, b, n, signed=True)
-        adjusted = _adjusted(found["p"], 2 * least.min(axis=1), n * (n - 1) // 2)
-        above = np.zeros((n, n), dtype=bool)
-        above[a, b] = (adjusted < LEVEL) & (found["difference"] > 0)
-        # A row for each system b, with the others in order. Pairs without spread tell nothing.
-        reach = stats.t.isf(_levels(least, n - 1)[b], found["freedom"]) * found["se"]
-        ahead, reach = np.nan_to_num(found["difference"].reshape(n, n - 1)), np.nan_to_num(reach.reshape(n, n - 1), nan=np.inf)
+        apart = ~np.eye(n, dtype=bool)
+        b, a = (index[apart] for index in np.indices((n, n)))
+
+        def square(pairs: Floats, unknown: float) -> Floats:
+            """(n, n): in row b and column a, what is known of a against b."""
+            matrix = np.full((n, n), unknown)
+            matrix[apart] = np.nan_to_num(pairs, nan=unknown)
+            return matrix
+
+        found, groups = self._fit(values, np.stack([a, b], axis=1))
+        least = self._least(groups, b, signed=True)
+        ahead = square(found["difference"], 0.0)
+        # Each row has a critical value of its own. Pairs without spread tell nothing.
+        reach = square(stats.t.isf(_levels(least, n - 1)[b], found["freedom"]) * found["se"], np.inf)
+        above = (square(_adjusted(found["p"], 2 * least.min(axis=1), n * (n - 1) // 2), 1.0) < LEVEL) & (ahead > 0)
         worse = np.asarray((ahead > reach).any(axis=1))
         highs = (reach - ahead).min(axis=1)
-        # bounds[i, j]: the least that i may be above j, if j is the best; only those j that may be the best count.
-        bounds = np.full((n, n), np.inf)
-        bounds[a.reshape(n, n - 1), np.arange(n)[:, None]] = np.where(np.isinf(reach), np.inf, ahead - reach)
-        lows = bounds[:, ~worse].min(axis=1, initial=np.inf)
+        # The least that a may be above b, if b is the best; only those that may be the best count.
+        lows = np.where(np.isinf(reach), np.inf, ahead - reach)[~worse].min(axis=0, initial=np.inf)
         certain = ~worse & (worse.sum() == n - 1)
         known = np.isfinite(highs) & (np.isfinite(lows) | certain)
         columns = {
-            "rank_low": 1 + above.sum(axis=0),
-            "rank_high": n - above.sum(axis=1),
-            "from_best": means - np.where(np.eye(n, dtype=bool), -np.inf, means).max(axis=1),
+            "rank_low": 1 + above.sum(axis=1),
+            "rank_high": n - above.sum(axis=0),
+            "from_best": means - np.where(apart, means, -np.inf).max(axis=1),
             "from_best_low": np.where(known, np.where(certain, 0.0, np.minimum(0.0, lows)), np.nan),
             "from_best_high": np.where(known, np.where(worse, 0.0, np.maximum(0.0, highs)), np.nan),
             "may_be_best": ~worse,
         }
         return {name: _listed(column) for name, column in columns.items()}
 
-    # --- the matrix ------------------------------------------------------------------------------------------------------
-
-    def _fit(self, values: Floats, pairs: NDArray[np.intp], extra: Floats | None = None) -> tuple[dict[str, Any], list[_Alike]]:
+    def _fit(self, values: Floats, pairs: Places, extra: Floats | None = None) -> tuple[dict[str, Any], list[_Group]]:
         """Of each pair, fields of `PairedDifference`, NaN where unknown, and the residuals that its draws are made of."""
         import numpy as np
         from scipy import stats
@@ -224,110 +230,101 @@ class Paired:
         counts, figures = ("n_queries", "n_haystacks", "wins", "ties", "losses"), ("a", "b", "difference", "effect", "se", "p")
         found: dict[str, Any] = {name: np.zeros(len(pairs), dtype=np.int64) for name in counts}
         found |= {name: np.full(len(pairs), np.nan) for name in figures} | {"freedom": np.zeros(len(pairs))}
-        alike = []
+        groups = []
         for rows, place in _patterns(values, pairs):
+            n = len(rows)
             used, columns = np.unique(pairs[place], return_inverse=True)
             a, b = columns.reshape(-1, 2).T
             own = values[np.ix_(rows, used)]
-            means = own.mean(axis=0)
-            found["n_queries"][place], found["n_haystacks"][place] = len(rows), len(np.unique(self._haystack[rows]))
-            found["a"][place], found["b"][place] = means[a], means[b]
-            for part, apart in _blocks(own.T, a, b):
-                here, difference = place[part], apart.mean(axis=1)
-                found["difference"][here] = difference
-                spread = apart.std(axis=1, ddof=1) if len(rows) > 1 else np.zeros(len(apart))
-                found["effect"][here] = difference / np.where(spread > _TIE, spread, np.nan)
-                found["wins"][here], found["losses"][here] = (apart > _TIE).sum(axis=1), (apart < -_TIE).sum(axis=1)
-                found["ties"][here] = len(rows) - found["wins"][here] - found["losses"][here]
-            group = self._residuals(rows, own, (place, a, b))
-            if group is None:
-                continue
-            # If every query has the same difference: as if one more had none.
-            se = np.where(group.se > _TIE, group.se, np.abs(found["difference"][place]) / len(rows))
-            if extra is not None:
-                se = np.hypot(se, extra[place])
-            se[se <= _TIE] = np.nan
-            found["se"][place], found["freedom"][place] = se, group.freedom
-            found["p"][place] = 2 * stats.t.sf(np.abs(found["difference"][place]) / se, group.freedom)
-            alike.append(group)
-        return found, alike
+            apart = own[:, a] - own[:, b]
+            difference, spread = apart.mean(axis=0), apart.std(axis=0, ddof=min(1, n - 1))
+            wins, losses = (apart > _TIE).sum(axis=0), (apart < -_TIE).sum(axis=0)
+            told = {
+                "n_queries": n,
+                "n_haystacks": len(np.unique(self._haystack[rows])),
+                "a": own.mean(axis=0)[a],
+                "b": own.mean(axis=0)[b],
+                "difference": difference,
+                "effect": difference / np.where(spread > _TIE, spread, np.nan),
+                "wins": wins,
+                "ties": n - wins - losses,
+                "losses": losses,
+            }
+            if spaces := self._spaces(rows):
+                space, lengths = spaces[-1], [np.linalg.norm(one.residuals(apart), axis=0) for one in spaces]
+                se = np.max(lengths, axis=0)
+                # If every query has the same difference: as if one more had none.
+                se = np.hypot(np.where(se > _TIE, se, np.abs(difference) / n), 0.0 if extra is None else extra[place])
+                se[se <= _TIE] = np.nan
+                p = 2 * stats.t.sf(np.abs(difference) / se, space.freedom)
+                told |= {"se": se, "freedom": space.freedom, "p": p}
+                kept = lengths[-1] > _TIE
+                groups.append(_Group(place[kept], a[kept], b[kept], lengths[-1][kept], space.residuals(own), space))
+            for name, column in told.items():
+                found[name][place] = column
+        return found, groups
 
-    def _residuals(self, rows: Places, own: Floats, pairs: tuple[Places, Places, Places]) -> _Alike | None:
-        """What tells of the spread of pairs on these rows; None without a degree of freedom."""
+    def _spaces(self, rows: Places) -> list[_Space]:
+        """Of these queries: within their haystacks and, over haystacks, between them. A standard error is never below that of
+        either; draws are from the last. Empty without a degree of freedom."""
         import numpy as np
 
-        place, a, b = pairs
-        order = np.argsort(self._stratum[rows], kind="stable")
-        _, starts, sizes = np.unique(self._stratum[rows][order], return_index=True, return_counts=True)
-        n, freedom = len(rows), float(len(rows) - len(sizes))
+        n, strata = len(rows), _members(self._stratum[rows])
+        freedom = n - strata.shape[1]
         if freedom <= 0:
-            return None
-        sorted_own = own[order]
-        centred = sorted_own - np.repeat(np.add.reduceat(sorted_own, starts, axis=0) / sizes[:, None], sizes, axis=0)
-        within = (centred / math.sqrt(n * freedom)).T
-        length = _lengths(within, a, b)
+            return []
 
-        def of_strata(drawn: Floats) -> Floats:
-            sums: Floats = (np.add.reduceat(drawn, starts, axis=0) ** 2 / sizes[:, None]).sum(axis=0)
-            return sums
+        def within(own: Floats) -> Floats:
+            centred: Floats = own - strata @ (strata.T @ own)
+            return centred / math.sqrt(n * freedom)
 
+        clusters, counts = np.unique(self._haystack[rows], return_counts=True)
+        spaces = [_Space(rows, freedom, strata, within)]
         if self.over == "queries":
-            return _Alike(place, a, b, length, freedom, rows[order], within, length, of_strata, int(freedom))
-        clusters, where, counts = np.unique(self._haystack[rows], return_inverse=True, return_counts=True)
+            return spaces
         if len(clusters) < 2:
-            return None
-        rest = np.sqrt(1 - counts / n)
-        sums = np.zeros((len(clusters), own.shape[1]))
-        np.add.at(sums, where, own - own.mean(axis=0))
-        between = (sums / rest[:, None] / n).T
+            return []
+        # Variance and degrees of freedom of Bell and McCaffrey.
+        members, rest = _members(self._haystack[rows]), np.sqrt(1 - counts / n)
         spread = -np.outer(counts / rest, counts / rest) / n
         np.fill_diagonal(spread, counts)
-        freedom = float(np.trace(spread) ** 2 / (spread**2).sum())
+        weights = np.sqrt(counts) / rest / n
+
+        def between(own: Floats) -> Floats:
+            sums: Floats = members.T @ (own - own.mean(axis=0))
+            return sums * weights[:, None]
+
         normal = rest / np.linalg.norm(rest)
+        return [*spaces, _Space(clusters, float(np.trace(spread) ** 2 / (spread**2).sum()), normal[:, None], between)]
 
-        def of_haystacks(drawn: Floats) -> Floats:
-            part: Floats = (normal @ drawn) ** 2
-            return part
-
-        apart = _lengths(between, a, b)
-        se = np.maximum(apart, length)
-        return _Alike(place, a, b, se, freedom, clusters, between, apart, of_haystacks, len(clusters) - 1)
-
-    # --- the draws -------------------------------------------------------------------------------------------------------
-
-    def _least(self, alike: Sequence[_Alike], owner: Places, owners: int, signed: bool) -> Floats:
+    def _least(self, groups: Sequence[_Group], owner: Places, signed: bool) -> Floats:
         """The least p-value among the pairs of each owner in every draw in which no systems differ: (samples, owners).
 
-        `signed`: one-sided, that A is above B.
+        `owner`: that of each pair, in ascending order. `signed`: one-sided, that A is above B.
         """
         import numpy as np
 
-        rng, least = self._rng(), np.ones((self._samples, owners))
-        widest = max((len(group.place) for group in alike), default=1)
-        n_units = len(self._haystack) if self.over == "queries" else int(self._haystack.max()) + 1
-        step = max(1, _CELLS // max(widest, n_units))
+        rng, least = self._rng(), np.ones((self._samples, owner[-1] + 1))
+        n_units = len(self._haystack) if self.over == "queries" else self._haystack.max() + 1
+        step = max(1, _CELLS // max([n_units, *(len(group.place) for group in groups)]))
         for start in range(0, self._samples, step):
             drawn = rng.standard_normal((min(step, self._samples - start), n_units)).T
-            for group in alike:
-                kept = np.flatnonzero(group.length > _TIE)
-                kept = kept[np.argsort(owner[group.place[kept]], kind="stable")]
-                if not len(kept):
+            for group in groups:
+                own, firsts = np.unique(owner[group.place], return_index=True)
+                if not len(own):
                     continue
-                own, firsts = np.unique(owner[group.place[kept]], return_index=True)
-                part = drawn[group.units]
-                along = group.residuals @ part
-                cosine = along[group.a[kept]]
-                cosine -= along[group.b[kept]]
-                cosine /= group.length[kept][:, None]
-                if not signed:
-                    np.abs(cosine, out=cosine)
-                most = np.maximum.reduceat(cosine, firsts, axis=0)
-                share = np.clip(most * np.abs(most) / ((part**2).sum(axis=0) - group.normals(part)), -1, 1)
-                tail = _tail(np.abs(share), group.dimensions)
+                part = drawn[group.space.units]
+                along = group.residuals.T @ part
+                cosine = along[group.a]
+                cosine -= along[group.b]
+                cosine /= group.length[:, None]
+                most = np.maximum.reduceat(cosine if signed else np.abs(cosine), firsts, axis=0)
+                of_space = (part**2).sum(axis=0) - ((group.space.normals.T @ part) ** 2).sum(axis=0)
+                tail = _tail(np.clip(most**2 / of_space, 0, 1), len(part) - group.space.normals.shape[1])
                 if signed:
-                    tail = np.where(share > 0, tail / 2, 1 - tail / 2)
-                block = least[start : start + part.shape[1], own]
-                least[start : start + part.shape[1], own] = np.minimum(block, tail.T)
+                    tail = np.where(most > 0, tail / 2, 1 - tail / 2)
+                block = least[start : start + part.shape[1]]
+                block[:, own] = np.minimum(block[:, own], tail.T)
         return least
 
 
@@ -336,35 +333,27 @@ def _listed(column: Any) -> list[Any]:
     return [None if value != value else value for value in column.tolist()]
 
 
-def _patterns(values: Floats, pairs: NDArray[np.intp]) -> Iterator[tuple[Places, Places]]:
-    """(rows, places of the pairs) for each set of rows that pairs have in common; none for pairs without a row."""
+def _members(names: Places) -> Any:
+    """(units, groups), sparse: which units belong together, in columns of length 1."""
+    import numpy as np
+    from scipy import sparse
+
+    _, group, counts = np.unique(names, return_inverse=True, return_counts=True)
+    return sparse.csr_array((1 / np.sqrt(counts[group]), (np.arange(len(group)), group)))
+
+
+def _patterns(values: Floats, pairs: Places) -> Iterator[tuple[Places, Places]]:
+    """(rows, places of pairs) for each set of rows that pairs have in common, some pairs at a time; none without a row."""
     import numpy as np
 
-    there = ~np.isnan(values)
-    if there.all():
-        yield np.arange(len(values)), np.arange(len(pairs))
-        return
-    packed = np.packbits(there, axis=0)
-    both = packed[:, pairs[:, 0]] & packed[:, pairs[:, 1]]
-    kinds, of_pair = np.unique(both.T, axis=0, return_inverse=True)
+    packed = np.packbits(~np.isnan(values), axis=0)
+    kinds, of_pair = np.unique((packed[:, pairs[:, 0]] & packed[:, pairs[:, 1]]).T, axis=0, return_inverse=True)
     for kind, bits in enumerate(kinds):
         rows = np.flatnonzero(np.unpackbits(bits, count=len(values)))
+        place = np.flatnonzero(of_pair.ravel() == kind)
+        step = max(1, _CELLS // max(1, len(rows)))
         if len(rows):
-            yield rows, np.flatnonzero(of_pair.ravel() == kind)
-
-
-def _blocks(columns: Floats, a: Places, b: Places) -> Iterator[tuple[slice, Floats]]:
-    """The differences of pairs of rows, some pairs at a time. `columns`: (systems, units)."""
-    step = max(1, _CELLS // max(1, columns.shape[1]))
-    for start in range(0, len(a), step):
-        part = slice(start, start + step)
-        yield part, columns[a[part]] - columns[b[part]]
-
-
-def _lengths(columns: Floats, a: Places, b: Places) -> Floats:
-    import numpy as np
-
-    return np.concatenate([np.sqrt((apart**2).sum(axis=1)) for _, apart in _blocks(columns, a, b)])
+            yield from ((rows, place[start : start + step]) for start in range(0, len(place), step))
 
 
 def _adjusted(p: Floats, least: Floats, n_pairs: int) -> Floats:
@@ -414,17 +403,16 @@ def _detectable(freedom: Floats, level: float) -> Floats:
     return reach
 
 
-def _needed(found: dict[str, Any], level: float) -> Floats:
-    """Total queries needed, assuming that further queries have the same spread; NaN where that is too many."""
+def _needed(found: dict[str, Any], level: float) -> list[int | None]:
+    """Total queries needed, assuming that further queries have the same spread; None where that is too many."""
     import numpy as np
 
     n, apart = np.maximum(1, found["n_queries"]), np.abs(found["difference"])
-    spread = found["se"] * np.sqrt(n)
     low, high = np.ones(len(n)), np.full(len(n), float(MOST_QUERIES))
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
         freedom = np.maximum(1, np.round(found["freedom"] * middle / n))
-        enough = _detectable(freedom, level) * spread / np.sqrt(middle) <= apart
+        enough = _detectable(freedom, level) * found["se"] * np.sqrt(n / middle) <= apart
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    needed: Floats = np.where((apart > _TIE) & (high < MOST_QUERIES), high, np.nan)
-    return needed
+    known = (apart > _TIE) & (high < MOST_QUERIES)
+    return [int(number) if is_known else None for number, is_known in zip(high, known, strict=True)]

@@ -28,7 +28,8 @@ _Counts = Callable[[_Clusters], "NDArray[np.unsignedinteger[Any]]"]
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
 _COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
-_SUMS = ("scored", "covered", *(f"{name}_{part}" for name in VALUES for part in ("high", "low")))
+_UNIT = 2.0**60
+"""Figures are added as multiples of 1 / _UNIT, which are whole numbers: a sum does not depend on their order, to the last bit."""
 _SCORED, _COVERED = 0, 1
 _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
@@ -134,14 +135,14 @@ def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
     import polars as pl
 
     counts = [pl.len().cast(pl.Int64).alias("scored"), pl.col("citation_f1").count().cast(pl.Int64).alias("covered")]
-    return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *(part for name in VALUES for part in _exact_sum(name)))
+    return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *map(_exact_sum, VALUES))
 
 
 def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Frames of `insight_sums` as one, whose rows do not depend on how the insights were parted."""
     import polars as pl
 
-    return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col(*_SUMS).sum()).sort(*KEYS, *CLUSTER)
+    return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col("scored", "covered", *VALUES).sum()).sort(*KEYS, *CLUSTER)
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
@@ -203,22 +204,16 @@ def _scores(
         yield tuple(row[name] for name in within), SystemScore(**fields, words_per_bullet=_mean(row["words_per_bullet"]), ci=ci)
 
 
-def _exact_sum(name: str) -> Iterator[pl.Expr]:
-    """The sum of a column of fractions, independent of their order to the last bit, as a sum of floats is not.
-
-    Each value is rounded to a multiple of 2**-60 and split into two integers, of which a billion can be added.
-    """
+def _exact_sum(name: str) -> pl.Expr:
     import polars as pl
 
-    scaled = pl.col(name).cast(pl.Float64) * _HIGH
-    yield scaled.floor().cast(pl.Int64).sum().alias(f"{name}_high")
-    yield ((scaled - scaled.floor()) * _LOW).round().cast(pl.Int64).sum().alias(f"{name}_low")
+    return (pl.col(name).cast(pl.Float64) * _UNIT).round().cast(pl.Int128).sum()
 
 
 def _total(name: str) -> pl.Expr:
     import polars as pl
 
-    return (pl.col(f"{name}_high") / _HIGH + pl.col(f"{name}_low") / (_HIGH * _LOW)).alias(name)
+    return pl.col(name).cast(pl.Float64) / _UNIT
 
 
 def _mean(values: Sequence[float] | None) -> float | None:

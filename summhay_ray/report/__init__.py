@@ -9,13 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.compare import compare_tables, compared_systems_tables, comparison_legend, rejudge_table, verdict_lines
 from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.failed import failure_blocks, failures_table
 from summhay_ray.report.layout import Fitted, fitted, folded
 from summhay_ray.report.money import dollars_line, extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
-from summhay_ray.report.sections import markdown, shown
+from summhay_ray.report.sections import markdown, section_table, shown
 from summhay_ray.report.synth import (
     AUDITED_LEGEND,
     VERIFIED_LEGEND,
@@ -26,7 +25,16 @@ from summhay_ray.report.synth import (
     otherwise_table,
     verified_table,
 )
-from summhay_ray.report.tables import LEGEND, TextTable, bias_lines, names_line, position_table, runs_table, score_tables
+from summhay_ray.report.tables import (
+    LEGEND,
+    TextTable,
+    bias_lines,
+    names_line,
+    position_table,
+    rejudge_table,
+    runs_table,
+    score_tables,
+)
 
 if TYPE_CHECKING:
     from summhay_ray.report.make import Report, report
@@ -50,9 +58,6 @@ __all__ = [
     "bench_tables",
     "bias_lines",
     "bounds_table",
-    "compare_tables",
-    "compared_systems_tables",
-    "comparison_legend",
     "documents_table",
     "dollars_line",
     "extracts_spare",
@@ -73,10 +78,10 @@ __all__ = [
     "report",
     "runs_table",
     "score_tables",
+    "section_table",
     "serve_report",
     "shown",
     "usage_table",
-    "verdict_lines",
     "verified_table",
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from summhay_ray.engine import RunResult
 from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_of, column_place
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
@@ -166,6 +167,18 @@ def _figure(system: SystemScore | None, field: str) -> str:
 def percent(value: float | None) -> str:
     """A fraction as a percentage with one decimal place; a dash if there is none."""
     return "-" if value is None else f"{100 * value:.1f}"
+
+
+def rejudge_table(result: RunResult) -> TextTable:
+    """Means, failures and counts of each judge of a rejudge."""
+    rows = []
+    for one in result.judges:
+        star = "*" if one.n_judged < one.n_expected else ""
+        means = (percent(mean) + star for mean in (one.joint, one.coverage))
+        rows.append((one.judge, *means, str(one.n_failed), f"{one.n_judged}/{one.n_expected}"))
+    whole = all(one.n_judged == one.n_expected for one in result.judges)
+    title = f"Means (%), raw, over {'all summaries' if whole else 'what is judged'} of {result.of}"
+    return TextTable(title, ("Judge", "Joint", "Coverage", "Failures", "n"), tuple(rows))
 
 
 def _words(systems: Sequence[SystemScore]) -> str:

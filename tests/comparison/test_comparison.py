@@ -13,7 +13,6 @@ import summhay_ray
 from summhay_ray.benchmark import BadBenchmark, ByQuery
 from summhay_ray.comparison import RunScores, SystemComparison, compare_runs, comparison_sections, every_pair
 from summhay_ray.errors import UserError
-from summhay_ray.report import compared_systems_tables, comparison_legend, verdict_lines
 
 pytestmark = pytest.mark.core
 
@@ -45,9 +44,13 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
         "f1": "further queries of these 8 documents",
         "rating": "further queries of these 2 documents",
     }
-    tables = compared_systems_tables(comparison)
-    assert "Bias removed" not in tables[0].columns and tables[1].rows[0][2] == "+0.000"
-    assert "documents" in "".join(comparison_legend(comparison)) and len(verdict_lines(comparison)) == 2
+    shown = [*comparison.sections()]
+    assert [section.title for section in shown] == [
+        f"{name}: differences, for {comparison.about[name]}" for name in ("f1", "rating")
+    ]
+    assert shown[0].table is not None and {"documents", "p (all pairs)"} < {*shown[0].table.columns}
+    assert "bias removed" not in shown[0].table.columns and shown[0].units["difference"] == "points" and not shown[1].units
+    assert shown[0].notes == [f"f1, a and b: {f1.verdict()}"]
 
 
 def test_a_difference_that_cannot_be_is_not_called_detectable() -> None:
@@ -98,11 +101,12 @@ def test_the_hardest_answers_missing_are_no_better_rank() -> None:
     assert found["silent"].floor == pytest.approx(sum(value for value in silent if value) / 8)
     assert (found["silent"].missing, found["few"].missing) == (pytest.approx(3 / 8), pytest.approx(6 / 8))
     assert (found["silent"].n_common, found["few"].n_queries, found["few"].n_expected) == (5, 2, 8)
-    order = next(table for table in compared_systems_tables(comparison) if ": order" in table.title)
-    rows = {row[0]: row for row in order.rows}
-    assert rows["few"][order.columns.index("Rank")] == "-" and rows["silent"][1].endswith("*")
+    # The terminal and the report show the same table.
+    order = next(section for section in comparison.sections() if ": order" in section.title).table
     ranking = next(section for section in comparison_sections(comparison) if section.slug == "ranking").table
-    assert ranking is not None and {"f1, missing as 0", "f1, common queries", "missing"} <= {*ranking.columns}
+    assert order is not None and ranking is not None and order.equals(ranking)
+    assert {"f1, missing as 0", "f1, common queries", "missing", "asked"} <= {*order.columns}
+    assert {row["system"]: row["rank"] for row in order.to_dicts()} == {"a": "1", "b": "3† (2)", "silent": "1† (3)", "few": "-"}
 
 
 def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:

@@ -1,18 +1,16 @@
 """Judge the stored summaries of a run again, with other judges (paper, section 4.3). The run itself stays unchanged."""
 
-from summhay_ray.benchmarks.rejudge.compare import CompareResult, Difference, SystemMove, compare_judges
+from summhay_ray.benchmarks.rejudge.compare import CompareResult, compare_judges
 from summhay_ray.benchmarks.rejudge.run import rejudge_run
 from summhay_ray.benchmarks.rejudge.workload import Choice, JudgeCounts, Rejudge, RejudgeRequest, RejudgeSpec, load_rejudge
 
 __all__ = [
     "Choice",
     "CompareResult",
-    "Difference",
     "JudgeCounts",
     "Rejudge",
     "RejudgeRequest",
     "RejudgeSpec",
-    "SystemMove",
     "compare_judges",
     "load_rejudge",
     "rejudge_run",

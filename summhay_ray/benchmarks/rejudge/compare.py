@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from summhay_ray.benchmark import Section
 from summhay_ray.benchmarks.summhay.judges import (
     all_judgments,
     all_scores,
@@ -27,51 +28,15 @@ from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.store import RunStore
 
 _LABEL = {value: label for label, value in COVERAGE_VALUE.items()}
+_SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}
 _PAIR = ("cell_id", "insight_id")
 _FIGURES = ("joint", "coverage")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """An insight on which the two judges differ. Pairs are (first judge, second judge)."""
-
-    cell_id: str
-    system: str
-    haystack_id: str
-    subtopic_id: str
-    insight_id: str
-    insight: str
-    labels: tuple[str, str]
-    """Coverage labels."""
-    values: tuple[float, float]
-    """Expected coverage, 0..1."""
-    bullets: tuple[int | None, int | None]
-    """Numbers of the bullets that were linked, from 1; None for no bullet."""
-    texts: tuple[str | None, str | None]
-    """Texts of these bullets."""
-
-
-@dataclass(frozen=True, slots=True)
-class SystemMove:
-    """One system's scores and ranks by each judge, over the insights that both scored.
-
-    Pairs are (first judge, second judge). Ranks start at 1; equal systems get the mean of their ranks.
-    """
-
-    system: str
-    retriever: str
-    ordering: str
-    model: str
-    n: int
-    joint: tuple[float, float]
-    joint_ranks: tuple[float, float]
-    coverage: tuple[float, float]
-    coverage_ranks: tuple[float, float]
+_TEXT_SHOWN = 90
 
 
 @dataclass(frozen=True)
 class CompareResult:
-    """The comparison of two judges on one run. Pairs are (first judge, second judge)."""
+    """The comparison of two judges on one run. Pairs, and lists in the frames, are (first judge, second judge)."""
 
     run: str
     judges: tuple[str, str]
@@ -84,10 +49,12 @@ class CompareResult:
     """Dollars of the same answers, to weigh the savings of a judge (an extract, for example) against its agreement."""
     ranking: Mapping[str, RankAgreement]
     """Figure (joint, coverage) -> the agreement of the judges' rankings of the systems."""
-    systems: Sequence[SystemMove]
-    """In descending order of joint by the first judge."""
-    differences: Sequence[Difference]
-    """The greatest differences in expected coverage, in descending order."""
+    systems: pl.DataFrame
+    """A row per system, in descending order of joint by the first judge: its parts, `n`, `joint` and `coverage` over the insights
+    that both scored, and their ranks, from 1 (equal systems get the mean of theirs)."""
+    differences: pl.DataFrame
+    """The insights with the greatest differences, in descending order: coverage `labels`, `values` (expected coverage, 0..1),
+    numbers of the `bullets` that were linked (from 1; null for none), and the `texts` of these."""
 
     @property
     def kappa(self) -> float | None:
@@ -96,9 +63,65 @@ class CompareResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for judges."""
-        fields = asdict(self)
-        fields["agreement"]["kappa"] = self.kappa
-        return fields
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        frames = {name: fields[name].to_dicts() for name in ("systems", "differences")}
+        ranking = {name: asdict(one) for name, one in self.ranking.items()}
+        return {**fields, "agreement": {**asdict(self.agreement), "kappa": self.kappa}, "ranking": ranking, **frames}
+
+    def sections(self) -> list[Section]:
+        """Four tables: agreement, confusion of labels, scores and ranks of the systems, and the largest differences."""
+        first, second = self.judges
+        agreement, confusion = self.agreement, self.agreement.confusion
+        counts = {
+            "insights scored by both": f"{agreement.n} (of {self.n_scored[0]} and {self.n_scored[1]})",
+            "correlation": _figure(agreement.correlation),
+            "same label (%)": _figure(agreement.same_label, percent=True),
+            "Cohen's kappa": _figure(self.kappa),
+            "same bullet, where both name one (%)": f"{_figure(agreement.same_bullet, percent=True)} (n {agreement.n_linked})",
+            **{
+                f"ranking by {name}: Spearman, Kendall": f"{_figure(one.spearman)}, {_figure(one.kendall)} (n {one.n})"
+                for name, one in self.ranking.items()
+            },
+            "input tokens for these": " / ".join(f"{tokens:,}" for tokens in self.input_tokens),
+            "dollars for these": " / ".join(f"{usd:.4f}" for usd in self.usd),
+        }
+        labels = [
+            {f"{first} \\ {second}": _SHORT[label], **{_SHORT[other]: n for other, n in row.items()}}
+            for label, row in confusion.items()
+        ]
+        by_judge = [
+            pl.col(name).list.get(place).alias(f"{title} {letter}")
+            for name, title in (
+                ("joint", "joint"),
+                ("joint_ranks", "rank"),
+                ("coverage", "coverage"),
+                ("coverage_ranks", "its rank"),
+            )
+            for place, letter in enumerate("AB")
+        ]
+        systems = self.systems.select("system", *by_judge, "n")
+        differences = [
+            {
+                "cell": row["cell_id"],
+                "insight": row["insight_id"],
+                **{judge: _said(row, place) for place, judge in enumerate(self.judges)},
+                "text": row["insight"] if len(row["insight"]) <= _TEXT_SHOWN else row["insight"][: _TEXT_SHOWN - 1] + "…",
+            }
+            for row in self.differences.iter_rows(named=True)
+        ]
+        title = f"Systems by A, {first}, and by B, {second}: raw figures and their ranks"
+        units = {name: "%" for name in systems.columns if name.startswith(_FIGURES)}
+        return [
+            Section(
+                f"{first} and {second} on {self.run}", table=pl.DataFrame({"figure": [*counts], "value": [*counts.values()]})
+            ),
+            Section("Labels, insights", table=pl.DataFrame(labels)),
+            Section(title, table=systems, units=units),
+            Section(
+                f"Where they differ most ({len(differences)} shown)",
+                table=pl.DataFrame(differences, schema=["cell", "insight", first, second, "text"]),
+            ),
+        ]
 
 
 def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) -> CompareResult:
@@ -117,7 +140,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         raise UserError(f"no insight of {run.run_id} is scored by both judges: {counts}; let both finish")
     summaries = run.table("summaries").select("cell_id", *SYSTEM, "haystack_id", "subtopic_id", "bullets")
     both = both.join(summaries, on="cell_id", how="left", maintain_order="left")
-    systems = _moves(both)
+    systems = _systems(both)
     costs = [costs_of(run, judge, both[name].to_list()) for judge, name in ((first, "key"), (second, "key_2"))]
     return CompareResult(
         run=run.run_id,
@@ -126,7 +149,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         agreement=agreement_between(_verdicts(both, ""), _verdicts(both, "_2")),
         differences=_differences(both, run, rows),
         systems=systems,
-        ranking={name: rank_agreement(*zip(*(getattr(system, name) for system in systems), strict=True)) for name in _FIGURES},
+        ranking={name: rank_agreement(*zip(*systems[name], strict=True)) for name in _FIGURES},
         input_tokens=(costs[0][0], costs[1][0]),
         usd=(costs[0][1] / MICROS, costs[1][1] / MICROS),
     )
@@ -155,38 +178,42 @@ def _verdicts(both: pl.DataFrame, end: str) -> Verdicts:
     return Verdicts(labels, both[f"value{end}"].to_list(), both[f"bullet{end}"].to_list())
 
 
-def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> list[Difference]:
+def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> pl.DataFrame:
     apart = (pl.col("value") - pl.col("value_2")).abs()
     unlike = pl.col("coverage").ne(pl.col("coverage_2")) | pl.col("bullet").ne_missing(pl.col("bullet_2"))
     largest = both.filter(unlike).sort(apart, *map(pl.col, _PAIR), descending=[True, False, False]).head(rows)
     insights = run.table("insights").select("haystack_id", "insight_id", insight="text")
     told = largest.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
-    names = ("cell_id", "system", "haystack_id", "subtopic_id", "insight_id")
-    return [
-        Difference(
-            **{name: row[name] for name in names},
-            insight=row["insight"] or "",
-            labels=(_LABEL[row["coverage"]], _LABEL[row["coverage_2"]]),
-            values=(row["value"], row["value_2"]),
-            bullets=(row["bullet"], row["bullet_2"]),
-            texts=(_text(row, "bullet"), _text(row, "bullet_2")),
-        )
-        for row in told.iter_rows(named=True)
-    ]
+    return told.select(
+        "cell_id",
+        "system",
+        "haystack_id",
+        "subtopic_id",
+        "insight_id",
+        pl.col("insight").fill_null(""),
+        labels=pl.concat_list(pl.col("coverage", "coverage_2").replace_strict(_LABEL, return_dtype=pl.String)),
+        values=pl.concat_list("value", "value_2"),
+        bullets=pl.concat_list("bullet", "bullet_2"),
+        texts=pl.concat_list(pl.col("bullets").list.get(pl.col(name) - 1, null_on_oob=True) for name in ("bullet", "bullet_2")),
+    )
 
 
-def _text(row: Mapping[str, Any], bullet: str) -> str | None:
-    return row["bullets"][row[bullet] - 1] if row[bullet] else None
+def _systems(both: pl.DataFrame) -> pl.DataFrame:
+    means = pl.col("joint", "joint_2", "coverage", "coverage_2").mean()
+    systems = both.group_by(SYSTEM).agg(means, pl.len().alias("n")).sort("joint", *SYSTEM, descending=[True] + [False] * 4)
+    columns: dict[str, pl.Expr] = {}
+    for name in _FIGURES:
+        pair = pl.col(name, f"{name}_2")
+        columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
+    return systems.select(*SYSTEM, "n", **columns)
 
 
-def _moves(both: pl.DataFrame) -> list[SystemMove]:
-    figures = [f"{name}{end}" for name in _FIGURES for end in ("", "_2")]
-    systems = both.group_by(SYSTEM).agg(pl.len().alias("n"), *(pl.col(figure).mean() for figure in figures))
-    placed = systems.with_columns(pl.col(figure).rank(descending=True).name.suffix("_rank") for figure in figures)
-    moves = []
-    for row in placed.sort("joint", *SYSTEM, descending=[True] + [False] * 4).iter_rows(named=True):
-        fields: dict[str, Any] = {name: row[name] for name in (*SYSTEM, "n")}
-        for name in _FIGURES:
-            fields |= {name: (row[name], row[f"{name}_2"]), f"{name}_ranks": (row[f"{name}_rank"], row[f"{name}_2_rank"])}
-        moves.append(SystemMove(**fields))
-    return moves
+def _said(row: Mapping[str, Any], which: int) -> str:
+    bullet = row["bullets"][which]
+    return f"{_SHORT[row['labels'][which]]} {row['values'][which]:.2f}" + (f", bullet {bullet}" if bullet else "")
+
+
+def _figure(value: float | None, percent: bool = False) -> str:
+    if value is None:
+        return "-"
+    return f"{100 * value:.1f}" if percent else f"{value:.3f}"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, Side, SystemComparison, Unbiased, compare_pairs, compare_runs, every_pair
+from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, compare_pairs, compare_runs, every_pair
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Compat, Over, column_of
+from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of
 from summhay_ray.store import RunStore
-
-if TYPE_CHECKING:
-    from summhay_ray.comparison import Floats
 
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
@@ -27,7 +23,6 @@ def compare_systems(
     runs: Sequence[RunStore],
     systems: Sequence[str] = (),
     judges: Sequence[str] = (),
-    compat: Compat = "default",
     seed: int = 0,
     over: Over = "queries",
 ) -> SystemComparison:
@@ -38,80 +33,71 @@ def compare_systems(
     for run in runs:
         check_judged(run)
     chosen, warnings = judges_compared(runs, judges)
-    results = [score_run(run.at(), compat, judge=judge) for run, judge in zip(runs, chosen, strict=True)]
+    results = [score_run(run.at(), judge=judge) for run, judge in zip(runs, chosen, strict=True)]
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    compared = compare_runs([_Judged(result, result.judge) for result in results], systems, seed, over)
+    compared = compare_runs([_scores(result, result.judge) for result in results], systems, seed, over)
     return replace(compared, warnings=[*compared.warnings, *warnings])
 
 
-class _Judged(RunScores):
-    """The figures per query of a run's systems, by one judge."""
-
-    def __init__(self, result: ScoreResult, judge: str) -> None:
-        self.scores = {system.system: system for system in result.systems if system.judge == judge}
-        rows = result.queries.filter(pl.col("judge") == judge)
-        named = {name: pl.col(column) for name, column in FIGURES.items()}
-        where = {"cluster": "haystack_id", "query": "subtopic_id"}
-        asked = result.expected.filter(pl.col("judge") == judge).select("system", "n_expected", **where)
+def _scores(result: ScoreResult, judge: str) -> RunScores:
+    """The figures per query of a run's systems, by one judge. Its other name is COLUMN_MODEL, as in tables of scores."""
+    systems = {system.system: system for system in result.systems if system.judge == judge}
+    rows = result.queries.filter(pl.col("judge") == judge)
+    where = {"cluster": "haystack_id", "query": "subtopic_id"}
+    figures = {name: pl.col(column) for name, column in FIGURES.items()}
+    scored = (pl.col("n") / pl.col("n_expected")).alias("scored")
+    asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
+    by_query = ByQuery(
+        rows.select("system", **where, **figures),
+        dict.fromkeys(FIGURES, "%"),
+        "haystack",
+        asked.select("system", scored, **where),
         # A summary that covers no insight has no citations.
-        by_query = ByQuery(
-            rows.select("system", **where, **named), dict.fromkeys(FIGURES, "%"), "haystack", asked, may_lack=("citation",)
-        )
-        super().__init__(result.run, by_query)
-        self.judge = judge
-        self._bias = result.biases.get(judge)
-        both = asked.join(rows.select("system", "n", **where), on=["system", "cluster", "query"])
-        self._scored = {row[:3]: row[3] for row in both.select("system", *where, pl.col("n") / pl.col("n_expected")).iter_rows()}
-
-    @property
-    def systems(self) -> Mapping[str, str]:
-        """See `RunScores`. The other name is COLUMN_MODEL, as in the tables of scores."""
-        known = {name: self.scores[name] for name in super().systems if name in self.scores}
-        return {name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in known.items()}
-
-    def side(self, system: str) -> Side:
-        return Side(self.run, system, self.scores[system].model, self.judge)
-
-    def least(self, system: str, figure: str, queries: Sequence[tuple[str, str]]) -> Floats:
-        """See `RunScores`: insights without a judgment count as 0, too."""
-        import numpy as np
-
-        scored: Floats = np.array([self._scored.get((system, *query), 1.0) for query in queries])
-        return super().least(system, figure, queries) * scored
-
-    def unbiased(self, figure: str, system: str) -> Unbiased | None:
-        """As `metrics.bias.corrected` does for one system: the judge's mean bias is subtracted from coverage; joint is scaled in
-        proportion. None for citation or an unknown bias."""
-        if figure == "citation" or self._bias is None:
-            return None
-        if figure == "coverage":
-            return Unbiased(1.0, self._bias.mean, 1.0, self._bias)
-        coverage, joint = self.scores[system].coverage or 0.0, self.scores[system].joint or 0.0
-        share = max(0.0, min(1.0, coverage - self._bias.mean)) / coverage if coverage else 1.0
-        return Unbiased(share, 0.0, joint / coverage if coverage else 0.0, self._bias)
+        may_lack=("citation",),
+    )
+    return RunScores(
+        result.run,
+        by_query,
+        judge,
+        models={name: one.model for name, one in systems.items()},
+        aliases={name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in systems.items()},
+        unbiased={
+            (figure, name): how
+            for name, one in systems.items()
+            for figure, how in _unbiased(one, result.biases.get(judge)).items()
+        },
+    )
 
 
-def all_pairs(result: ScoreResult, judge: str, seed: int = 0) -> SystemComparison | None:
+def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:
+    """As `metrics.bias.corrected` does for one system: the judge's mean bias is subtracted from coverage; joint is scaled in
+    proportion. Citations stay as they are."""
+    if bias is None:
+        return {}
+    coverage, joint = system.coverage or 0.0, system.joint or 0.0
+    share = max(0.0, min(1.0, coverage - bias.mean)) / coverage if coverage else 1.0
+    slope = joint / coverage if coverage else 0.0
+    return {"coverage": Unbiased(bias, shift=bias.mean), "joint": Unbiased(bias, factor=share, slope=slope)}
+
+
+def all_pairs(result: ScoreResult, judge: str) -> SystemComparison | None:
     """Every pair of a run's systems by one judge, compared by joint; None for fewer than two systems or too many pairs."""
-    return every_pair(_Judged(result, judge), seed, ("joint",))
+    return every_pair(_scores(result, judge), ("joint",))
 
 
-def against_ideal(
-    result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str], seed: int = 0
-) -> SystemComparison | None:
+def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]) -> SystemComparison | None:
     """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
     `others`; None without such pairs."""
-    judged = _Judged(result, judge)
-    own = [judged.scores[system] for system in judged.systems]
+    own = sorted((one for one in result.systems if one.judge == judge), key=lambda one: one.system)
     pairs = [
         ((0, ideal.system), (0, other.system))
         for ideal in own
         for other in own
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
-    return compare_pairs([judged], pairs, seed)
+    return compare_pairs([_scores(result, judge)], pairs)
 
 
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from summhay_ray.benchmarks.rejudge import compare_judges
 from summhay_ray.benchmarks.summhay import judges as summhay_judges
 from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
-from summhay_ray.report import compare_tables, report
+from summhay_ray.report import report
 from summhay_ray.store import Finished, RunStore, StoreError, rows
 
 pytestmark = pytest.mark.core
@@ -57,12 +57,12 @@ def test_one_judge_against_itself_asked_otherwise(run: RunStore) -> None:
     assert found.judges == ("offline/judge", "together") and found.n_scored == (n, n)
     assert found.agreement.n == n == sum(sum(row.values()) for row in found.agreement.confusion.values())
     assert found.agreement.correlation is not None and found.agreement.correlation > 0.5
-    assert {one.model for one in found.systems} == {"offline/lead", "offline/support"}
-    assert all(one.n == N_INSIGHTS for one in found.systems)
-    assert [one.joint[0] for one in found.systems] == sorted((one.joint[0] for one in found.systems), reverse=True)
-    apart = [abs(one.values[0] - one.values[1]) for one in found.differences]
+    assert {*found.systems["model"]} == {"offline/lead", "offline/support"} and {*found.systems["n"]} == {N_INSIGHTS}
+    assert [joint[0] for joint in found.systems["joint"]] == sorted((joint[0] for joint in found.systems["joint"]), reverse=True)
+    differences = found.differences.to_dicts()
+    apart = [abs(one["values"][0] - one["values"][1]) for one in differences]
     assert len(apart) <= 5 and apart == sorted(apart, reverse=True)
-    assert all(one.labels[0] != one.labels[1] or one.bullets[0] != one.bullets[1] for one in found.differences)
+    assert all(len({*one["labels"]}) == 2 or len({*one["bullets"]}) == 2 for one in differences)
 
 
 def test_the_report_counts_the_same_agreement_a_piece_at_a_time(run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,15 +87,16 @@ def test_only_what_both_scored_counts(run: RunStore) -> None:
     found = compare_judges(run, ["five", "four"])
     assert (found.n_scored, found.agreement.n, found.agreement.same_label) == ((5, 4), 4, 3 / 4)
     assert (found.agreement.n_linked, found.agreement.same_bullet) == (2, 1 / 2)
-    [system] = found.systems
-    assert system.n == 4
-    assert system.joint == pytest.approx(((0.8 + 0.2 + 0 + 0.5) / 4, (0.8 + 0 + 0 + 0.4) / 4))
-    assert system.coverage == pytest.approx(((1 + 0.5 + 0 + 1) / 4, (1 + 0 + 0 + 1) / 4))
-    assert (system.joint_ranks, found.ranking["joint"].spearman) == ((1, 1), None), "one system has no ranking"
-    assert [(one.labels, one.bullets) for one in found.differences] == [((PARTIAL, NONE), (1, None)), ((FULL, FULL), (2, 1))]
-    assert found.differences[0].insight and found.differences[0].texts[1] is None
+    [system] = found.systems.to_dicts()
+    assert system["n"] == 4
+    assert system["joint"] == pytest.approx([(0.8 + 0.2 + 0 + 0.5) / 4, (0.8 + 0 + 0 + 0.4) / 4])
+    assert system["coverage"] == pytest.approx([(1 + 0.5 + 0 + 1) / 4, (1 + 0 + 0 + 1) / 4])
+    assert (system["joint_ranks"], found.ranking["joint"].spearman) == ([1, 1], None), "one system has no ranking"
+    first, second = found.differences.to_dicts()
+    assert (first["labels"], first["bullets"]) == ([PARTIAL, NONE], [1, None])
+    assert (second["labels"], second["bullets"]) == ([FULL, FULL], [2, 1])
     bullets = run.table("summaries")["bullets"][0].to_list()
-    assert found.differences[1].texts == (bullets[1], bullets[0])
+    assert first["insight"] and first["texts"][1] is None and second["texts"] == [bullets[1], bullets[0]]
 
 
 def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
@@ -103,16 +104,16 @@ def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
     told = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert set(told) == {"run", "judges", "n_scored", "agreement", "ranking", "systems", "differences", "usd", "input_tokens"}
     assert set(told["ranking"]) == {"joint", "coverage"} and told["ranking"]["joint"]["n"] == 2
-    counts, labels, systems, differences = compare_tables(found)
-    assert counts.rows[0] == ("insights scored by both", f"{2 * N_INSIGHTS} (of {2 * N_INSIGHTS} and {2 * N_INSIGHTS})")
-    assert sum(int(cell) for row in labels.rows for cell in row[1:]) == 2 * N_INSIGHTS
-    for grid in (counts, labels, systems, differences):
-        assert all(grid.columns) and len(set(grid.columns)) == len(grid.columns), grid.columns
-    first = found.systems[0]
-    assert systems.title == "Systems by A, offline/judge, and by B, together: raw figure (%) and its rank"
-    assert systems.columns == ("System", "n", "Joint A", "Joint B", "Coverage A", "Coverage B")
-    assert systems.rows[0][2] == f"{100 * first.joint[0]:.1f} (1)"
-    assert len(systems.rows) == 2 and len(differences.rows) == len(found.differences)
+    sections = found.sections()
+    [counts, labels, systems, differences] = [section.table for section in sections]
+    assert counts is not None and labels is not None and systems is not None and differences is not None
+    assert counts.row(0) == ("insights scored by both", f"{2 * N_INSIGHTS} (of {2 * N_INSIGHTS} and {2 * N_INSIGHTS})")
+    assert sum(labels.select("full", "partial", "none").sum().row(0)) == 2 * N_INSIGHTS
+    assert sections[2].title == "Systems by A, offline/judge, and by B, together: raw figures and their ranks"
+    first = found.systems.row(0, named=True)
+    assert systems.row(0, named=True)["joint A"] == first["joint"][0] and systems["rank A"].to_list() == [1, 2]
+    assert sections[2].units == dict.fromkeys(("joint A", "joint B", "coverage A", "coverage B"), "%")
+    assert differences.height == found.differences.height
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from summhay_ray.benchmarks.summhay import compare_systems, import_released, sco
 from summhay_ray.benchmarks.summhay.compare import all_pairs
 from summhay_ray.benchmarks.summhay.sections import sections
 from summhay_ray.errors import UserError
-from summhay_ray.report import compared_systems_tables
 from summhay_ray.store import RunStore, Store
 
 pytestmark = pytest.mark.core
@@ -73,8 +72,9 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
     told = found.to_json()["pairs"]
     assert all(one["differs"] is (one["paired"]["p_adjusted"] < 0.05) for one in told)
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["pairs"][0]["figure"] == "joint"
-    tables = compared_systems_tables(found)
-    assert tables[0].title.startswith("joint, judged by offline/judge: differences, for ") and len(tables[0].rows) == len(joint)
+    shown = next(iter(found.sections()))
+    assert shown.title.startswith("joint, judged by offline/judge: differences, for ")
+    assert shown.table is not None and shown.table.height == len(joint)
 
 
 def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released: RunStore) -> None:
