@@ -1,4 +1,4 @@
-"""`summhay status`, `runs`, `stop` and `failures`: inspect and stop runs. Part of the cli room."""
+"""`summhay status`, `runs`, `stop`, `release` and `failures`: inspect and stop runs. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -65,6 +65,23 @@ def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
         document({"run": api.full_id(run, store), "stopped": driver})
     else:
         say(f"stopped, {driver}; the command that started it resumes it")
+
+
+def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Free a run's uncertain money, which a kill left in doubt, so that the run may spend it.
+
+    Look at the provider's bill first: what these calls did cost then comes on top of the budget.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+    from summhay_ray.report import dollars_line
+
+    result = api.release(run, store)
+    if as_json:
+        document(result.to_json())
+        return
+    told = f"{result.released:.6f} dollars" if result.released else "nothing: no money of this run is uncertain"
+    facts([("run", result.run), ("released", told), ("dollars", dollars_line(result.usd))])
 
 
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:

@@ -28,6 +28,7 @@ from summhay_ray.store.files import Files, LocalFiles, open_files
 from summhay_ray.store.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log_lines import Location, read_at
 from summhay_ray.store.log_writer import LogWriter
+from summhay_ray.store.migrate import migrate
 from summhay_ray.store.money import RUN, Money, MoneyRecord, MoneyRecords, Scope, scopes
 from summhay_ray.store.open_tables import TableFormat, lost_tables, not_published, publish, table_digests, write_tables
 from summhay_ray.store.run_record import MEND_RECORD
@@ -91,6 +92,7 @@ __all__ = [
     "living",
     "lost_sessions",
     "lost_tables",
+    "migrate",
     "n_vector_files",
     "not_published",
     "open_files",

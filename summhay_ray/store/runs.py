@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,7 @@ import polars as pl
 from summhay_ray.store.blocks import Block, Finished, check_block, write_block
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.commits import Committer, Manifest, Manifests, add_block
-from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
+from summhay_ray.store.errors import Damaged, OldStore, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.money import MoneyRecords
@@ -30,7 +31,7 @@ from summhay_ray.store.run_record import MEND_RECORD, record_flaw
 from summhay_ray.store.tables import Columns, Table, Tables, columns_of
 
 FORMAT = 3
-RUN_FORMAT = 3
+RUN_FORMAT = 4
 """The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder."""
 MAX_RECORD = 64 * 2**20
 """Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
@@ -52,7 +53,9 @@ class Store:
             self._check(_object(self.files, "format.json", _MEND_FORMAT).get("format"))
             self._marked = True
         except FileNotFoundError:
-            return
+            # An old store may have lost it.
+            if {"log", "drivers"} <= {*self.files.folders("")}:
+                self._check(FORMAT - 1)
         except StoreUnavailable as error:
             # A service that has never answered is more likely named wrongly than down for a while.
             raise StoreError(str(error)) from None
@@ -63,9 +66,9 @@ class Store:
         if version > FORMAT:
             raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
         if version < FORMAT:
-            raise StoreError(
+            raise OldStore(
                 f"store {self.uri!r}: format {version} was written by an earlier version; "
-                f"`summhay migrate {self.uri}` brings its answers over, and a run again makes its tables from them"
+                f"`summhay migrate {shlex.quote(self.uri)}` brings its answers over, and a run again makes its tables from them"
             )
 
     @property
