@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.llm import Budgets, Claim, Grant, Ledger, Limits, Settlement, WorkerMessage
-from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter
+from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, MoneyRecord
 
 HERE = Location("answers/w.jsonl", 0, 1)
 
@@ -22,12 +22,15 @@ class ModelQueue:
         budget: int | None = None,
         limits: Mapping[str, Limits] | None = None,
         probing: bool = False,
+        opening: MoneyRecord | None = None,
         **budgets: Any,
     ) -> None:
         index = LogIndex(LocalFiles(root))
         index.refresh()
-        self.books = Ledger("r", index, Budgets(budget, **budgets), limits or {}, probing=probing)
+        self.books = Ledger("r", index, Budgets(budget, **budgets), limits or {}, opening=opening, probing=probing)
         self.grants: dict[str, dict[int, Grant]] = defaultdict(dict)
+        self.recorded = opening or MoneyRecord()
+        """What is durable of its money."""
         self._tickets = 0
 
     def say(self, worker: str, now: float = 0.0, **message: Any) -> None:
@@ -40,7 +43,17 @@ class ModelQueue:
         """Every money record that is due is durable at once."""
         while (record := self.books.account.due(now)) is not None:
             self.books.account.written(record)
+            self.recorded = record
             self.books.tend(now)
+
+    def bury(self, now: float) -> None:
+        """Every dying worker is evicted, with what the log holds."""
+        self.books.tend(now)
+        for worker in list(self.books.membership.dying):
+            self.books.evict(worker, self.books.index.fetch(), now)
+        self.record(now)
+        for worker in list(self.books.touched):
+            self.hear(worker, now)
 
     def hear(self, worker: str, now: float = 0.0) -> None:
         """What there is to know for a worker."""
@@ -76,5 +89,15 @@ class ModelQueue:
 def log_answer(log: LogWriter, key: str, micros: int, run: str = "r", **fields: Any) -> Location:
     """An answer in the log."""
     tokens = {"input_tokens": 1, "cached_tokens": 0, "output_tokens": 1}
-    record = {"kind": "answer", "run": run, "key": key, "model": "m", "stage": "", "usd_micros": micros, "text": "", **tokens, **fields}
+    record = {
+        "kind": "answer",
+        "run": run,
+        "key": key,
+        "model": "m",
+        "stage": "",
+        "usd_micros": micros,
+        "text": "",
+        **tokens,
+        **fields,
+    }
     return log.append([record])[0]

@@ -70,7 +70,7 @@ def test_a_date_to_retry_after_is_taken_from_the_answers_own(ours_off_s: float) 
 
 def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], float]) -> None:
     # As seen from another machine, where its beat alone tells.
-    tenure = begin(files := LocalFiles(tmp_path), "r", True, {"calling": 1}, here=Here("far", "far 1", 7, "9"))
+    tenure = begin(files := LocalFiles(tmp_path), "r", True, here=Here("far", "far 1", 7, "9"))
     tenure.beat()
     heard = beating(tenure.beat)
     try:
@@ -99,12 +99,12 @@ def beating(beat: Callable[[], None]) -> Callable[[], None]:
 
 def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jumping: Callable[[], float]) -> None:
     async def grants() -> list[Grant]:
-        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(rpm=6)}))
+        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(rpm=6)}), lambda record: None)
         claims = tuple(Claim(f"k{number}", "m", ticket=number) for number in range(20))
         found = [grant for _, grant in (await service.exchange("w", WorkerMessage(claims))).grants]
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())
-            assert not news.epoch and not news.halted and not service.ledger.membership.is_evicted("w")
+            assert not news.epoch and not news.halted
             service.snapshot()
             found += [grant for _, grant in news.grants]
         return found

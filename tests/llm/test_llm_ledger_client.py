@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import still_time
 
-from summhay_ray.llm import Claim, Grant, Ledger, LedgerService, News, Settlement, WorkerMessage, ledger_client
-from summhay_ray.llm.ledger_client import LATE_S, PAD_S, GrantedCall, LedgerClient
+from summhay_ray.llm import Claim, Grant, Ledger, LedgerService, News, Settlement, WorkerMessage
+from summhay_ray.llm.ledger_client import PAD_S, GrantedCall, LedgerClient
 from summhay_ray.store import LocalFiles, LogIndex
 
 pytestmark = pytest.mark.core
@@ -49,17 +49,13 @@ class Port:
         """All that came, in its order."""
         return [one for message in self.messages for one in getattr(message, field)]
 
-    def returned(self, model: str = "m") -> int:
-        """Slots that were given back."""
-        return sum(message.returned.get(model, 0) for message in self.messages)
-
 
 def play(scene: Callable[[Port, LedgerClient], Awaitable[None]], answer: Callable[[WorkerMessage], News] = grant_all) -> None:
     """One scene, on a loop of its own, in a minute at most."""
 
     async def whole() -> None:
         port = Port(answer)
-        clerk = LedgerClient(port, frozenset({"m", "n"}))
+        clerk = LedgerClient(port)
         try:
             await asyncio.wait_for(scene(port, clerk), 60)
         finally:
@@ -76,10 +72,10 @@ async def until(true: Callable[[], bool]) -> None:
 
 async def hear(port: Port, clerk: LedgerClient, news: News) -> None:
     """The listener has heard it, and all that came of it has happened."""
-    heard = clerk._heard
     await port.news.put(news)
-    await until(lambda: clerk._heard != heard)
-    await asyncio.sleep(0)
+    await until(port.news.empty)
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def claim(key: str = "k", model: str = "m", **fields: Any) -> Claim:
@@ -153,132 +149,18 @@ def test_a_broken_channel_reaches_every_caller_now_and_later(broken: str) -> Non
 
     async def scene(port: Port, clerk: LedgerClient) -> None:
         asking = [asyncio.create_task(clerk.claim(claim(f"k{n}"))) for n in range(5)]
-        waiting = asyncio.create_task(clerk.news())
         if broken == "listen":
             await until(lambda: len(port.messages) == 1)
-            waiting = asyncio.create_task(clerk.news())
-            await asyncio.sleep(0)
             await port.news.put(ConnectionError("the ledger is gone"))
-        for one in (*asking, waiting):
+        for one in asking:
             with pytest.raises(ConnectionError, match="the ledger is gone"):
                 await one
-        for later in (clerk.claim(claim()), clerk.news()):
-            with pytest.raises(ConnectionError, match="the ledger is gone"):
-                await later
+        with pytest.raises(ConnectionError, match="the ledger is gone"):
+            await clerk.claim(claim())
         with pytest.raises(ConnectionError):
             clerk.settle(Settlement("k", "m", 1))
 
     play(scene, answer)
-
-
-def test_without_news_nothing_is_paid_and_what_is_free_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        leave = await clerk.claim(claim())
-        monkeypatch.setattr(ledger_client, "STALE_AFTER_S", 10.0**6)
-        assert clerk.hindrance(leave, "m", paid=True) == ""
-        monkeypatch.setattr(ledger_client, "STALE_AFTER_S", -1.0)
-        assert clerk.hindrance(leave, "m", paid=True) == "stale" and clerk.hindrance(leave, "m", paid=False) == ""
-
-    play(scene)
-
-
-def test_for_a_silent_driver_nothing_is_paid_until_it_is_heard() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        leave = await clerk.claim(claim())
-        await hear(port, clerk, News(halted=True))
-        assert clerk.hindrance(leave, "m", paid=True) == "stale" and clerk.hindrance(leave, "m", paid=False) == ""
-        waiting = asyncio.create_task(clerk.news())
-        await hear(port, clerk, News(halted=True))
-        assert not waiting.done()
-        await hear(port, clerk, News())
-        await waiting
-        assert clerk.hindrance(leave, "m", paid=True) == ""
-
-    play(scene)
-
-
-def test_a_new_epoch_voids_what_was_granted_and_lent_in_the_old() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        old = await clerk.claim(claim())
-        await hear(port, clerk, News(slots={"m": 2}))
-        async with clerk.slot("m"):
-            await hear(port, clerk, News(epoch=1, slots={"m": 1}))
-            assert clerk.hindrance(old, "m", paid=True) == clerk.hindrance(old, "m", paid=False) == "lost"
-            # One slot is lent anew, and the call of the old epoch is still in it.
-            entering = asyncio.create_task(clerk.slot("m").__aenter__())
-            await asyncio.sleep(0.01)
-            assert not entering.done()
-        await entering
-        port.answer = lambda message: grant_all(message, epoch=1)
-        assert clerk.hindrance(await clerk.claim(claim("new")), "m", paid=True) == ""
-        assert port.returned() == 0
-
-    play(scene)
-
-
-def test_slots_of_an_old_epoch_are_not_given_back_in_the_new() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        await clerk.claim(claim())
-        await hear(port, clerk, News(slots={"m": 4}))
-        port.open.clear()
-        clerk.settle(Settlement("k", "m", 1))
-        await until(lambda: len(port.messages) == 2)
-        # Three are to go back, but before the next trip the ledger says that it had forgotten all four.
-        await hear(port, clerk, News(keep={"m": 1}))
-        await hear(port, clerk, News(epoch=1, slots={"m": 4}))
-        port.answer = lambda message: grant_all(message, epoch=1)
-        port.open.set()
-        await clerk.claim(claim("next"))
-        assert port.returned() == 0
-        await clerk.close()
-        assert port.returned() == 4
-
-    play(scene)
-
-
-def test_a_call_waits_for_a_slot_in_its_turn_and_a_model_of_the_worker_does_not() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        await clerk.claim(claim())
-        entered: list[int] = []
-        leave = asyncio.Event()
-
-        async def call(number: int) -> None:
-            async with clerk.slot("m"):
-                entered.append(number)
-                await leave.wait()
-
-        calls = [asyncio.create_task(call(number)) for number in range(5)]
-        async with clerk.slot("offline/here"):
-            await asyncio.sleep(0.01)
-        assert entered == []
-        await hear(port, clerk, News(slots={"m": 2}))
-        assert entered == [0, 1]
-        calls[2].cancel()
-        await hear(port, clerk, News(slots={"m": 1}))
-        assert entered == [0, 1, 3]
-        leave.set()
-        await asyncio.gather(*calls, return_exceptions=True)
-        assert entered == [0, 1, 3, 4] and port.returned() == 0
-
-    play(scene)
-
-
-def test_slots_that_may_not_be_kept_go_back_as_they_become_free_and_all_at_the_end() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        await clerk.claim(claim())
-        await hear(port, clerk, News(slots={"m": 5, "n": 1}))
-        async with clerk.slot("m"):
-            async with clerk.slot("m"), clerk.slot("m"):
-                # Two of five are free, and go back at once; one of the three in use follows.
-                await hear(port, clerk, News(keep={"m": 2}))
-                await until(lambda: port.returned() == 2)
-            await until(lambda: port.returned() == 3)
-        await asyncio.sleep(0.02)
-        assert port.returned() == 3 and port.returned("n") == 0
-        await clerk.close()
-        assert (port.returned(), port.returned("n")) == (5, 1)
-
-    play(scene)
 
 
 def test_a_pause_holds_here_at_once_for_its_model_alone_and_is_told() -> None:
@@ -307,15 +189,46 @@ def test_a_given_up_model_stops_its_calls_and_no_others() -> None:
     play(scene)
 
 
-@pytest.mark.parametrize(
-    ("timed", "after_s", "hindrance"),
-    [(True, 60.0, "early"), (True, 0.0, ""), (True, -2 * LATE_S, "late"), (False, 60.0, "early"), (False, -60.0, "")],
-)
-def test_a_call_is_sent_in_its_time(timed: bool, after_s: float, hindrance: str) -> None:
+@pytest.mark.parametrize(("at_s", "until_s", "hindrance"), [(60.0, 61.0, "early"), (0.0, 1.0, ""), (-2.0, -1.0, "late")])
+def test_a_call_is_sent_in_its_time(at_s: float, until_s: float, hindrance: str) -> None:
     async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim())
-        at = asyncio.get_running_loop().time() + after_s
-        assert clerk.hindrance(GrantedCall(Grant("go", timed=timed), at, 0, 1), "m", paid=True) == hindrance
+        now = asyncio.get_running_loop().time()
+        assert clerk.hindrance(GrantedCall(GO, now + at_s, now + until_s, 0, 1), "m", paid=True) == hindrance
+
+    play(scene)
+
+
+def test_a_grant_that_lay_in_a_socket_while_the_process_stood_still_is_old() -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
+        port.open.clear()
+        asking = asyncio.create_task(clerk.claim(claim()))
+        await until(lambda: len(port.messages) == 1)
+        await asyncio.sleep(30.0)
+        port.open.set()
+        assert clerk.hindrance(await asking, "m", paid=True) == "late"
+
+    play(scene)
+
+
+def test_for_a_silent_driver_nothing_is_paid_and_what_is_free_goes_on() -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
+        granted = await clerk.claim(claim())
+        await hear(port, clerk, News(halted=True))
+        assert (clerk.hindrance(granted, "m", paid=True), clerk.hindrance(granted, "m", paid=False)) == ("late", "")
+        await hear(port, clerk, News())
+        assert clerk.hindrance(granted, "m", paid=True) == ""
+
+    play(scene)
+
+
+def test_a_new_epoch_voids_what_was_granted_in_the_old() -> None:
+    async def scene(port: Port, clerk: LedgerClient) -> None:
+        old = await clerk.claim(claim())
+        await hear(port, clerk, News(epoch=1))
+        assert clerk.hindrance(old, "m", paid=True) == clerk.hindrance(old, "m", paid=False) == "lost"
+        port.answer = lambda message: grant_all(message, epoch=1)
+        assert clerk.hindrance(await clerk.claim(claim("new")), "m", paid=True) == ""
 
     play(scene)
 
@@ -360,7 +273,7 @@ def test_what_settles_after_the_end_begins_nothing() -> None:
 @pytest.mark.parametrize("ticks", range(4))
 def test_a_listener_that_is_ended_as_its_bell_rings_ends(tmp_path: Path, ticks: int) -> None:
     async def scene() -> None:
-        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path))))
+        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path))), lambda record: None)
 
         async def listen() -> None:
             while True:

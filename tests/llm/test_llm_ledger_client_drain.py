@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from test_llm_ledger_client import GO, Port, claim, play, until
+from test_llm_ledger_client import Port, claim, play
 
-from summhay_ray.llm import News, Settlement
+from summhay_ray.llm import Settlement
 from summhay_ray.llm.ledger_client import LedgerClient
 
 pytestmark = pytest.mark.core
@@ -35,41 +35,6 @@ def test_whoever_claims_waits_and_the_ledger_hears_nothing_of_it() -> None:
         await asyncio.gather(*late, return_exceptions=True)
 
     play(scene)
-
-
-def test_who_waits_for_news_goes_on_and_finds_that_it_is_over() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        leave = await clerk.claim(claim("a"))
-        await port.news.put(News(halted=True))
-        await until(lambda: clerk.hindrance(leave, "m", paid=True) == "stale")
-        waiting = asyncio.ensure_future(clerk.news())
-        await asyncio.sleep(0.01)
-        assert not waiting.done()
-        clerk.drain()
-        await asyncio.wait_for(waiting, 60)
-        await asyncio.wait_for(clerk.news(), 60)
-        assert clerk.hindrance(leave, "m", paid=True) == "lost"
-
-    play(scene)
-
-
-def test_who_waits_for_a_slot_gets_it_and_may_not_send() -> None:
-    async def scene(port: Port, clerk: LedgerClient) -> None:
-        leave = await clerk.claim(claim("a"))
-        found: list[str] = []
-
-        async def call() -> None:
-            async with clerk.slot("m"):
-                found.append(clerk.hindrance(leave, "m", paid=True))
-                await asyncio.sleep(0.01)
-
-        calls = [asyncio.ensure_future(call()) for _ in range(3)]
-        await until(lambda: len(found) == 1)
-        clerk.drain()
-        await asyncio.gather(*calls)
-        assert found == ["", "lost", "lost"]
-
-    play(scene, lambda message: News(grants=tuple((one.ticket, GO) for one in message.claims), slots={"m": 1}))
 
 
 def test_what_is_to_be_settled_is_told_before_the_end() -> None:

@@ -15,29 +15,25 @@ NAMES, WHOLE, SECONDS = st.text(max_size=4), st.integers(0, 2**40), st.floats(0,
 LOCATIONS = st.none() | st.builds(Location, NAMES, WHOLE, WHOLE)
 PAIRS = st.none() | st.tuples(NAMES, NAMES)
 EXCESSES = st.none() | st.builds(Excess, NAMES, WHOLE, WHOLE, WHOLE, WHOLE, SECONDS)
-CLAIMS = st.builds(Claim, NAMES, NAMES, NAMES, WHOLE, WHOLE, WHOLE, NAMES, WHOLE, st.sampled_from(["", "retry", "late"]))
+CLAIMS = st.builds(Claim, NAMES, NAMES, NAMES, WHOLE, WHOLE, WHOLE, WHOLE, st.sampled_from(["", "retry", "late"]))
 GRANTS = st.builds(
     Grant, st.sampled_from(["answered", "go", "budget", "stopped", "lost"]), LOCATIONS, SECONDS, st.booleans(), NAMES, NAMES
 )
 SETTLEMENTS = st.builds(
     Settlement, NAMES, NAMES, WHOLE, LOCATIONS, WHOLE, WHOLE, PAIRS, PAIRS, st.booleans(), EXCESSES, st.booleans()
 )
-COUNTS = st.dictionaries(NAMES, WHOLE, max_size=2)
 MESSAGES = st.builds(
     WorkerMessage,
     st.lists(CLAIMS, max_size=2).map(tuple),
     st.lists(SETTLEMENTS, max_size=2).map(tuple),
     st.lists(NAMES, max_size=2).map(tuple),
     st.lists(NAMES, max_size=2).map(tuple),
+    st.lists(NAMES, max_size=2).map(tuple),
     st.lists(st.tuples(NAMES, SECONDS), max_size=2).map(tuple),
-    COUNTS,
-    WHOLE,
 )
 NEWS = st.builds(
     News,
     st.lists(st.tuples(WHOLE, GRANTS), max_size=2).map(tuple),
-    COUNTS,
-    COUNTS,
     st.dictionaries(NAMES, SECONDS, max_size=2),
     st.dictionaries(NAMES, st.tuples(NAMES, NAMES), max_size=2),
     WHOLE,
