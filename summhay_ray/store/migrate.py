@@ -1,8 +1,8 @@
 """Brings the answers of a store of format 2 into this version's log. Part of the store room; nothing else reads the old format.
 
 The old log was `log/WRITER.jsonl` in a folder. In a bucket it was segments (`log/WRITER/N.jsonl`), packs of them
-(`log/packs/SHA256.jsonl`), and on each machine what was not uploaded yet (`$SUMMHAY_SPOOL/HASH/WRITER.TOKEN/N.jsonl`). A record is
-a line: CRC-32 in hex, length in bytes, JSON.
+(`log/packs/SHA256.jsonl`), and on each machine what was not uploaded yet (`$SUMMHAY_SPOOL/HASH/WRITER.TOKEN/N.jsonl`). A record
+is a line: CRC-32 in hex, length in bytes, JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ BATCH_BYTES = 1 << 20
 
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
 _DEFAULTS = {"stage": "", "model": "", "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0}
-_NEEDED = {"key", "run", "usd_micros"}
 
 
 def migrate(uri: str) -> Counter[str] | None:
@@ -61,7 +60,7 @@ def migrate(uri: str) -> Counter[str] | None:
         seen, size = set(index.answers), 0
         batch: list[dict[str, Any]] = []
         for record in _records(files, spool):
-            what = "damaged" if not record.keys() >= _NEEDED else "known" if record["key"] in seen else "written"
+            what = "damaged" if not record else "known" if record["key"] in seen else "written"
             counts[what] += 1
             if what == "written":
                 seen.add(record["key"])
@@ -71,7 +70,8 @@ def migrate(uri: str) -> Counter[str] | None:
                 writer.append(batch)
                 session.beat()
                 batch, size = [], 0
-        writer.append(batch)
+        if batch:
+            writer.append(batch)
         writer.close()
         files.put("format.json", json.dumps({"format": FORMAT}).encode())
         shutil.rmtree(spool, ignore_errors=True)
@@ -114,6 +114,6 @@ def _records_of(files: Files, name: str) -> Iterator[dict[str, Any]]:
 def _spool_of(files: Files) -> Path:
     """Where this machine kept answers on their way to the bucket."""
     state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    root = Path(os.environ.get("SUMMHAY_SPOOL") or Path(state) / "summhay" / "spool")
+    root = Path(os.environ.get("SUMMHAY_SPOOL") or Path(state, "summhay/spool"))
     place = files.uri.split("?")[0] + "".join(re.findall(r"[?&]endpoint_url=[^&]*", files.uri))
     return root / hashlib.sha256(place.encode()).hexdigest()[:16]
