@@ -143,7 +143,7 @@ def _left(result: StatusResult, unit: str) -> str:
         f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
     ]
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
-    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid for twice")
+    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, every stored answer is reused")
     return ", ".join(parts) + how
 
 

@@ -163,7 +163,7 @@ class Store:
         if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
-                f"delete {self.files.where(f'runs/{run_id}')} and run again: no answer is paid for twice"
+                f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
             )
         return run
 
