@@ -17,6 +17,7 @@ from summhay_ray.engine import (
     Job,
     PlanResult,
     Progress,
+    ReleaseResult,
     Results,
     RunEntry,
     RunOptions,
@@ -38,6 +39,7 @@ from summhay_ray.store import (
     with_endpoint,
     write_tables,
 )
+from summhay_ray.store import migrate as migrate_store
 
 # Each function imports only the benchmarks that it needs, so that `status` does not load all of them.
 if TYPE_CHECKING:
@@ -339,6 +341,11 @@ def stop(run_id: str, store: str | None = None) -> str:
     return engine.stop(_run(run_id, store))
 
 
+def release(run_id: str, store: str | None = None) -> ReleaseResult:
+    """Free the run's uncertain money, so that the run may spend it. Raises UserError while the run's driver is at work."""
+    return engine.release(_run(run_id, store))
+
+
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
     stored = _run(run_id, store)
@@ -407,7 +414,7 @@ class CleanResult:
     kinds: Mapping[str, Mapping[str, int]]
     dry_run: bool
     warnings: Sequence[str] = ()
-    """A line for each damaged run, which was left alone, and for each damaged pack, for whose sake the whole log was."""
+    """A line for each damaged run, which was left alone, and for each damaged record of a driver."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay clean`."""
@@ -434,6 +441,38 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
         kind["bytes"] += file.size
     total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
     return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
+
+
+@dataclass(frozen=True)
+class MigrateResult:
+    """What was brought over from an old store's log."""
+
+    store: str
+    migrated: bool
+    """False if there was nothing to migrate."""
+    answers: int = 0
+    """Answers that were brought over."""
+    known: int = 0
+    """Answers that were there already, because an earlier migration was interrupted or the old log held them twice."""
+    damaged: int = 0
+    """Records of the old log that cannot be read; a run that needs their answers asks again."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay migrate`."""
+        return asdict(self)
+
+
+def migrate(store: str | None = None) -> MigrateResult:
+    """Bring the answers of a store of an earlier version into the present format. Interrupted, it can be called again.
+
+    A run again makes its tables from the answers, without a call. Raises StoreError if there is no store, if it is of a newer
+    version, or while a run is at work in it.
+    """
+    uri = store_uri(store)
+    done = migrate_store(uri)
+    if done is None:
+        return MigrateResult(uri, False)
+    return MigrateResult(uri, True, done["written"], done["known"], done["damaged"])
 
 
 WHOSE = ("system", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")

@@ -110,7 +110,7 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
     ]
     if left:
-        again = go_on.removesuffix(" --budget MORE") + ", nothing is paid for twice" if result.status == "limited" else go_on
+        again = go_on.removesuffix(" --budget MORE") + ", every stored answer is reused" if result.status == "limited" else go_on
         pairs.append(("left", left_over(left, unit, again)))
     if most := result.commonest_failure:
         where = f"{most['stage']}: " if most["stage"] else ""

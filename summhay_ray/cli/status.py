@@ -1,4 +1,4 @@
-"""`summhay status`, `runs`, `stop` and `failures`: inspect and stop runs. Part of the cli room."""
+"""`summhay status`, `runs`, `stop`, `release` and `failures`: inspect and stop runs. Part of the cli room."""
 
 from __future__ import annotations
 
@@ -67,6 +67,23 @@ def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = Fals
         say(f"stopped, {driver}; the command that started it resumes it")
 
 
+def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Free a run's uncertain money, which a kill left in doubt, so that the run may spend it.
+
+    Look at the provider's bill first: what these calls did cost then comes on top of the budget.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+    from summhay_ray.report import dollars_line
+
+    result = api.release(run, store)
+    if as_json:
+        document(result.to_json())
+        return
+    told = f"{result.released:.6f} dollars" if result.released else "nothing: no money of this run is uncertain"
+    facts([("run", result.run), ("released", told), ("dollars", dollars_line(result.usd))])
+
+
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """List the runs of a store: name, status, dollars spent, reserved and uncertain, size."""
     from dataclasses import asdict
@@ -126,7 +143,7 @@ def _left(result: StatusResult, unit: str) -> str:
         f"{usd[name]:.4f} dollars {word}" for name, word in (("expected", "expected"), ("max", "at most")) if usd and name in usd
     ]
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
-    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, nothing is paid for twice")
+    how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, every stored answer is reused")
     return ", ".join(parts) + how
 
 

@@ -35,6 +35,7 @@ from summhay_ray.engine.own_code import BadBenchmark, planning
 from summhay_ray.engine.plan import PlanResult, StagePlan, plan
 from summhay_ray.engine.progress import ModelProgress, Progress
 from summhay_ray.engine.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
+from summhay_ray.engine.release import ReleaseResult, release
 from summhay_ray.engine.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run import run as run_workload
 from summhay_ray.engine.samples import Facet, SampleRecord, Samples
@@ -96,6 +97,7 @@ __all__ = [
     "Progress",
     "Queue",
     "Reach",
+    "ReleaseResult",
     "Replay",
     "ResourcesSpec",
     "Results",
@@ -140,6 +142,7 @@ __all__ = [
     "planning",
     "read_fields",
     "read_json",
+    "release",
     "run_workload",
     "scores_by_query",
     "scores_itself",

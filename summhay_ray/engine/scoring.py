@@ -22,7 +22,7 @@ from summhay_ray.store import RunStore
 
 ITEMS = "items"
 """Name of the frame of all items among the tables that `score` gets."""
-_MEND = "mend it and run again: no answer is paid for twice"
+_MEND = "mend it and run again: every stored answer is reused"
 
 
 def scored(workload: Workload[Any], run: RunStore) -> Results:
@@ -151,5 +151,5 @@ def _check_keys(workload: Workload[Any], run: RunStore) -> None:
             key = ", ".join(run.declared[name].key)
             raise BadBenchmark(
                 f"{workload.kind}: items {one!r} and {other!r} both give a row of {name} whose {key} is "
-                f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; no answer is paid for twice"
+                f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; every stored answer is reused"
             )

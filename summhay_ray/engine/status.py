@@ -65,7 +65,7 @@ class StatusResult:
     failures: Mapping[str, int]
     """Class of error -> number of rows."""
     usd: Mapping[str, float | None]
-    """Dollars `spent`, `reserved` and `uncertain` (see `Money`), the `budget` of the latest start, which is null if it had none
+    """Dollars `spent`, `reserved` and `uncertain` (see `Dollars`), the `budget` of the latest start, which is null if it had none
     or it is unknown, and what is `left` of it."""
     usage: Sequence[Mapping[str, Any]]
     """A row for each stage and model: planned and real use, cached share of the input, dollars that the cache saved."""
@@ -129,10 +129,7 @@ class RunEntry:
 
 
 def entries(store: Store) -> list[RunEntry]:
-    """Every run of the store, newest first. Raises StoreError if the log cannot be read.
-
-    If only its packs are damaged, which `status` tells, dollars are those of the commits and of the segments that are left.
-    """
+    """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
     runs, index = [], store.log()
     alive = _watched(store)
     for run_id in store.run_ids():

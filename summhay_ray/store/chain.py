@@ -18,7 +18,7 @@ from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files import Files
 
-_MEND = "delete it and run again: no answer is paid for twice"
+_MEND = "delete it and run again: every stored answer is reused"
 
 
 class Chain:

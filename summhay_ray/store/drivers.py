@@ -16,7 +16,7 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +333,9 @@ def session_chain(files: Files) -> Chain:
 
 def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
     try:
-        return SessionRecord(**{**body, "earlier": tuple(body["earlier"])})
+        # Records of other versions may have further fields.
+        known = {field.name: body[field.name] for field in fields(SessionRecord)}
+        return SessionRecord(**{**known, "earlier": tuple(body["earlier"])})
     except (TypeError, KeyError) as error:
         raise StoreError(f"{_name(number, 'json')}: not a driver's record of this version ({error})") from None
 

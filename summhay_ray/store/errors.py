@@ -7,6 +7,10 @@ class StoreError(UserError):
     """The store, one of its runs or one of its records cannot be used; the message says which, why, and how to mend it."""
 
 
+class OldStore(StoreError):
+    """The store is of an earlier format; `migrate` brings its answers over."""
+
+
 class Damaged(StoreError):
     """A part of a run's tables, or what names them, is missing or damaged."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MEND_RECORD = "put back a copy of it, or delete it and run or import again: no answer is paid for twice"
+MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
 """What to do about a damaged record."""
 
 

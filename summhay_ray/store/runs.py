@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ import polars as pl
 
 from summhay_ray.store.checked_json import read_checked, with_hash
 from summhay_ray.store.commits import Committer, Manifest, Manifests, add_parts
-from summhay_ray.store.errors import Damaged, StoreError, StoreUnavailable
+from summhay_ray.store.errors import Damaged, OldStore, StoreError, StoreUnavailable
 from summhay_ray.store.files import Files, open_files, read_whole
 from summhay_ray.store.log_index import LogIndex
 from summhay_ray.store.money import MoneyRecords
@@ -51,7 +52,9 @@ class Store:
             self._check(_object(self.files, "format.json", _MEND_FORMAT).get("format"))
             self._marked = True
         except FileNotFoundError:
-            return
+            # An old store may have lost it.
+            if {"log", "drivers"} <= {*self.files.folders("")}:
+                self._check(FORMAT - 1)
         except StoreUnavailable as error:
             # A service that has never answered is more likely named wrongly than down for a while.
             raise StoreError(str(error)) from None
@@ -62,9 +65,9 @@ class Store:
         if version > FORMAT:
             raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
         if version < FORMAT:
-            raise StoreError(
+            raise OldStore(
                 f"store {self.uri!r}: format {version} was written by an earlier version; "
-                f"`summhay migrate {self.uri}` brings its answers over, and a run again makes its tables from them"
+                f"`summhay migrate {shlex.quote(self.uri)}` brings its answers over, and a run again makes its tables from them"
             )
 
     @property
@@ -159,7 +162,7 @@ class Store:
         if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
-                f"delete {self.files.where(f'runs/{run_id}')} and run again: no answer is paid for twice"
+                f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
             )
         return run
 

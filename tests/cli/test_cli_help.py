@@ -16,11 +16,11 @@ from summhay_ray.cli.app import app
 pytestmark = pytest.mark.core
 
 GROUPS = {
-    "Run": ["run", "plan", "retrieve", "stop", "submit"],
+    "Run": ["run", "plan", "retrieve", "stop", "release", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export", "report"],
     "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
     "Make": ["import", "init", "synth", "audit", "verify"],
-    "Serve and check": ["clean", "doctor", "simulate"],
+    "Serve and check": ["clean", "migrate", "doctor", "simulate"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]
 HEAVY = {
@@ -97,11 +97,11 @@ def test_each_help_tells_of_json_and_store(cli: Callable[..., Said], name: str) 
     said = cli(name, "--help")
     assert (said.code, said.err) == (0, "")
     assert "--json" in said.out
-    assert ("--store" in said.out) == (name not in ("init", "simulate", "verify"))
+    assert ("--store" in said.out) == (name not in ("init", "migrate", "simulate", "verify"))
 
 
 def test_the_script_is_the_same_command_line_and_completes_in_silence() -> None:
     said = command("plan", "nowhere.yaml")
     assert said.refusal == "nowhere.yaml: no such file; give the path of a spec (YAML)"
     asked = {"_SUMMHAY_COMPLETE": "complete_bash", "COMP_WORDS": "summhay re", "COMP_CWORD": "1"}
-    assert command(env={**os.environ, **asked}) == Said(0, "report\nrejudge\nretrieve\n", "")
+    assert command(env={**os.environ, **asked}) == Said(0, "report\nrejudge\nretrieve\nrelease\n", "")

@@ -81,7 +81,7 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     assert told(run)["status"] == f"running {second.where}" and told(run)["left to do"] == "4 cells"
     second.end("stopped")
     assert (status(run).status, status(run).driver) == ("interrupted", "")
-    assert told(run)["left to do"] == "4 cells; go on with: summhay run SPEC, nothing is paid for twice"
+    assert told(run)["left to do"] == "4 cells; go on with: summhay run SPEC, every stored answer is reused"
     third = start(run, None)
     assert latest_budget(run) is None, "without a bound"
     record_death(run.store.files, third.number)
@@ -128,7 +128,7 @@ def test_a_synthesis_that_goes_on_tells_what_is_really_left(tmp_path: Path) -> N
     facts = told(stopped)
     assert facts["topics"].endswith("of 2") and facts["status"] == "interrupted" and facts["dollars"].endswith(" of 0.006")
     assert facts["left to do"].startswith(f"{n_open} topics, about {calls} calls, ")
-    assert facts["left to do"].endswith("SPEC, nothing is paid for twice")
+    assert facts["left to do"].endswith("SPEC, every stored answer is reused")
 
 
 def test_a_synthesis_that_is_done_is_held_against_its_bounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

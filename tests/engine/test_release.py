@@ -1,0 +1,49 @@
+"""`summhay release`: money that a kill left in doubt is freed when a person says so, and never while a driver is at work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from paid_runs import Office
+from runs import start, summhay
+
+from summhay_ray import api, cli
+
+BUDGET = 3
+
+
+@pytest.mark.timeout(600)
+def test_money_in_doubt_is_freed_by_a_person_and_can_be_spent(
+    desk: Office, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, spec = tmp_path / "store", desk.spec()
+    desk.provider.reset()
+    process = start(spec, store, "--executor", "inline", "--budget", str(desk.usd))
+    desk.wait(process, 4)
+    run = api.runs(str(store))[0].run
+    with desk.silent():
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["release", run, "--store", str(store)])
+        told = capsys.readouterr().err
+        assert stop.value.code == 2 and f"pid {process.pid}" in told and told.count("\n") == 1
+        process.kill()
+        process.communicate()
+    before = summhay("status", run, "--store", store)["usd"]
+    assert before["uncertain"] > 0 == before["reserved"]
+    # What is left of this budget is in doubt.
+    budget = str(before["spent"] + before["uncertain"])
+    stopped = summhay("run", spec, "--store", store, "--executor", "inline", "--budget", budget, code=BUDGET)
+    assert stopped["calls"]["made"] == 0 and stopped["usd"]["uncertain"] == before["uncertain"]
+    freed = summhay("release", run, "--store", store)
+    assert freed["run"] == run and freed["released"] == before["uncertain"]
+    assert freed["usd"] == {**stopped["usd"], "uncertain": 0.0, "left": pytest.approx(before["uncertain"])}
+    assert summhay("status", run, "--store", store)["usd"] == freed["usd"]
+    again = summhay("run", spec, "--store", store, "--executor", "inline", "--budget", budget, code=BUDGET)
+    assert again["calls"]["made"] > 0 == again["usd"]["uncertain"]
+    assert before["spent"] < again["usd"]["spent"] <= float(budget)
+    # Once for each kill, and nothing where nothing is in doubt.
+    assert api.release(run, str(store)).released == 0
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["release", run, "--store", str(store)])
+    assert not stop.value.code and "nothing" in capsys.readouterr().out
