@@ -33,7 +33,6 @@ OLD_RECORD = "run.old.json"
 
 _BATCH_BYTES = 1 << 20
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
-_DEFAULTS = {"stage": "", "model": "", "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0}
 
 
 def migrate(uri: str) -> Counter[str] | None:
@@ -67,7 +66,7 @@ def migrate(uri: str) -> Counter[str] | None:
             counts[what] += 1
             if what == "written":
                 seen.add(record["key"])
-                batch.append({**_DEFAULTS, **record})
+                batch.append({"stage": "", **record})
                 size += len(str(record.get("text")))
             if size > _BATCH_BYTES:
                 writer.append(batch)
