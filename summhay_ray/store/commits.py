@@ -58,7 +58,7 @@ class Manifests:
         self.files = files
         self.run_id = run_id
         self.parts = PartFiles(files, run_id)
-        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: no answer is paid for twice")
+        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
 
     def newest(self) -> Manifest:
         """The newest manifest, which is the current one. Raises Damaged."""
@@ -76,7 +76,7 @@ class Manifests:
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
         where = self.files.where(self.chain.folder)
-        again = "run or import again: the rows are made again from the log, and no answer in it is paid for twice"
+        again = "run or import again: the rows are made again from the log, which has every stored answer"
         if self.lost():
             yield f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
             return
