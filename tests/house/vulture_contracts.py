@@ -10,7 +10,6 @@ __getattr__
 __dir__
 format_commands
 _repr_png_
-_webui_url
 model_config
 _labels_differ
 _can_reduce
