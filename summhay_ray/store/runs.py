@@ -8,6 +8,7 @@ may be retried; otherwise the last one in the manifest wins. Every reader decide
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -224,7 +225,9 @@ class RunStore:
 
     def _check_format(self) -> None:
         """Read the run's record if it was not read: it says whether this version can read the manifests."""
-        self._declared = self.declared
+        # A run that was never begun has none.
+        with contextlib.suppress(FileNotFoundError):
+            self._declared = self.declared
 
     def forget_missing(self) -> None:
         """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
