@@ -16,7 +16,7 @@ PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 
 def test_equal_questions_are_one_call_in_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLD_KEY", KEY)
-    store, seen = str(tmp_path), list[tuple[Progress, dict[str, Any] | None, dict[str, Any]]]()
+    store, seen = str(tmp_path), list[tuple[Progress, Any, Any]]()
     with simulated_provider("--latency", "0.5", "--latency-spread", "0.5", "--cache-lifetime", "0") as provider:
         reach = {"api_base": provider.base, "api_key_env": "TOLD_KEY", "price": PRICE, "max_tokens": 300}
         spec = {
