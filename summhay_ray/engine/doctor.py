@@ -13,7 +13,7 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
-from summhay_ray.store import Store, StoreError, damaged_records, lost_sessions, vector_flaws
+from summhay_ray.store import OLD_RECORD, Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
 
 PROVIDERS = ("openai", "anthropic", "gemini", "cohere")
@@ -103,7 +103,9 @@ def _without_record(store: Store) -> list[Check]:
             f"{files.where(f'runs/{name}/run.json')} is gone; put it back from a copy, or run or import again",
         )
         for name in files.folders("runs")
-        if name not in known and any(files.names(f"runs/{name}/commits", ".json"))
+        if name not in known
+        and any(files.names(f"runs/{name}/commits", ".json"))
+        and not files.exists(f"runs/{name}/{OLD_RECORD}")
     ]
 
 

@@ -28,11 +28,11 @@ from summhay_ray.store.log_lines import ANSWER
 from summhay_ray.store.log_writer import LogWriter
 from summhay_ray.store.runs import FORMAT, Store
 
-BATCH_BYTES = 1 << 20
-"""About so many bytes are made durable at once."""
+OLD_RECORD = "run.old.json"
+"""The record of a run of the old format. Without a `run.json`, it is no run: nothing reads its tables."""
 
+_BATCH_BYTES = 1 << 20
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
-_DEFAULTS = {"stage": "", "model": "", "input_tokens": 0, "cached_tokens": 0, "output_tokens": 0}
 
 
 def migrate(uri: str) -> Counter[str] | None:
@@ -42,37 +42,43 @@ def migrate(uri: str) -> Counter[str] | None:
     nothing to migrate. Killed in the middle, it can be run again. Raises StoreError, also while a driver is at work; OSError.
     """
     files = open_files(uri)
-    spool = _spool_of(files)
-    with contextlib.suppress(OldStore):
+    spool, old_runs = _spool_of(files), list[str]()
+    try:
         if Store(uri).is_new:
             raise StoreError(f"there is no store at {files.uri}")
         # Another machine may have migrated it: what lies on the disk of this one is brought as well.
         if not spool.is_dir():
             return None
+    except OldStore:
+        old_runs = list(files.folders("runs"))
     records = {record.number: record for record in open_sessions(files)}
     for number in living(files, records):
         raise StoreError(f"store {files.uri}: a run is at work in it ({records[number].where}); stop it, then migrate")
     # From here on, drivers of earlier versions refuse to begin: they cannot read this session's record.
     session = begin(files, "migrate", paying=True)
     try:
-        index, writer, counts = LogIndex(files), LogWriter(files, session.number), Counter[str](written=0, known=0, damaged=0)
+        writer, counts = LogWriter(files, session.number), Counter[str](written=0, known=0, damaged=0)
+        index = LogIndex(files)
         index.refresh()
-        seen, size = set(index.answers), 0
-        batch: list[dict[str, Any]] = []
+        seen, size, batch = set(index.answers), 0, list[dict[str, Any]]()
         for record in _records(files, spool):
             what = "damaged" if not record else "known" if record["key"] in seen else "written"
             counts[what] += 1
             if what == "written":
                 seen.add(record["key"])
-                batch.append({**_DEFAULTS, **record})
+                batch.append({"stage": "", **record})
                 size += len(str(record.get("text")))
-            if size > BATCH_BYTES:
+            if size > _BATCH_BYTES:
                 writer.append(batch)
                 session.beat()
                 batch, size = [], 0
         if batch:
             writer.append(batch)
         writer.close()
+        for run in old_runs:
+            with contextlib.suppress(FileNotFoundError):
+                files.create(f"runs/{run}/{OLD_RECORD}", files.read(f"runs/{run}/run.json"))
+                files.delete(f"runs/{run}/run.json")
         files.put("format.json", json.dumps({"format": FORMAT}).encode())
         shutil.rmtree(spool, ignore_errors=True)
     finally:
@@ -113,7 +119,6 @@ def _records_of(files: Files, name: str) -> Iterator[dict[str, Any]]:
 
 def _spool_of(files: Files) -> Path:
     """Where this machine kept answers on their way to the bucket."""
-    state = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    root = Path(os.environ.get("SUMMHAY_SPOOL") or Path(state, "summhay/spool"))
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser(), "summhay/spool")
     place = files.uri.split("?")[0] + "".join(re.findall(r"[?&]endpoint_url=[^&]*", files.uri))
-    return root / hashlib.sha256(place.encode()).hexdigest()[:16]
+    return Path(os.environ.get("SUMMHAY_SPOOL") or home, hashlib.sha256(place.encode()).hexdigest()[:16])

@@ -33,8 +33,9 @@ def line(record: Mapping[str, Any]) -> bytes:
     return b"%08x %d %s\n" % (zlib.crc32(body), len(body), body)
 
 
-def answer(key: str, **fields: Any) -> dict[str, Any]:
-    return {"kind": "answer", "call": f"call-{key}", "run": "r", "key": key, "usd_micros": 1, "text": "x" * 1000, **fields}
+def answer(key: str) -> dict[str, Any]:
+    counts = {"input_tokens": 1, "cached_tokens": 0, "output_tokens": 1, "usd_micros": 1}
+    return {"kind": "answer", "call": f"call-{key}", "run": "r", "model": "m", "key": key, **counts, "text": "x" * 1000}
 
 
 def old_log(files: Files, records: Sequence[Mapping[str, Any]], spool: Path) -> None:
@@ -78,6 +79,7 @@ def age(uri: str, spool: Path) -> None:
     assert record is not None
     files.put("drivers/00000001.json", with_hash({**record, "seats": {"inline": 1}}))
     files.create("runs/r0123456789ab/run.json", with_hash({"kind": "summhay", "name": "old"}))
+    files.create("runs/r0123456789ab/commits/00000001.json", with_hash({"driver": 1, "told": "", "added": 0, "blocks": []}))
     files.put("format.json", b'{"format": 2}')
 
 
@@ -102,7 +104,10 @@ def test_a_run_finds_every_answer_of_an_old_store(uri: str, tmp_path: Path) -> N
     again = summhay("run", spec, "--store", uri, "--executor", "inline")
     assert (again["calls"]["made"], again["calls"]["reused"]) == (0, n)
     assert summhay("status", again["run"], "--store", uri)["tables"] == tables
-    assert again["run"] in [run["run"] for run in summhay("runs", "--store", uri)["runs"]]
+    # The old run is none any more.
+    assert [run["run"] for run in summhay("runs", "--store", uri)["runs"]] == [again["run"]]
+    summhay("doctor", "--store", uri)
+    summhay("clean", "--store", uri, "--older-than", "0")
     assert not list(spool.rglob("*.jsonl"))
     assert summhay("migrate", uri) == {**done, "migrated": False, "answers": 0, "known": 0, "damaged": 0}
 
