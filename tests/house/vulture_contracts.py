@@ -124,3 +124,6 @@ ExtractEvaluate
 
 # What an actor tells of its computing.
 compute_s
+
+# A field of the run's JSON document.
+tried_again
