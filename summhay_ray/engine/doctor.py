@@ -57,8 +57,8 @@ def examine_runs(store: Store) -> list[Check]:
     """Read the whole store: a line for each run, and one for each file that is missing or damaged, with what to do."""
     checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
     for run_id in store.run_ids():
-        run = store.run(run_id)
         try:
+            run = store.run(run_id)
             flaws = list(run.flaws())
             result = None if flaws else status(run)
         except UserError as error:

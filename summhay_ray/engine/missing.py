@@ -14,8 +14,8 @@ def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
     if not missing:
         return ()
     return (
-        f"the answers in {run.store.files.where('answers')} cost {missing / MICROS:.6f} dollars less than the run's money records "
-        "say; these count as spent, so that no budget is overrun",
+        f"the answers in {run.store.files.where('answers')} cost {missing / MICROS:.6f} dollars less than the run's money "
+        "records say; these count as spent, so that no budget is overrun",
     )
 
 

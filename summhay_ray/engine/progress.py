@@ -102,8 +102,8 @@ class Progress:
     def left(self) -> dict[str, Any]:
         """The remaining work, as `StatusResult.left`."""
         usd = None if self.usd_left is None else {"expected": self.usd_left}
-        cells = self.items_total - self.items_done
-        return {"cells": cells, "calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
+        items = self.items_total - self.items_done
+        return {"cells": items, "calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class _Pace:
         while len(self._answered) > 2 and self._answered[1][0] <= now - LEFT_OVER_S:
             self._answered.popleft()
 
-    def seconds(self, left: float, now: float, paused_s: float) -> float | None:
+    def seconds(self, left: float, now: float, paused_s: float, in_flight: int) -> float | None:
         """Seconds that it needs for so many calls; None before its first answer."""
         if not self._answered:
             return None
@@ -180,8 +180,10 @@ class _Pace:
         if last - first >= max(self._latency, SHOWN_EVERY_S):
             seconds_a_call = (end - first) / (calls - before)
         else:
-            # The first answers tell less than the time until they came.
             seconds_a_call = (end - self._began) / calls
+            if in_flight > 1 and not paused_s:
+                # The first call may have gone alone, and those in flight now take as long as it.
+                seconds_a_call = min(seconds_a_call, self._latency / in_flight)
         return max(left * seconds_a_call, self._latency) - idle
 
 
@@ -277,7 +279,7 @@ class Timeline:
         for purpose, n in found.left.items():
             if n >= 0.5 and purpose in stages:
                 by_model.setdefault(self._group(purpose[1]), []).append((stages[purpose], n))
-        seconds = self._seconds(by_model, now, {name: numbers.get("paused_s", 0.0) for name, numbers in models.items()})
+        seconds = self._seconds(by_model, now, models)
         if seconds is not None and budget_left is not None and usd > budget_left:
             seconds *= budget_left / usd
         remote = any(self._group(stage.model) != LOCAL for stage in plan.stages)
@@ -303,14 +305,15 @@ class Timeline:
         return found if any(found.left.values()) else None
 
     def _seconds(
-        self, left: Mapping[str, Sequence[tuple[Planned, float]]], now: float, paused: Mapping[str, float]
+        self, left: Mapping[str, Sequence[tuple[Planned, float]]], now: float, models: Mapping[str, Mapping[str, Any]]
     ) -> float | None:
         """Seconds that the slowest model needs; None if unknown."""
         numbers = {model: sum(n for _, n in calls) for model, calls in left.items()}
-        needed = {
-            model: self._paces[model].seconds(n, now, paused.get(model, 0.0)) if model in self._paces else None
-            for model, n in numbers.items()
-        }
+        needed: dict[str, float | None] = {}
+        for model, n in numbers.items():
+            state, pace = models.get(model, {}), self._paces.get(model)
+            waits = state.get("paused_s", 0.0), state.get("in_flight", 0)
+            needed[model] = None if pace is None else pace.seconds(n, now, *waits)
         # A model that was not asked yet is taken for as fast as the fastest of the others.
         known = [seconds / numbers[model] for model, seconds in needed.items() if seconds is not None and model != LOCAL]
         longest: list[float] = []

@@ -115,13 +115,14 @@ def _mean(calls: Calls, weights: Calls) -> float:
     return sum(number * weight for number, weight in zip(calls, weights, strict=True))
 
 
-def _weights(here: Calls, scattered: Calls, made: int) -> Calls:
+def _weights(here: Calls, scattered: Calls, made: float) -> Calls:
     """The weight of each assumption, by the calls that it expects for what was asked so far: in the order of the items, or not.
 
     As long as they hardly differ, `same` is taken: what is counted may be some calls behind, or some calls may have failed.
     """
-    spread = here.most - here.least
-    trust = (spread / (spread + NOISE + NOISE_SHARE * here.most)) ** 2
+    spread, noise = here.most - here.least, NOISE + NOISE_SHARE * here.most
+    trust = (spread / (spread + noise)) ** 2
+    made = min(here.same, made + noise) if made < here.same else made
     least = min(max(here.least, scattered.least), here.same)
     if made >= here.same:
         beyond, room = made - max(here.same, scattered.same), here.most - max(here.same, scattered.same)

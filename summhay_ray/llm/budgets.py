@@ -1,7 +1,7 @@
-"""Money of a run: what is spent, reserved and uncertain, what fits the budgets, and when a money record is due. Part of the llm room.
+"""Money of a run: what is spent, reserved and uncertain, and what fits the budgets. Part of the llm room.
 
-All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted only if its worst case fits
-under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
+All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted only if its worst case
+fits under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Account:
             self._worst[scope] = max(self._worst[scope], micros)
 
     def fits(self, purpose: Purpose, micros: int) -> Literal["yes", "wait", "no"]:
-        """Whether the amount fits every budget and ceiling. `wait`: not yet; calls in flight may release money, or the next record
-        may raise the ceiling. A free call always fits."""
+        """Whether the amount fits every budget and ceiling. `wait`: not yet; calls in flight may release money, or the next
+        record may raise the ceiling. A free call always fits."""
         if not micros:
             return "yes"
         short = False

@@ -1,7 +1,7 @@
 """One call to a model, from its key to its outcome. Part of the llm room.
 
-The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log; settlement;
-outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
+The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
+settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
 only makes one attempt.
 """
 

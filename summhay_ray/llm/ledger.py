@@ -1,9 +1,9 @@
 """One run's ledger: decides which worker may send which call, and when. Part of the llm room; the engine runs it as an actor.
 
-A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true: the
-log has the answer; the call is granted; or it can never be sent. A grant is one step: a slot of the model, its time by the limits per
-minute, and the money for the worst case, under every budget and under the ceiling that is durable. It means: send now. The time is
-always passed in as an argument, so that tests need not wait.
+A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
+the log has the answer; the call is granted; or it can never be sent. A grant is one step: a slot of the model, its time by the
+limits per minute, and the money for the worst case, under every budget and under the ceiling that is durable. It means: send now.
+The time is always passed in as an argument, so that tests need not wait.
 """
 
 from __future__ import annotations

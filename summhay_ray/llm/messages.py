@@ -43,7 +43,7 @@ class Grant(NamedTuple):
     """The answer to a claim.
 
     - `answered`: the answer is in the log, at `location`.
-    - `go`: it has a slot; send the call after `wait_s` seconds. If it is `timed` (the model has limits per minute), not much later.
+    - `go`: it has a slot; send the call after `wait_s` seconds. If it is `timed` (by limits per minute), not much later.
     - `budget`: its worst case does not fit the budget.
     - `stopped`: the model was given up (`error`, `reason`).
     - `lost`: the call was granted to this worker, but another one has taken it over.

@@ -132,8 +132,8 @@ class Pacer:
 class Cap:
     """The most calls of a model that may be in flight at once.
 
-    A 429 halves it. It then grows by one per round of answered calls, up to `most`; near the height at which the last 429 came, by
-    one per twenty rounds.
+    A 429 halves it. It then grows by one per round of answered calls, up to `most`; near the height at which the last 429 came,
+    by one per twenty rounds.
     """
 
     most: int

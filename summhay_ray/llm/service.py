@@ -32,7 +32,7 @@ class LedgerPort(Protocol):
 
 
 class LedgerService:
-    """The ledger as a service; call all methods on one event loop. `record`: makes a money record durable; it may take a while."""
+    """The ledger as a service; call all methods on one event loop. `record`: makes a money record durable, in a thread."""
 
     def __init__(self, ledger: Ledger, record: Callable[[MoneyRecord], None]) -> None:
         self.ledger = ledger

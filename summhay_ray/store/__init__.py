@@ -18,7 +18,6 @@ from summhay_ray.store.drivers import (
     lost_sessions,
     open_sessions,
     read_session,
-    sessions,
     told_by,
 )
 from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
@@ -98,7 +97,6 @@ __all__ = [
     "read_checked",
     "read_session",
     "scopes",
-    "sessions",
     "told_by",
     "unneeded",
     "vector_flaws",

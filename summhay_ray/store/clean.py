@@ -154,9 +154,10 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
     there = {entry.name for entry in entries}
     for entry in entries:
         name = Name.of(entry.name)
-        if name is not None and name.suffix == "jsonl" and files.folder is None:
-            if file_name(name.writer, name.number // TOGETHER, "index") in there:
-                yield Unneeded(entry.name, entry.size, "segments that are merged")
+        if name is None or name.suffix != "jsonl" or files.folder is not None:
+            continue
+        if file_name(name.writer, name.number // TOGETHER, "index") in there:
+            yield Unneeded(entry.name, entry.size, "segments that are merged")
 
 
 def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> Iterator[Unneeded]:

@@ -139,26 +139,6 @@ def begin(files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, h
     return session
 
 
-def sessions(files: Files, after: int = 0) -> Iterator[SessionRecord]:
-    """All sessions with a number above `after`, in order.
-
-    From the beginning (`after` 0), numbers are skipped whose records were cleaned away. Later there are no gaps: readers begin
-    after the sessions that are packed, and only their records are cleaned.
-    """
-    number, last = after + 1, after
-    while True:
-        record = read_session(files, number)
-        if record is None and not last:
-            last = session_chain(files).latest()
-            # It may have begun between the two.
-            record = read_session(files, number)
-        if record is not None:
-            yield record
-        elif number > last:
-            return
-        number += 1
-
-
 def open_sessions(files: Files) -> Iterator[SessionRecord]:
     """The sessions without a recorded end; their drivers may be dead."""
     newest = session_chain(files).newest()

@@ -84,7 +84,7 @@ class LogIndex:
                 continue
             # What is merged is read from the merged object's index, unless the first of its segments were read before it was.
             index = name if known.suffix == "index" else file_name(known.writer, known.number // TOGETHER, "index")
-            merged = not local and index in entries and index not in self._begun
+            merged = index in entries and index not in self._begun
             if merged == (name == index):
                 new.append(entry)
         if local:

@@ -96,9 +96,14 @@ class _Segments:
 
     def append(self, content: bytes) -> tuple[str, int]:
         name = file_name(self._writer, self._n)
-        # The name is this writer's alone: if it is taken, an earlier try was written whose reply was lost.
-        if not self._files.create(name, content) and self._files.read(name) != content:
-            raise StoreError(f"{self._files.where(name)} is another's; run again")
+        try:
+            # The name is this writer's alone: if it is taken, an earlier try was written whose reply was lost.
+            if not self._files.create(name, content) and self._files.read(name) != content:
+                raise StoreError(f"{self._files.where(name)} is another's; run again")
+        except (StoreError, OSError):
+            # The segment may be there all the same: its name is not used again, and what it would be merged with stays as it is.
+            self._n, self._unmerged = (self._n // TOGETHER + 1) * TOGETHER, []
+            raise
         self._unmerged.append(content)
         self._n += 1
         if self._n % TOGETHER == 0:

@@ -1,8 +1,8 @@
 """The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"session", "ended", "spent", "charged", "uncertain", "ceiling"}, each of the last
-four by scope, in micro-dollars. A ledger grants a call only under the `ceiling` of its newest record. The first record of a session
-repeats the one before, and so takes the chain over: the next record of an earlier session fails.
+`runs/RUN/money/00000001.json`, ... form a chain: {"session", "ended", "spent", "charged", "uncertain", "ceiling"}, each of the
+last four by scope, in micro-dollars. A ledger grants a call only under the `ceiling` of its newest record. The first record of a
+session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
 """
 
 from __future__ import annotations

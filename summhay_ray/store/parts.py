@@ -173,6 +173,11 @@ class PartFiles:
                     return stream
         return None
 
+    def _is_whole(self, name: str, part: Part) -> bool:
+        with contextlib.suppress(FileNotFoundError), self._open(name, part.size) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256
+        return False
+
     def _open(self, name: str, size: int) -> Stream:
         if self.files.folder is not None:
             return (self.files.folder / name).open("rb")
@@ -187,18 +192,26 @@ class PartFiles:
         return stream
 
     def misplaced(self, parts: Parts) -> dict[str, list[str]]:
-        """Table -> the files in its folder, where these are not the one file of its part."""
+        """Table -> the files in its folder, where these are not the one file of its part, or where that lies elsewhere, too."""
         found = {table: list(self.files.names(f"{self.tables_folder}/{table}", ".parquet")) for table in parts.tables}
-        return {table: names for table, names in found.items() if names != [self.names(table, parts.tables[table].name)[0]]}
+        others, right = set(self.files.names(self.folder, ".parquet")), {}
+        for table, part in parts.tables.items():
+            shown, hidden = self.names(table, part.name)
+            if found[table] != [shown] or hidden in others:
+                right[table] = found[table]
+        return right
 
     def show(self, parts: Parts) -> None:
-        """Have the folder of each table hold the file of its part, and no other. Nothing is deleted."""
+        """Have the folder of each table hold the file of its part, and no other."""
         for table, names in self.misplaced(parts).items():
-            shown, hidden = self.names(table, parts.tables[table].name)
+            part = parts.tables[table]
+            shown, hidden = self.names(table, part.name)
             for name in names:
                 if name != shown:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            if shown not in names:
+            if shown in names and self._is_whole(shown, part):
+                self.files.delete(hidden)
+            else:
                 self.files.move(hidden, shown)
 
 

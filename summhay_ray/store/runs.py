@@ -8,6 +8,7 @@ may be retried; otherwise the last one in the manifest wins. Every reader decide
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -216,8 +217,16 @@ class RunStore:
         return RunStore(self.store, self.run_id, manifest, self.declared)
 
     def manifest(self) -> Manifest:
-        """The current manifest. Raises Damaged."""
+        """The current manifest. Raises Damaged, and StoreError for a run of another version."""
+        if self._still is None:
+            self._check_format()
         return self._still or self._manifests.newest()
+
+    def _check_format(self) -> None:
+        """Read the run's record if it was not read: it says whether this version can read the manifests."""
+        # A run that was never begun has none.
+        with contextlib.suppress(FileNotFoundError):
+            self._declared = self.declared
 
     def forget_missing(self) -> None:
         """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
@@ -230,6 +239,7 @@ class RunStore:
 
     def flaws(self) -> Iterator[str]:
         """A line for each file of its tables that is missing, damaged or misplaced. Reads them all."""
+        self._check_format()
         return self._manifests.flaws()
 
     @property

@@ -158,15 +158,21 @@ def test_what_kubernetes_runs_is_a_spec_and_a_command_of_ours(monkeypatch: pytes
     run = load(ROOT / "jobs" / "run.py")
     asked: list[list[str]] = []
     monkeypatch.setattr(run, "main", asked.append)
-    assert run.job([path, *options]) == 0
-    assert asked == [["run", path, "--store", "s3://BUCKET/PREFIX", "--budget", "20", "--address", "auto"]]
+    assert run.job([path, *options]) == run.job([path]) == 0
+    assert asked[0] == ["run", path, "--store", "s3://BUCKET/PREFIX", "--budget", "20", "--json", "--address", "auto"]
+    assert asked[1] == ["run", path, "--address", "auto"]
 
 
-@pytest.mark.parametrize(("code", "settled"), [(0, 0), (1, 1), (3, 3), (4, 0), (143, 143)])
-def test_a_job_settles_a_finished_run_and_never_an_unfinished_one(monkeypatch: pytest.MonkeyPatch, code: int, settled: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "again", "settled"), [(0, 0, 0), (1, 0, 1), (3, 0, 3), (3, 2, 3), (4, 0, 0), (4, 2, 4), (143, 0, 143)]
+)
+def test_a_job_settles_a_finished_run_and_never_an_unfinished_one(
+    monkeypatch: pytest.MonkeyPatch, code: int, again: int, settled: int
+) -> None:
     run = load(ROOT / "jobs" / "run.py")
 
     def main(_: list[str]) -> None:
+        print(json.dumps({"tried_again": again}))
         raise SystemExit(code)
 
     monkeypatch.setattr(run, "main", main)

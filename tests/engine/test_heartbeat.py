@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> FarFiles:
 
 
 def take(files: FarFiles, run: str = "r") -> DriverSession:
-    return begin(files, run, True, {"calling": 1})
+    return begin(files, run, True)
 
 
 def beat_of(files: FarFiles, session: DriverSession) -> bytes:
@@ -77,7 +77,7 @@ def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
     session = take(files)
     with Heartbeat(session) as kept:
         later: list[DriverSession] = []
-        taking = threading.Thread(target=lambda: later.append(begin(files, "r", True, {"calling": 1}, here=ELSEWHERE)))
+        taking = threading.Thread(target=lambda: later.append(begin(files, "r", True, here=ELSEWHERE)))
         taking.start()
         until(lambda: kept.superseded != "")
         assert kept.superseded == "on far-away, pid 7"
@@ -90,7 +90,7 @@ def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
 def test_another_run_takes_nothing_over(files: FarFiles) -> None:
     session = take(files)
     with Heartbeat(session) as kept:
-        begin(files, "another", False, {"calling": 1})
+        begin(files, "another", False)
         before = beat_of(files, session)
         until(lambda: beat_of(files, session) not in (before, b""))
         time.sleep(2 * BEAT_S)

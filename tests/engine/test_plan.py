@@ -13,7 +13,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES
 
 from summhay_ray import api
-from summhay_ray.engine import ITEM, Ask, Item, PlanResult, Workload, plan
+from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.plan import CountingAsk, StagePlan, micros_of

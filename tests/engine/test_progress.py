@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, loaded
 
 from summhay_ray import api
-from summhay_ray.engine import Progress, StagePlan
+from summhay_ray.engine import PlanResult, Progress, StagePlan
 from summhay_ray.engine.progress import Extent, Timeline, Watch
 from summhay_ray.engine.run import budgets_of
 from summhay_ray.engine.state import RunSnapshot, state_of
@@ -25,10 +25,13 @@ EXTENT = Extent("r1", "cells", 100, 20, "judgments", 500, 100, 2.0, {"openai/a":
 UNBOUND = Extent("r1", "items", 1, 0, "", 0, 0, None, {})
 
 
-def timeline(
-    extent: Extent = EXTENT, started: float = 0.0, planned: Callable[[], Sequence[StagePlan] | None] = lambda: None
-) -> Timeline:
+def timeline(extent: Extent = EXTENT, started: float = 0.0, planned: Callable[[], PlanResult | None] = lambda: None) -> Timeline:
     return Timeline(extent, started, planned)
+
+
+def plan_of(*stages: StagePlan) -> PlanResult:
+    """A plan by bounds."""
+    return PlanResult("r1", 1, 0, 0, 0, list(stages))
 
 
 def snapshot(made: int = 0, **numbers: Any) -> dict[str, Any]:
@@ -58,7 +61,7 @@ def test_a_snapshot_becomes_progress() -> None:
 
 
 def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
-    planned: list[Sequence[StagePlan] | None] = [None]
+    planned: list[PlanResult | None] = [None]
     free = replace(EXTENT, unit="topics", items=1, items_before=0, models={"openai/a": replace(REMOTE, limits=Limits())})
     course = timeline(free, planned=lambda: planned[0])
 
@@ -66,12 +69,12 @@ def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
         return course.progress(snapshot(**{"made": 0, **numbers}), now)
 
     first = at(20.0)
-    assert (first.calls_expected, first.seconds_left, first.unit, first.table) == (None, None, "topics", "judgments")
-    planned[0] = [StagePlan("write", "openai/a", calls=30, reused=50), StagePlan("check", "openai/a", calls=20)]
+    assert (first.calls_left, first.seconds_left, first.unit, first.table) == (None, None, "topics", "judgments")
+    planned[0] = plan_of(StagePlan("write", "openai/a", calls=30, reused=50), StagePlan("check", "openai/a", calls=20))
     no_call_yet = at(30.0)
-    assert (no_call_yet.calls_expected, no_call_yet.seconds_left) == (100, None)
-    # 10 calls in the 40 s since the first was seen on its way; 40 are to come: 4 s each.
-    assert at(60.0, made=10, reused=50).seconds_left == 160.0
+    assert (no_call_yet.calls_left, no_call_yet.seconds_left) == (50, None)
+    # 10 calls in the 40 s since the first was seen on its way and the 1.5 s of a pause; 40 are to come.
+    assert at(60.0, made=10, reused=50).seconds_left == 40 * (40 + 1.5) / 10
     assert at(61.0, made=90, reused=50).seconds_left is None, "more than expected: nobody knows how many more"
     assert at(62.0, made=90, reused=50, items_done=1).seconds_left == 0.0
 
@@ -79,7 +82,7 @@ def test_where_an_item_is_hundreds_of_calls_they_tell_how_far_it_is() -> None:
 def test_the_time_left_is_that_of_the_slowest_model_and_no_less_than_its_limits_allow() -> None:
     slow = ModelSettings(model="openai/b", price=FREE, limits=Limits(rpm=60))
     extent = replace(EXTENT, models={"openai/a": replace(REMOTE, limits=Limits()), "openai/b": slow})
-    planned = [StagePlan("one", "openai/a", calls=600), StagePlan("two", "openai/b", calls=250)]
+    planned = plan_of(StagePlan("one", "openai/a", calls=600), StagePlan("two", "openai/b", calls=250))
     course = timeline(extent, planned=lambda: planned)
 
     def at(now: float, a: int, b: int) -> float | None:

@@ -36,7 +36,7 @@ def told(run: RunStore) -> dict[str, str]:
 
 def start(run: RunStore, budget_usd: float | None) -> drivers.DriverSession:
     """As a start of a run does it."""
-    session = begin(run.store.files, run.run_id, True, {"calling": 1})
+    session = begin(run.store.files, run.run_id, True)
     keep_start(run, session.number, budget_usd)
     return session
 
@@ -185,7 +185,7 @@ def test_a_damaged_record_of_a_driver_leaves_the_list_of_the_other_runs(run: Run
 
 @pytest.mark.soak
 def test_a_driver_elsewhere_that_is_slow_to_beat_is_not_dead_when_it_is_asked_to_stop(run: RunStore) -> None:
-    session = begin(run.store.files, run.run_id, True, {"calling": 1}, here=ELSEWHERE)
+    session = begin(run.store.files, run.run_id, True, here=ELSEWHERE)
     keep_start(run, session.number, None)
     first = threading.Timer(0.2, session.beat)
     ends = threading.Timer(6.5, session.end, ["stopped"])
@@ -199,7 +199,7 @@ def test_a_driver_elsewhere_that_is_slow_to_beat_is_not_dead_when_it_is_asked_to
 def test_a_driver_that_dies_while_it_is_asked_to_stop_is_not_waited_for(run: RunStore) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     here = replace(drivers.this_process(), pid=child.pid, started=drivers._started(child.pid))
-    session = begin(run.store.files, run.run_id, True, {"calling": 1}, here=here)
+    session = begin(run.store.files, run.run_id, True, here=here)
     keep_start(run, session.number, None)
     assert status(run).status == "running"
     killed = threading.Timer(0.3, child.kill)

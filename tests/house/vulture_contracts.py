@@ -10,7 +10,6 @@ __getattr__
 __dir__
 format_commands
 _repr_png_
-_webui_url
 model_config
 _labels_differ
 _can_reduce
@@ -125,3 +124,6 @@ ExtractEvaluate
 
 # What an actor tells of its computing.
 compute_s
+
+# A field of the run's JSON document.
+tried_again

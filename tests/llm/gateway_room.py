@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,8 @@ from summhay_ray.store import LocalFiles, LogIndex, LogWriter, MoneyRecords
 
 R = TypeVar("R")
 
-SESSIONS = itertools.count(1)
-"""Every room is a session of its own."""
+SESSIONS = itertools.count(time.time_ns())
+"""Every room is a session of its own; those of a later process are later."""
 
 OPEN: list[Gateway] = []
 """Every gateway that a test made, for `close_all`."""

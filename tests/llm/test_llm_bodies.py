@@ -100,8 +100,8 @@ def test_the_field_raises_the_limit_and_a_later_run_asks_again(make_room: Make, 
     room = make_room(transport=transport, max_answer_bytes=4096, timeout_s=50.0)  # the first call of litellm imports
     small, raw = room.one()
     assert isinstance(small, Malformed) and (small.error, small.retryable, raw) == ("answer_too_large", True, None)
-    assert "4096 bytes" in small.message and [record["kind"] for record in room.records()] == ["intent", "void"]
-    assert room.money == (small.usd_micros, 0) and room.index().spent("run") == small.usd_micros > 0
+    assert "4096 bytes" in small.message and room.records() == []
+    assert room.money == (small.usd_micros, 0) and small.usd_micros == worst("a prompt")
     large = room.again(settings=[settings_of(provider.base, transport=transport, max_answer_bytes=8192)])
     assert isinstance(large.one()[0], Answer) and len(provider.requests) == 2
 
@@ -169,7 +169,7 @@ def test_a_drain_waits_for_an_answer_that_is_being_counted(
         await asyncio.gather(asking, draining)
 
     room.run(scene())
-    assert [record["kind"] for record in room.records()] == ["intent", "answer"]
+    assert len(room.records()) == 1
 
 
 def test_others_are_answered_while_a_long_prompt_is_counted(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,14 +15,20 @@ import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request
 
-from summhay_ray.llm import Limits, Price, Settlement
+from summhay_ray.llm import Limits, Price, Settlement, service
 from summhay_ray.outcome import Answer, Failed, Malformed, Refusal
-from summhay_ray.store import Location, LogWriter
+from summhay_ray.store import RUN, LocalFiles, Location, LogWriter, MoneyRecord, MoneyRecords
 
 pytestmark = pytest.mark.core
 
 REAL = PROMPT_TOKENS * 2 + OUTPUT_TOKENS * 10
+WORST = (3 + 16) * 2 + 20 * 10
 Make = Callable[..., Room]
+
+
+def logged(room: Room, run: str = "run") -> int:
+    """What the run's answers in the log have cost."""
+    return sum(tally.usd_micros for tally in room.index().tallies(run).values())
 
 
 def test_an_answer_carries_text_tokens_price_and_key(room: Room, provider: FakeProvider) -> None:
@@ -36,31 +42,28 @@ def test_an_answer_carries_text_tokens_price_and_key(room: Room, provider: FakeP
     assert sent == {"model": "fake", "messages": [{"role": "user", "content": "a prompt"}], "max_tokens": 20, "temperature": 0}
 
 
-def test_the_log_has_the_intent_before_the_call_and_the_answer_before_anybody_else(room: Room, provider: FakeProvider) -> None:
-    on_disk: list[list[str]] = []
-
-    def kinds() -> list[str]:
-        return [record["kind"] for record in room.records()]
+def test_a_ceiling_is_durable_before_the_call_and_the_answer_before_anybody_else(room: Room, provider: FakeProvider) -> None:
+    on_disk: list[list[dict[str, Any]]] = []
 
     def settle(settlement: Settlement) -> None:
-        on_disk.append(kinds())
+        on_disk.append(room.records())
 
     async def ask() -> None:
         provider.held = True
         asking = asyncio.ensure_future(room.gateway.complete(request()))
         while not provider.in_flight:
             await asyncio.sleep(0.005)
-        on_disk.append(kinds())
+        newest = MoneyRecords(LocalFiles(room.root), "run").newest()
+        assert newest is not None and newest.ceiling[RUN] >= WORST and not newest.ended
         provider.held = False
         await asking
 
     room.gateway._client.settle = settle  # type: ignore[method-assign]
     room.run(ask())
-    assert on_disk == [["intent"], ["intent", "answer"]]
-    intent, answer = room.records()
-    assert intent["usd_micros"] >= REAL == answer["usd_micros"] and intent["call"] == answer["call"]
+    ((answer,),) = on_disk
+    assert answer["usd_micros"] == REAL
     assert answer["raw"]["choices"][0]["message"]["content"] == answer["text"] == "an answer"
-    assert room.index().spent("run") == REAL == room.money[0] + REAL
+    assert room.money == (0, WORST), "the ledger has not heard of it"
 
 
 def test_the_second_ask_makes_no_call_in_the_same_gateway_in_a_new_one_and_in_another_run(
@@ -69,7 +72,7 @@ def test_the_second_ask_makes_no_call_in_the_same_gateway_in_a_new_one_and_in_an
     first = room.one()
     later = [room.one(), room.again().one(), room.again(run_id="another").one()]
     assert later == [first] * 3 and len(provider.requests) == 1
-    assert room.index().spent("run") == REAL and room.index().spent("another") == 0
+    assert logged(room) == REAL and logged(room, "another") == 0
 
 
 def test_a_new_process_makes_no_call(room: Room, provider: FakeProvider) -> None:
@@ -105,7 +108,7 @@ def test_many_asks_of_few_keys_make_one_call_each(room: Room, provider: FakeProv
     assert len(outcomes) == 100 and all(isinstance(outcome, Answer) for outcome, _ in outcomes)
     assert provider.prompts == {f"p{n}": 1 for n in range(5)}
     assert room.ledger.counts == {"made": 5, "reused": 95}
-    assert room.money[0] == 5 * REAL == room.index().spent("run") and room.money[1] == 0
+    assert room.money == (5 * REAL, 0) and logged(room) == 5 * REAL
 
 
 def test_samples_are_calls_of_their_own(room: Room, provider: FakeProvider) -> None:
@@ -144,36 +147,35 @@ def test_a_prompt_that_does_not_fit_fails_and_names_both_lengths(make_room: Make
     assert isinstance(outcome, Failed) and raw is None and outcome.retryable
     assert outcome.error == "context_window" and outcome.message.startswith("the prompt's 12 tokens and 20 for the answer")
     assert "window of 30 tokens" in outcome.message
-    assert len(provider.requests) == 1 and len(room.records()) == 2
+    assert len(provider.requests) == 1 and len(room.records()) == 1
 
 
 def test_a_call_that_does_not_fit_the_budget_is_not_made(make_room: Make, provider: FakeProvider) -> None:
     # "a prompt" has 2 tokens: at most ceil(2 x 1.5) + 16 of them are paid, and 20 of the answer.
-    worst = (3 + 16) * 2 + 20 * 10
     provider.default = Reply(usage={"prompt_tokens": 4, "completion_tokens": 10, "total_tokens": 14})
-    room = make_room(budget_micros=worst - 1)
+    room = make_room(budget_micros=WORST - 1)
     outcome, raw = room.one()
     assert isinstance(outcome, Failed) and outcome.error == "budget" and outcome.retryable and raw is None
-    assert provider.requests == [] and room.ledger.over_budget and not list(room.root.rglob("*.jsonl"))[0].read_bytes()
-    richer = room.again(budget_micros=worst)
+    assert provider.requests == [] and room.ledger.over_budget and room.records() == []
+    richer = room.again(budget_micros=WORST)
     assert isinstance(richer.one()[0], Answer) and richer.money[0] == 4 * 2 + 10 * 10
 
 
 def test_with_many_callers_the_budget_is_used_and_never_exceeded(make_room: Make, provider: FakeProvider) -> None:
     provider.default = Reply(delay_s=0.01, usage={"prompt_tokens": 4, "completion_tokens": 10, "total_tokens": 14})
-    real, worst = 4 * 2 + 10 * 10, (3 + 16) * 2 + 20 * 10
+    real = 4 * 2 + 10 * 10
     room = make_room(budget_micros=1000)
     outcomes = [outcome for outcome, _ in room.ask(*(f"{n} it" for n in range(10, 40)))]
     answered = sum(isinstance(outcome, Answer) for outcome in outcomes)
     assert {type(outcome) for outcome in outcomes} == {Answer, Failed}
-    assert room.index().spent("run") == answered * real <= 1000 and answered * real + worst > 1000
+    assert logged(room) == answered * real <= 1000 and answered * real + WORST > 1000
     assert len(provider.requests) == answered
 
 
-def test_a_free_model_has_no_intents_and_spends_nothing(make_room: Make, provider: FakeProvider) -> None:
+def test_a_free_model_needs_no_ceiling_and_spends_nothing(make_room: Make, provider: FakeProvider) -> None:
     room = make_room(budget_micros=0, price=Price(0, 0))
     assert isinstance(room.one()[0], Answer)
-    assert [record["kind"] for record in room.records()] == ["answer"] and room.money[0] == 0
+    assert len(room.records()) == 1 and room.money == (0, 0) and MoneyRecords(LocalFiles(room.root), "run").newest() is None
 
 
 @pytest.mark.parametrize(
@@ -223,7 +225,7 @@ def test_half_characters_and_infinities_can_be_kept(room: Room, provider: FakePr
     provider.default = Reply(body=text.replace("-1.0", "-Infinity"))
     outcome, raw = room.one()
     assert isinstance(outcome, Answer) and raw is not None and raw.text == "cut \ufffd"
-    assert room.records()[1]["raw"]["choices"][0]["logprobs"]["content"][0]["logprob"] is None
+    assert room.records()[0]["raw"]["choices"][0]["logprobs"]["content"][0]["logprob"] is None
 
 
 @pytest.mark.parametrize(
@@ -234,8 +236,7 @@ def test_an_answer_without_its_usage_costs_our_count_and_the_margin(
 ) -> None:
     provider.default = Reply(usage=usage)
     outcome, raw = room.one()
-    intent, _ = room.records()
-    assert isinstance(outcome, Answer) and outcome.usd_micros == (3 + 16) * 2 + (3 + 16) * 10 <= intent["usd_micros"]
+    assert isinstance(outcome, Answer) and outcome.usd_micros == (3 + 16) * 2 + (3 + 16) * 10 <= WORST
     assert raw is not None and (raw.input_tokens, raw.output_tokens) == (2, 2)
 
 
@@ -246,10 +247,11 @@ def test_cached_tokens_have_their_price(make_room: Make, provider: FakeProvider)
     assert raw is not None and raw.cached_tokens == 60 and raw.usd_micros == 40 * 2 + 60 * 0.5 + 7 * 10
 
 
-def test_an_answer_is_always_bounded(room: Room, provider: FakeProvider) -> None:
-    room.one(sampling={})
+def test_an_answer_is_always_bounded(make_room: Make, provider: FakeProvider) -> None:
+    worst = (3 + 16) * 2 + 2000 * 10
+    assert make_room(budget_micros=worst - 1).one(sampling={})[0].error == "budget"
+    make_room(budget_micros=worst).one(sampling={})
     assert provider.requests[0]["max_tokens"] == 2000
-    assert room.records()[0]["usd_micros"] == (3 + 16) * 2 + 2000 * 10
 
 
 @pytest.mark.parametrize("sampling", [{"stream": True}, {"num_retries": 3}, {"api_base": "http://elsewhere"}, {"max_tokens": -1}])
@@ -294,24 +296,39 @@ def test_a_caller_that_goes_away_before_its_turn_sends_nothing(make_room: Make, 
 
 
 class FullDisk:
-    """A log writer whose disk is full at the given append."""
+    """A log writer whose disk is full at the first append."""
 
-    def __init__(self, log: LogWriter, full_at: int) -> None:
-        self.log, self.full_at, self.n = log, full_at, 0
-        self.writer = log.writer
+    def __init__(self, log: LogWriter) -> None:
+        self.log, self.full = log, True
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        self.n += 1
-        if self.n == self.full_at:
+        if self.full:
+            self.full = False
             raise OSError(28, "No space left on device")
         return self.log.append(records)
 
 
-@pytest.mark.parametrize(("full_at", "calls"), [(1, 0), (2, 1)], ids=["the intent", "the answer"])
-def test_a_full_disk_is_an_error_and_blocks_nobody(room: Room, provider: FakeProvider, full_at: int, calls: int) -> None:
-    room.gateway._log = FullDisk(room.log, full_at)  # type: ignore[assignment]
+def test_a_full_disk_is_an_error_and_blocks_nobody(room: Room, provider: FakeProvider) -> None:
+    room.gateway._log = FullDisk(room.log)  # type: ignore[assignment]
     with pytest.raises(OSError, match="No space left"):
         room.one()
-    assert len(provider.requests) == calls and room.in_flight == 0
-    # What may have been paid stays charged; asking again is possible.
-    assert room.money[0] == calls * ((3 + 16) * 2 + 20 * 10) and isinstance(room.one()[0], Answer)
+    assert len(provider.requests) == 1 and room.in_flight == 0
+    # What was paid and is not durable is uncertain; asking again is possible.
+    assert room.money == (0, 0) and room.ledger.account.uncertain() == WORST
+    assert isinstance(room.one()[0], Answer) and room.money == (REAL, 0)
+
+
+def test_while_no_ceiling_can_be_written_nothing_is_sent_and_then_it_goes_on(
+    room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "AGAIN_S", 0.01)
+    write, failures = room.service._record, [OSError(28, "No space left on device")] * 3
+
+    def record(money: MoneyRecord) -> None:
+        if failures:
+            assert not provider.requests
+            raise failures.pop()
+        write(money)
+
+    room.service._record = record
+    assert isinstance(room.one()[0], Answer) and not failures and room.money == (REAL, 0)

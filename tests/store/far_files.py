@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store import LocalFiles, StoreUnavailable
-
-
-class Lost(BaseException):
-    """The process ends here."""
+from summhay_ray.store import LocalFiles
 
 
 class FarFiles(LocalFiles):
@@ -58,36 +53,3 @@ class FarFiles(LocalFiles):
         done = act()
         self.after(operation, name)
         return done
-
-
-class Gate:
-    """For `before`: while it is shut, writing is refused (`shut`) or hangs (`hold`)."""
-
-    def __init__(self) -> None:
-        self._open = threading.Event()
-        self._open.set()
-        self.down = False
-
-    def __call__(self, operation: str, name: str) -> None:
-        if operation == "create" and name.startswith("log/"):
-            self._open.wait(20)
-            if self.down:
-                raise StoreUnavailable(f"{name}: nobody answers")
-
-    def hold(self) -> None:
-        self._open.clear()
-
-    def release(self) -> None:
-        self._open.set()
-
-
-def answer(key: str, usd_micros: int = 0, call: str = "", run: str = "r", **more: Any) -> dict[str, Any]:
-    return {"kind": "answer", "call": call or f"call-{key}", "run": run, "key": key, "usd_micros": usd_micros, **more}
-
-
-def intent(key: str, usd_micros: int, run: str = "r", **more: Any) -> dict[str, Any]:
-    return {"kind": "intent", "call": f"call-{key}", "run": run, "key": key, "usd_micros": usd_micros, **more}
-
-
-def void(key: str, usd_micros: int, run: str = "r", **more: Any) -> dict[str, Any]:
-    return {**intent(key, usd_micros, run, **more), "kind": "void"}

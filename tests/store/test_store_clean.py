@@ -9,10 +9,23 @@ import time
 from pathlib import Path
 
 import pytest
-from far_files import FarFiles, answer
+from answers import answer
+from far_files import FarFiles
 from run_rows import NAMES, Stopped, commit, done, new_run
 
-from summhay_ray.store import Chain, LocalFiles, LogIndex, RunStore, Store, StoreError, begin, open_log, pack, unneeded
+from summhay_ray.store import (
+    RUN,
+    Chain,
+    LocalFiles,
+    LogIndex,
+    LogWriter,
+    MoneyRecord,
+    RunStore,
+    Store,
+    StoreError,
+    begin,
+    unneeded,
+)
 from summhay_ray.store import clean as room
 from summhay_ray.store.drivers import Here
 
@@ -42,7 +55,7 @@ def test_what_was_merged_goes_and_the_tables_stay(tmp_path: Path) -> None:
     before = run.digests()
     assert list(unneeded(files)) == [], "nothing is a day old"
     found = list(unneeded(files, 0.0))
-    assert {one.what for one in found} == {"merged parts", "earlier manifests"}
+    assert {one.what for one in found} == {"merged parts", "earlier records"}
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     clean(files)
     after = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
@@ -68,7 +81,7 @@ def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
 def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hint: str) -> None:
     files, latest = LocalFiles(tmp_path), tmp_path / "drivers" / "latest"
     for run in ("a", *"bbbb", "c"):
-        begin(files, run, True, {}).end("done")
+        begin(files, run, True).end("done")
     if hint.startswith("old"):
         latest.write_text("1")
     assert clean(files).count("ended drivers") > 0
@@ -78,13 +91,13 @@ def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hin
         latest.unlink()
     elif hint.startswith("of"):
         latest.write_text("4")
-    assert begin(files, "b", True, {}).number == 7
+    assert begin(files, "b", True).number == 7
 
 
 def test_a_driver_whose_record_is_lost_does_not_hide_where_the_others_begin(tmp_path: Path) -> None:
     files, drivers = LocalFiles(tmp_path), tmp_path / "drivers"
     for run in ("a", *"bbbb", "c"):
-        begin(files, run, True, {}).end("done")
+        begin(files, run, True).end("done")
     # Its beat and its end are still there.
     (drivers / "00000006.json").unlink()
     assert clean(files).count("ended drivers") > 0
@@ -177,7 +190,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
 
 def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
     run, files = merged_run(tmp_path), LocalFiles(tmp_path)
-    session = begin(files, "run", False, {"inline": 1})
+    session = begin(files, "run", False)
     parts = run.write("cell", [done("soon")])
     assert clean(files) == []
     run.committer(session.number).add([parts])
@@ -212,98 +225,62 @@ def test_what_is_being_imported_is_left(tmp_path: Path) -> None:
 def test_ended_drivers_go_but_each_runs_last(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     for name in ("a", "b", "a", "a", "b", "c"):
-        begin(files, name, False, {"inline": 1}).end("done")
+        begin(files, name, False).end("done")
     assert clean(files).count("ended drivers") == 3 * 3
     left = sorted(path.name for path in (tmp_path / "drivers").glob("*.end.json"))
     assert left == ["00000004.end.json", "00000005.end.json", "00000006.end.json"]
-    assert begin(files, "a", False, {"inline": 1}).number == 7
+    assert begin(files, "a", False).number == 7
 
 
-def test_no_answer_goes_with_the_segments_that_are_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
-    files = FarFiles(tmp_path / "store")
-    for number in range(5):
-        session = begin(files, "r", False, {"calling": 1})
-        log = open_log(files, session.number, "calling-0")
-        log.append([answer(f"key-{number}-{place}", 7, text="x" * place) for place in range(20)])
-        log.close()
-        session.end("done")
-        if number != 4:
-            pack(files)
-
-    def told() -> dict[str, object]:
-        index = LogIndex(files)
-        index.refresh()
-        return {"answers": {key: index.read(key) for key in index.answers}, "spent": index.spent("r")}
-
-    before = told()
-    kinds = clean(files)
-    assert kinds.count("segments that are packed") == 4 * 3, "two of the writer, and the end of its seat"
-    assert "merged packs" in kinds and kinds.count("ended drivers") == 4 * 4
-    assert told() == before and len(before["answers"]) == 100  # type: ignore[arg-type]
-    # What came since is packed as before.
-    assert pack(files) == 1 and told() == before
-    assert clean(files).count("segments that are packed") == 3 and told() == before
-
-
-@pytest.fixture
-def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FarFiles:
-    """The log of three sessions of a run, each packed at its end, so that the newest pack holds what was in two others."""
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
-    files = FarFiles(tmp_path / "store")
-    for number in range(3):
-        session = begin(files, "r", False, {"calling": 1})
-        log = open_log(files, session.number, "calling-0")
+def test_segments_that_are_merged_go_once_nobody_reads_them(tmp_path: Path) -> None:
+    files = FarFiles(tmp_path)
+    session = begin(files, "r", False)
+    log = LogWriter(files, session.number)
+    for number in range(65):
         log.append([answer(f"key-{number}", 7)])
-        log.close()
-        session.end("done")
-        assert pack(files) == 1
-    return files
-
-
-def newest_pack(files: FarFiles, kind: str) -> Path:
-    """The `data` or `index` object of the newest pack."""
-    newest = Chain(files, "log/packs").newest()
-    assert newest is not None and len(newest[1]["packs"]) == 1
-    return files.path(newest[1]["packs"][0][kind])
-
-
-def test_the_daily_cleaning_deletes_nothing_of_the_log_if_a_pack_is_damaged(packed: FarFiles) -> None:
-    path = newest_pack(packed, "data")
-    path.write_bytes(bytes(path.stat().st_size))
-    age(packed.root)
-    before = {*packed.root.rglob("*")}
-    room.clean_daily(packed)
-    assert {*packed.root.rglob("*")} - before == {packed.path("cleaned.json")} and before <= {*packed.root.rglob("*")}
-
-
-def test_drivers_records_that_lead_to_segments_stay_as_long_as_these(packed: FarFiles) -> None:
-    session = begin(packed, "r", False, {"calling": 1})
-    assert clean(packed) == [], "it may be reading the segments"
+    log.close()
+    age(tmp_path)
+    assert clean(files, room.RETENTION_S) == [], "its driver may be reading them"
     session.end("done")
-    assert {"segments that are packed", "ended drivers"} <= {*clean(packed)}
+    assert clean(files, room.RETENTION_S) == ["segments that are merged"] * 64
+    # The merged object and its index, and the segment that came since.
+    assert len(list((tmp_path / "answers").iterdir())) == 3
+    index = LogIndex(files)
+    index.refresh()
+    assert index.read("key-7") == answer("key-7", 7) and len(index.answers) == 65
 
 
-def test_the_log_is_left_for_another_day_if_its_packs_are_not_read_in_time(
-    packed: FarFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    age(packed.root)
-    monkeypatch.setattr(room, "DAILY_S", -1.0)
-    before = {*packed.root.rglob("*")}
-    room.clean_daily(packed)
-    assert before <= {*packed.root.rglob("*")}
-    packed.delete("cleaned.json")
-    monkeypatch.setattr(room, "DAILY_S", 60.0)
-    room.clean_daily(packed)
-    assert [path for path in before if path.parent.name.startswith("0000000") and path.exists()] == []
+def test_segments_stay_a_day_after_they_were_merged(tmp_path: Path) -> None:
+    files = FarFiles(tmp_path)
+    log = LogWriter(files, 1)
+    log.append([answer("a")])
+    log.append([answer("b")])
+    age(tmp_path)
+    log.close()
+    assert clean(files, room.RETENTION_S) == [] and clean(files) == ["segments that are merged"] * 2
 
 
-def test_packs_are_read_only_if_something_of_the_log_is_unneeded(packed: FarFiles) -> None:
-    data = str(newest_pack(packed, "data").relative_to(packed.root))
-    read: list[str] = []
-    packed.before = lambda operation, name: read.append(name) if operation == "read" else None
-    assert clean(packed) != [] and read.count(data) == 1
-    assert clean(packed) == [] and read.count(data) == 1
+def test_of_a_folder_no_answer_is_deleted(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    log = LogWriter(files, 1)
+    log.append([answer("a")])
+    log.close()
+    age(tmp_path)
+    assert clean(files) == []
+
+
+def test_earlier_money_records_go_and_the_newest_counts(tmp_path: Path) -> None:
+    run, files = new_run(tmp_path), LocalFiles(tmp_path)
+    run.money.take_over(1)
+    for micros in range(1, 20):
+        records = run.money
+        records.take_over(micros)
+        records.append(MoneyRecord(micros, ended=False, ceiling={RUN: micros}))
+    assert clean(files) == ["earlier records"] * 38
+    (tmp_path / "runs/run/money/latest").unlink()
+    newest = run.money.newest()
+    assert newest is not None and newest.ceiling == {RUN: 19}
+    assert run.money.take_over(20) == newest
 
 
 def test_it_is_done_once_a_day(tmp_path: Path) -> None:
@@ -327,7 +304,7 @@ def test_at_the_end_of_a_run_it_takes_no_longer_than_it_may(tmp_path: Path) -> N
     merged_run(tmp_path)
     files = LocalFiles(tmp_path)
     assert [one.what for one in unneeded(files, 0.0, within_s=-1.0)] == []
-    assert {one.what for one in unneeded(files, 0.0, within_s=60.0)} == {"merged parts", "earlier manifests"}
+    assert {one.what for one in unneeded(files, 0.0, within_s=60.0)} == {"merged parts", "earlier records"}
 
 
 def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
@@ -346,12 +323,12 @@ def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_told(tmp_path: Pa
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
     for _ in range(3):
-        begin(files, "run", False, {}).end("done")
+        begin(files, "run", False).end("done")
     paths = [tmp_path / "drivers" / f"0000000{number}.json" for number in (1, 2)]
     for path in paths:
         path.write_bytes(path.read_bytes()[:-1])
     damaged: list[str] = []
-    assert {one.what for one in unneeded(files, 0.0, damaged=damaged)} == {"merged parts", "earlier manifests"}
+    assert {one.what for one in unneeded(files, 0.0, damaged=damaged)} == {"merged parts", "earlier records"}
     assert [line.partition(" is damaged; ")[0] for line in damaged] == [
         f"the drivers are left as they are: {path}" for path in paths
     ]
@@ -362,6 +339,6 @@ def test_a_driver_killed_on_another_machine_takes_no_time_from_the_cleaning(
 ) -> None:
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
-    begin(files, "other", False, {}, here=Here("elsewhere", "another machine", 1, "1"))
+    begin(files, "other", False, here=Here("elsewhere", "another machine", 1, "1"))
     monkeypatch.setattr(room, "WATCH_S", 2.0)
-    assert {one.what for one in unneeded(files, 0.0, within_s=1.9)} == {"merged parts", "earlier manifests"}
+    assert {one.what for one in unneeded(files, 0.0, within_s=1.9)} == {"merged parts", "earlier records"}

@@ -1,4 +1,4 @@
-"""The response log: what is damaged is never an answer, what is whole is always read, and money adds up."""
+"""The answers' log: what is acknowledged is found, once; what is damaged is no answer, and is counted."""
 
 from __future__ import annotations
 
@@ -9,196 +9,185 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import PURPOSE, answer
+from far_files import FarFiles
+from fault_proxy import Fault, FaultProxy, Kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from s3_servers import Bucket, s3_bucket, s3_server
 
-from summhay_ray.store import LocalFiles, Location, LogIndex, LogWriter, StoreError, read_at
-from summhay_ray.store import log_lines as room
-
-pytestmark = pytest.mark.core
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
+from summhay_ray.store import (
+    Excess,
+    Files,
+    LocalFiles,
+    LogIndex,
+    LogWriter,
+    StoreError,
+    StoreUnavailable,
+    damaged_records,
+    open_files,
+    read_at,
+    unneeded,
 )
+from summhay_ray.store import log_lines as room
+from summhay_ray.store.s3 import S3Files
+from summhay_ray.store.s3_place import parse_place
+
+__all__ = ["s3_bucket", "s3_server"]
+
+TEXT = st.text(st.characters())  # lone surrogates, too
+RECORDS = [answer("a", 5, text="one"), answer("b", 7, text="two\n", saved_micros=3), answer("c", 11, text="")]
 
 
-def answer(key: str, usd_micros: int = 0, run: str = "r", call: str = "", **more: Any) -> dict[str, Any]:
-    return {"kind": "answer", "call": call or f"call-{key}", "run": run, "key": key, "usd_micros": usd_micros, **more}
-
-
-def intent(call: str, usd_micros: int, run: str = "r") -> dict[str, Any]:
-    return {"kind": "intent", "call": call, "run": run, "key": f"key-{call}", "usd_micros": usd_micros}
-
-
-def void(call: str, usd_micros: int, run: str = "r") -> dict[str, Any]:
-    return {**intent(call, usd_micros, run), "kind": "void"}
-
-
-def written(root: Path, records: Sequence[Mapping[str, Any]], writer: str = "w") -> Path:
-    log = LogWriter(LocalFiles(root), writer)
-    log.append(records)
+def written(files: Files, records: Sequence[Mapping[str, Any]]) -> str:
+    """The name of the file that holds the records."""
+    log = LogWriter(files, 1)
+    places = log.append(records)
     log.close()
-    return root / log.name
+    return places[0].name
 
 
-def index_of(root: Path) -> LogIndex:
-    index = LogIndex(LocalFiles(root))
+def index_of(files: Files) -> LogIndex:
+    index = LogIndex(files)
     index.refresh()
     return index
 
 
-@given(st.dictionaries(st.text(), JSON, max_size=6))
-def test_what_is_encoded_is_decoded(record: dict[str, Any]) -> None:
-    line = room.encode(record)
-    assert line.count(b"\n") == 1 and line.endswith(b"\n")
-    assert room.decode(line) == record
+def read(index: LogIndex) -> dict[str, Any]:
+    return {key: index.read(key) for key in index.answers}
 
 
-def test_lone_surrogates_nul_and_line_breaks_survive(tmp_path: Path) -> None:
-    text = "a\ud83d\x00\n\r\u2028\u202e<|endoftext|>" + "x" * 100_000
-    written(tmp_path, [answer("k", text=text)])
-    record = index_of(tmp_path).read("k")
-    assert record is not None and record["text"] == text
+def totals(index: LogIndex) -> tuple[int, int]:
+    """(number of answers, micro-dollars) of the run `r`."""
+    tally = index.tallies("r")[PURPOSE]
+    return tally.answers, tally.usd_micros
 
 
+@pytest.mark.core
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.builds(lambda key, text: answer(key, text=text, reason=text[:3]), TEXT, TEXT), min_size=1, max_size=5))
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
+    files = LocalFiles(tmp_path_factory.mktemp("store"))
+    log = LogWriter(files, 1)
+    places = [*log.append(records[:2]), *log.append(records[2:])]
+    log.close()
+    assert [read_at(files, place) for place in places] == records
+    index = index_of(files)
+    assert read(index) == {record["key"]: record for record in reversed(records)}, "the first answer of a key counts"
+    assert totals(index)[0] == len(records) and index.damaged == 0
+
+
+@pytest.mark.core
+def test_a_record_that_is_longer_than_a_piece_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("summhay_ray.store.log_index.PIECE_BYTES", 50)
+    records = [answer("a", text="x" * 1000), answer("b"), answer("c", text="y" * 100)]
+    written(LocalFiles(tmp_path), records)
+    assert list(read(index_of(LocalFiles(tmp_path))).values()) == records
+
+
+@pytest.mark.core
 def test_nan_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    log = LogWriter(LocalFiles(tmp_path), "w")
+    log = LogWriter(LocalFiles(tmp_path), 1)
     with pytest.raises(ValueError, match="JSON compliant"):
         log.append([answer("a"), answer("b", x=float("nan"))])
     log.append([answer("c")])
-    assert set(index_of(tmp_path).answers) == {"c"}
+    assert set(index_of(LocalFiles(tmp_path)).answers) == {"c"}
 
 
+@pytest.mark.core
 @given(st.binary(max_size=80))
 def test_no_noise_is_a_record(noise: bytes) -> None:
     assert room.decode(noise) is None
 
 
-RECORDS = [answer("a", 5, text="one"), intent("x", 70), answer("b", 7, text="two\n"), void("x", 3), answer("c", 11, text="")]
-
-
-def whole(root: Path) -> dict[str, dict[str, Any]]:
-    index = index_of(root)
-    found = {key: index.read(key) for key in index.answers}
-    return {key: record for key, record in found.items() if record is not None}
-
-
-def test_every_truncation_loses_the_tail_alone(tmp_path: Path) -> None:
-    file = written(tmp_path, RECORDS)
-    content = file.read_bytes()
-    ends = [0]
-    for record in RECORDS:
-        ends.append(ends[-1] + len(room.encode(record)))
-    assert ends[-1] == len(content)
-    for cut in range(len(content) + 1):
-        file.write_bytes(content[:cut])
-        expected = {r["key"]: r for r, end in zip(RECORDS, ends[1:], strict=True) if end <= cut and r["kind"] == "answer"}
-        assert whole(tmp_path) == expected, cut
-
-
-@pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF, "newline"])
-def test_every_flipped_byte_costs_one_record_at_most_and_forges_none(tmp_path: Path, flip: int | str) -> None:
-    file = written(tmp_path, RECORDS)
-    content = file.read_bytes()
+def starts_of(records: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Where each record begins, and where the last one ends."""
     starts = [0]
-    for record in RECORDS:
+    for record in records:
         starts.append(starts[-1] + len(room.encode(record)))
+    return starts
+
+
+@pytest.mark.core
+def test_a_file_that_is_cut_anywhere_loses_its_tail_alone(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    path = tmp_path / written(files, RECORDS)
+    content, growing = path.read_bytes(), LogIndex(files)
+    for cut in range(len(content) + 1):
+        path.write_bytes(content[:cut])
+        whole = {record["key"]: record for record, end in zip(RECORDS, starts_of(RECORDS)[1:], strict=True) if end <= cut}
+        growing.refresh()
+        for index in (index_of(files), growing):
+            assert read(index) == whole and index.damaged == 0, cut
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF, "newline"])
+def test_a_damaged_byte_costs_one_record_which_is_counted(tmp_path: Path, flip: int | str) -> None:
+    files = LocalFiles(tmp_path)
+    path = tmp_path / written(files, RECORDS)
+    content, starts = path.read_bytes(), starts_of(RECORDS)
     for place in range(len(content)):
         damaged = bytearray(content)
         damaged[place] = ord("\n") if flip == "newline" else damaged[place] ^ int(flip)
-        file.write_bytes(damaged)
+        path.write_bytes(damaged)
         hit = max(number for number, start in enumerate(starts) if start <= place)
-        found = whole(tmp_path)
+        index = index_of(files)
+        found = read(index)
         for number, record in enumerate(RECORDS):
-            if record["kind"] == "answer":
-                assert found.get(record["key"], record) == record, (place, "a wrong record was read")
-                assert number == hit or record["key"] in found, (place, "an undamaged record was lost")
-        assert set(found) <= {"a", "b", "c"}
+            assert found.get(record["key"], record) == record, (place, "a wrong record was read")
+            assert number == hit or record["key"] in found, (place, "an undamaged record was lost")
+        lost = len(found) < len(RECORDS)
+        # Without its last line break, a record may still be being written.
+        assert (index.damaged > 0) == (lost and place < len(content) - 1), place
+        assert damaged_records(files) == ({str(path.relative_to(tmp_path)): index.damaged} if index.damaged else {})
+        if found:
+            assert totals(index) == (len(found), sum(record["usd_micros"] for record in found.values()))
 
 
-@pytest.mark.parametrize(
-    "newer", [{**void("x", 0), "kind": "refund"}, {"kind": "ceiling", "to": 9}, {**void("x", 0), "kind": ["void"]}]
-)
-def test_a_kind_of_record_that_is_not_known_is_refused_and_ends_no_call(tmp_path: Path, newer: dict[str, Any]) -> None:
-    before = [answer("a", 5), intent("x", 500)]
-    file = written(tmp_path, before)
-    index = index_of(tmp_path)
-    whole = file.read_bytes()
-    file.write_bytes(whole + room.encode(newer) + room.encode(answer("b", 7)))
-    for found in (index, LogIndex(LocalFiles(tmp_path))):
-        with pytest.raises(StoreError, match=f"log/w.jsonl: the record at byte {len(whole)} .* newer version .*; upgrade"):
+@pytest.mark.core
+@pytest.mark.parametrize("kind", ["refund", ["void"], None])
+def test_a_kind_of_record_that_is_not_known_is_refused(tmp_path: Path, kind: Any) -> None:
+    files = LocalFiles(tmp_path)
+    path = tmp_path / written(files, RECORDS[:1])
+    index, before = index_of(files), path.read_bytes()
+    path.write_bytes(before + room.encode(answer("b", kind=kind)))
+    for found in (index, LogIndex(files)):
+        with pytest.raises(StoreError, match=f"{path.name}: has a record of a kind .* of a newer version; upgrade"):
             found.refresh()
-    assert (index.spent("r"), set(index.answers)) == (505, {"a"}), "nothing is set free, and nothing lost"
-    file.write_bytes(whole + room.encode(void("x", 3)))
+    path.write_bytes(before + room.encode(RECORDS[1]))
     index.refresh()
-    assert index.spent("r") == 8, "what was refused is read again"
+    assert set(index.answers) == {"a", "b"}, "what was refused is read again"
 
 
-def test_a_damaged_answer_is_an_error_where_it_is_read(tmp_path: Path) -> None:
-    file = written(tmp_path, RECORDS)
-    index = index_of(tmp_path)
-    content = bytearray(file.read_bytes())
+@pytest.mark.core
+def test_an_answer_that_is_damaged_or_gone_is_an_error_where_it_is_read(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    path = tmp_path / written(files, RECORDS)
+    index, content = index_of(files), bytearray(path.read_bytes())
     content[30] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(StoreError, match="byte 0 is damaged"):
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="byte 0 is damaged; run `summhay doctor --store`"):
         index.read("a")
-    file.unlink()
-    with pytest.raises(StoreError, match="is gone"):
+    path.unlink()
+    with pytest.raises(StoreError, match="is gone; put it back"):
         index.read("b")
 
 
-def test_damaged_and_foreign_records_are_counted_and_passed_over(tmp_path: Path) -> None:
-    written(tmp_path, [{"kind": "answer", "key": "no call"}, answer("a"), {"kind": "later", **intent("z", 0)}])
-    (tmp_path / "log" / "noise.jsonl").write_bytes(b"not a record\n\n12345678 3 {}\n")
-    index = index_of(tmp_path)
-    assert set(index.answers) == {"a"} and index.damaged == 4
-
-
-def test_an_unfinished_line_is_read_when_it_is_finished(tmp_path: Path) -> None:
-    file = tmp_path / "log" / "w.jsonl"
-    file.parent.mkdir()
-    line = room.encode(answer("a", 4))
-    index = LogIndex(LocalFiles(tmp_path))
-    for cut in range(len(line)):
-        file.write_bytes(line[:cut])
-        index.refresh()
-        assert (index.answers, index.damaged) == ({}, 0)
-    file.write_bytes(line)
+@pytest.mark.core
+def test_what_runs_have_cost_adds_up(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    claimed = {"claimed_tokens": 900, "claimed_micros": 5000, "claimed_margin": 1.5}
+    written(files, [*RECORDS, answer("judged", 13, stage="judge"), answer("free", 0, run="other")])
+    index = index_of(files)
+    written(files, [answer("a", 2), answer("much", 17, stage="judge", **claimed)])
     index.refresh()
-    index.refresh()
-    assert index.answers == {"a": Location("log/w.jsonl", 0, len(line))} and index.spent("r") == 4
-
-
-def test_locations_lead_to_the_records(tmp_path: Path) -> None:
-    log = LogWriter(LocalFiles(tmp_path), "w")
-    locations = [*log.append(RECORDS[:2]), *log.append(RECORDS[2:])]
-    assert [read_at(LocalFiles(tmp_path), location) for location in locations] == RECORDS
-    assert index_of(tmp_path).answers == {"a": locations[0], "b": locations[2], "c": locations[4]}
-
-
-def test_the_first_answer_of_a_key_counts(tmp_path: Path) -> None:
-    written(tmp_path, [answer("a", 1, call="1", text="first"), answer("a", 2, call="2", text="second")])
-    index = index_of(tmp_path)
-    record = index.read("a")
-    assert record is not None and record["text"] == "first"
-    assert index.spent("r") == 1 + 2
-
-
-def test_money_by_hand(tmp_path: Path) -> None:
-    written(tmp_path, [intent("1", 100), intent("2", 200), intent("3", 400), answer("k1", 30, call="1")], "a")
-    written(tmp_path, [void("2", 0), intent("4", 800, run="other"), answer("free", 0)], "b")
-    index = index_of(tmp_path)
-    # 1 was answered for 30; 2 was ended (by another writer) for nothing; 3 has no end.
-    assert index.spent("r") == 30 + 0 + 400
-    assert index.spent("other") == 800 and index.spent("unknown") == 0
-    assert index.unanswered("a") == {"key-3"} and index.unanswered("b") == {"key-2", "key-4"}
-    written(tmp_path, [void("3", 400), answer("k4", 799, run="other", call="4")], "c")
-    index.refresh()
-    assert index.spent("r") == 30 + 0 + 400 and index.spent("other") == 799
-    assert (index.unanswered("a"), index.unanswered("b"), index.unanswered("c")) == (set(), {"key-2"}, {"key-3"})
-    assert {"k1", "k4", "free"} <= set(index.answers) and "nothing" not in index.answers
+    assert {purpose: (tally.answers, tally.usd_micros) for purpose, tally in index.tallies("r").items()} == {
+        PURPOSE: (4, 5 + 7 + 11 + 2),
+        ("judge", PURPOSE[1]): (2, 13 + 17),
+    }
+    assert index.tallies("r")[PURPOSE].saved_micros == 3 and index.tallies("unknown") == {}
+    assert index.excesses("r") == {"much": Excess(PURPOSE[1], 900, 12, 5000, 17, 1.5)} and index.excesses("other") == {}
 
 
 class Disk:
@@ -218,44 +207,115 @@ class Disk:
 REAL_WRITE = os.write
 
 
+@pytest.mark.core
 @settings(max_examples=40, deadline=None)
-@given(room_left=st.integers(0, 400))
+@given(room_left=st.integers(0, 800))
 def test_after_a_full_disk_no_acknowledged_record_is_lost(tmp_path_factory: pytest.TempPathFactory, room_left: int) -> None:
-    root = tmp_path_factory.mktemp("store")
-    log = LogWriter(LocalFiles(root), "w")
-    index = LogIndex(LocalFiles(root))
+    files = LocalFiles(tmp_path_factory.mktemp("store"))
+    log, index, acknowledged = LogWriter(files, 1), LogIndex(files), {"before", "after"}
     log.append([answer("before", 1)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "write", Disk(room_left).write)
         try:
             log.append([answer("torn-1", text="x" * 150), answer("torn-2", text="y" * 150)])
-            acknowledged = {"torn-1", "torn-2"}
-        except OSError:
-            acknowledged = set()
+            acknowledged |= {"torn-1", "torn-2"}
+        except OSError as error:
+            assert error.filename == str(files.root / "answers")
     index.refresh()
-    location = log.append([answer("after", 2)])[0]
+    (place,) = log.append([answer("after", 2)])
     index.refresh()
-    assert {"before", "after"} | acknowledged <= set(index.answers)
-    assert index.answers["after"] == location and read_at(LocalFiles(root), location) == answer("after", 2)
-    assert set(whole(root)) == set(index.answers)
+    assert set(index.answers) == acknowledged and read_at(files, place) == answer("after", 2)
+    assert read(index_of(files)) == read(index)
 
 
-def test_a_writer_has_its_file_alone(tmp_path: Path) -> None:
-    LogWriter(LocalFiles(tmp_path), "w")
-    with pytest.raises(FileExistsError):
-        LogWriter(LocalFiles(tmp_path), "w")
-    for name in ("", "a/b", "a.b"):
-        with pytest.raises(ValueError, match="expected a name"):
-            LogWriter(LocalFiles(tmp_path), name)
+def clean(files: Files) -> int:
+    """Delete what is not needed any more; how many segments that were."""
+    found = list(unneeded(files, 0.0))
+    for one in found:
+        one.delete(files)
+    return sum(one.what == "segments that are merged" for one in found)
 
 
-def test_a_writer_that_is_left_out_is_read_later(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
-    for name in ("mine", "theirs"):
-        writer = LogWriter(files, name)
-        writer.append([{"kind": "answer", "call": name, "run": "r", "key": name, "usd_micros": 5}])
-    index = LogIndex(files)
-    index.refresh(but={"mine"})
-    assert set(index.answers) == {"theirs"} and index.spent("r") == 5
-    index.refresh()
-    assert set(index.answers) == {"mine", "theirs"} and index.spent("r") == 10
+def check(index: LogIndex, n: int) -> None:
+    assert read(index) == {f"k{number}": answer(f"k{number}", number) for number in range(n)}
+    assert totals(index) == (n, sum(range(n))) and index.damaged == 0
+
+
+@pytest.mark.s3
+def test_what_was_merged_is_found_once_by_whoever_reads_when(s3_bucket: Bucket) -> None:
+    files = open_files(s3_bucket.uri())
+    log, watching, late = LogWriter(files, 1), LogIndex(files), LogIndex(files)
+    for number in range(130):
+        log.append([answer(f"k{number}", number)])
+        if number + 1 in (40, 63, 64, 65):
+            watching.refresh()
+            assert totals(watching) == (number + 1, sum(range(number + 1)))
+        if number + 1 in (63, 64, 65):
+            assert totals(index_of(files))[0] == number + 1
+        if number + 1 == 100:
+            late.refresh()
+    log.close()
+    for index in (watching, late, index_of(files)):
+        index.refresh()
+        check(index, 130)
+    assert sum(key.endswith(".index") for key in s3_bucket.keys()) == 3
+    assert clean(files) == 130 and clean(files) == 0
+    check(index_of(files), 130)
+    watching.refresh()
+    assert totals(watching)[0] == 130
+
+
+@pytest.mark.core
+def test_a_bucket_that_is_copied_to_a_folder_keeps_its_answers(tmp_path: Path) -> None:
+    far = FarFiles(tmp_path)
+    log = LogWriter(far, 1)
+    for number in range(65):
+        log.append([answer(f"k{number}", number)])
+    log.close()
+    check(index_of(LocalFiles(tmp_path)), 65)
+    assert clean(far) == 64
+    check(index_of(LocalFiles(tmp_path)), 65)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(("n", "n_merged"), [(1, 0), (63, 63), (64, 64), (65, 64)])
+def test_a_writer_that_ends_merges_what_it_has(s3_bucket: Bucket, n: int, n_merged: int) -> None:
+    files = open_files(s3_bucket.uri())
+    log = LogWriter(files, 1)
+    for number in range(n):
+        log.append([answer(f"k{number}", number)])
+    log.close()
+    check(index_of(files), n)
+    assert clean(files) == n_merged
+    check(index_of(files), n)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("kind", ["lose", "drop"])
+def test_lost_requests_and_replies_lose_nothing_and_write_nothing_twice(s3_bucket: Bucket, kind: Kind) -> None:
+    with FaultProxy(s3_bucket.server.url) as proxy:
+        proxy.add(Fault(kind, share=0.3, method="PUT", key="answers/"))
+        log = LogWriter(open_files(s3_bucket.uri(url=proxy.url)), 1)
+        for number in range(20):
+            log.append([answer(f"k{number}", number)])
+        log.close()
+    assert sum(key.endswith(".jsonl") for key in s3_bucket.keys()) == 20
+    check(index_of(open_files(s3_bucket.uri())), 20)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(("kind", "n"), [("lose", 4), ("drop", 3)])
+def test_after_a_service_that_did_not_answer_the_log_goes_on(s3_bucket: Bucket, kind: Kind, n: int) -> None:
+    near = open_files(s3_bucket.uri())
+    with FaultProxy(s3_bucket.server.url) as proxy:
+        log = LogWriter(S3Files(parse_place(s3_bucket.uri(url=proxy.url)), patience_s=0.5), 1)
+        log.append([answer("a", 1)])
+        log.append([answer("b", 2)])
+        with proxy.during(Fault(kind, key="answers/")) as fault, pytest.raises(StoreUnavailable):
+            log.append([answer("doubtful", 4)])
+        assert fault.struck > 1
+        log.append([answer("c", 8)])
+        log.close()
+    clean(near)
+    index = index_of(near)
+    assert {"a", "b", "c"} <= set(index.answers) and totals(index)[0] == n

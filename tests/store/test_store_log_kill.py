@@ -1,4 +1,4 @@
-"""A writer that dies at any moment loses nothing that it acknowledged; a reader beside it reads whole records only."""
+"""A writer that is killed at any moment loses nothing that it acknowledged; a reader beside it reads whole records only."""
 
 from __future__ import annotations
 
@@ -11,41 +11,38 @@ import time
 from pathlib import Path
 
 import pytest
+from answers import PURPOSE, answer
+from s3_servers import Bucket, environment, s3_bucket, s3_server
 
-from summhay_ray.store import LocalFiles, LogIndex
+from summhay_ray.store import Files, LocalFiles, LogIndex, open_files
 
-pytestmark = pytest.mark.core
+__all__ = ["s3_bucket", "s3_server"]
 
-# A writer without the package's heavy imports: 40 processes start in a second each otherwise.
+# A writer without the package's heavy imports.
 WRITER = """
 import os, sys, types
-from pathlib import Path
-folder, package = sys.argv[1], sys.argv[2]
-for name in ("summhay_ray", "summhay_ray.store"):
-    module = types.ModuleType(name)
-    module.__path__ = [os.path.join(package, *name.split("."))]
-    sys.modules[name] = module
-from summhay_ray.store.files import LocalFiles
+package, store, name, n, tests = sys.argv[1:]
+sys.path.append(tests)
+for module in ("summhay_ray", "summhay_ray.store"):
+    sys.modules[module] = types.ModuleType(module)
+    sys.modules[module].__path__ = [os.path.join(package, *module.split("."))]
+from answers import answer
+from summhay_ray.store.files import open_files
 from summhay_ray.store.log_writer import LogWriter
-writer = sys.argv[3]
-log = LogWriter(LocalFiles(Path(folder)), writer)
+log = LogWriter(open_files(store), 1)
 number = 0
-while number < int(sys.argv[4]):
-    batch = []
-    for _ in range(1 + number % 3):
-        key = f"{writer}-{number}"
-        call = {"call": key, "run": "r", "key": key}
-        batch += [{"kind": "intent", **call, "usd_micros": 9}]
-        batch += [{"kind": "answer", **call, "usd_micros": 1, "text": key * (number % 40)}]
-        number += 1
-    log.append(batch)
+while number < int(n):
+    batch = range(number, number + 1 + number % 3)
+    log.append([answer(f"{name}-{one}", 1, text=f"{name}-{one}" * (one % 40)) for one in batch])
+    number = batch.stop
     os.write(1, f"{number}\\n".encode())
 """
-PACKAGE = str(Path(__file__).resolve().parents[2])
+HERE = Path(__file__).resolve()
 
 
-def start(root: Path, writer: str, n: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-S", "-c", WRITER, str(root), PACKAGE, writer, str(n)], stdout=subprocess.PIPE)
+def start(store: str, name: str, n: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", WRITER, str(HERE.parents[2]), store, name, str(n), str(HERE.parent)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
 
 
 def acknowledged(output: bytes) -> int:
@@ -53,36 +50,50 @@ def acknowledged(output: bytes) -> int:
     return int(lines[-1]) if lines else 0
 
 
-def check(index: LogIndex, writer: str, n: int) -> None:
+def killed(store: str, name: str, after_s: float) -> int:
+    """How many answers a writer has acknowledged that is killed so long after its first one."""
+    process = start(store, name, 10**9)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    time.sleep(after_s)
+    os.kill(process.pid, signal.SIGKILL)
+    told = acknowledged(first + process.stdout.read())
+    process.stdout.close()
+    process.wait()
+    return told
+
+
+def check(index: LogIndex, name: str, n: int) -> None:
     for number in range(n):
-        record = index.read(f"{writer}-{number}")
-        assert record is not None and record["text"] == f"{writer}-{number}" * (number % 40)
+        key = f"{name}-{number}"
+        assert index.read(key) == answer(key, 1, text=key * (number % 40))
 
 
-def test_ten_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    moments, told = random.Random(7), {}
-    index = LogIndex(LocalFiles(tmp_path))
-    for number in range(10):
-        writer = f"w{number}"
-        process = start(tmp_path, writer, 10**9)
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        time.sleep(moments.random() * 0.02)
-        os.kill(process.pid, signal.SIGKILL)
-        told[writer] = acknowledged(first + process.stdout.read())
-        process.stdout.close()
-        process.wait()
-        index.refresh()
+def check_killed(files: Files, told: dict[str, int]) -> None:
+    index = LogIndex(files)
+    index.refresh()
     assert index.damaged == 0 and min(told.values()) >= 1
-    for writer, n in told.items():
-        check(index, writer, n)
-    # Every answer costs 1; an intent whose answer was cut off stays charged 9.
-    n_open = sum(len(index.unanswered(writer)) for writer in told)
-    assert index.spent("r") == len(index.answers) + 9 * n_open and n_open <= 10
+    for name, n in told.items():
+        check(index, name, n)
+    tally = index.tallies("r")[PURPOSE]
+    assert tally.answers == tally.usd_micros == len(index.answers)
 
 
+@pytest.mark.core
+def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    moments = random.Random(7)
+    told = {f"w{number}": killed(str(tmp_path), f"w{number}", moments.random() * 0.02) for number in range(10)}
+    check_killed(LocalFiles(tmp_path), told)
+
+
+@pytest.mark.s3
+def test_a_kill_loses_nothing_that_was_acknowledged_to_a_bucket(s3_bucket: Bucket) -> None:
+    check_killed(open_files(s3_bucket.uri()), {"w": killed(s3_bucket.uri(), "w", 1.0)})
+
+
+@pytest.mark.core
 def test_a_reader_beside_the_writer_reads_whole_records(tmp_path: Path) -> None:
-    process = start(tmp_path, "w", 700)
+    process = start(str(tmp_path), "w", 700)
     index = LogIndex(LocalFiles(tmp_path))
     seen = 0
     while process.poll() is None:
@@ -97,4 +108,3 @@ def test_a_reader_beside_the_writer_reads_whole_records(tmp_path: Path) -> None:
     index.refresh()
     assert total >= 700 and len(index.answers) == total
     check(index, "w", total)
-    assert index.spent("r") == total

@@ -242,10 +242,13 @@ def test_every_changed_byte_is_seen_and_the_run_is_made_again(tmp_path: Path, en
                 run.digests()
             assert "\n" not in str(said.value)
         path.write_bytes(content)
-    files_of(run, "parts")[0].write_bytes(b"no Parquet")
+    for path in named:
+        path.write_bytes(b"no Parquet")
     for path in (tmp_path / "runs/run/commits").iterdir():
         path.unlink()
     assert make().digests() == known and list(run.flaws()) == []
+    if ended:
+        assert tables_of(run) == known
 
 
 class FlippedOnce(LocalFiles):

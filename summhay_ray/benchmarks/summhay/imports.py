@@ -125,7 +125,8 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
     name = ", ".join(source.name for source in sources)
     record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
     run = store.create_run(run_id, record, Import.all_tables())
-    run.committer(driver=0).add(written)
+    if not first.keys() <= run.finished(STAGE).keys():
+        run.committer(driver=0).add(written)
     run.end()
     return ImportResult(
         run=run_id,
