@@ -102,8 +102,8 @@ class Progress:
     def left(self) -> dict[str, Any]:
         """The remaining work, as `StatusResult.left`."""
         usd = None if self.usd_left is None else {"expected": self.usd_left}
-        cells = self.items_total - self.items_done
-        return {"cells": cells, "calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
+        items = self.items_total - self.items_done
+        return {"cells": items, "calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
 
 
 @dataclass(frozen=True, slots=True)
