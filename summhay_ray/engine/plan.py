@@ -206,7 +206,8 @@ class PlanResult:
         money = ("spent_usd", "reserved_usd", "uncertain_usd", "left_usd", "budget_usd")
         plain = {name: getattr(self, name) for name in (*names, *money)}
         stages = [stage.to_json() for stage in self.stages]
-        return {**plain, "left": dict(self.going or self.left), "warnings": list(self.warnings), "stages": stages}
+        left = {"cells": self.left["cells"], **self.going} if self.going else self.left
+        return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
 
 
 async def _never(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:

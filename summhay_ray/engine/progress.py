@@ -100,10 +100,9 @@ class Progress:
 
     @property
     def left(self) -> dict[str, Any]:
-        """The remaining work, as `StatusResult.left`."""
+        """The calls, dollars and seconds of `StatusResult.left`."""
         usd = None if self.usd_left is None else {"expected": self.usd_left}
-        items = self.items_total - self.items_done
-        return {"cells": items, "calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
+        return {"calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
 
 
 @dataclass(frozen=True, slots=True)

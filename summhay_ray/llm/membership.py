@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import KeysView
 
-SILENT_S = 6.5
-"""After this time without a sign of life (two beats), a worker's slots serve others. It starts no call on so old a grant."""
+SILENT_S = 4.0
+"""After this time without a sign of life (more than a beat), a worker's slots serve others. It starts no call on so old a grant."""
 
 DEAD_AFTER_S = 60.0
 """After this time it is dead: others may claim its calls, and what these may have cost is uncertain.

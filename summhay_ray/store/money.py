@@ -25,8 +25,8 @@ Amounts = Mapping[Scope, int]
 """Scope -> micro-dollars."""
 
 _MEND = (
-    "put it back from a copy; or delete it, and the run goes on from the record before it: what was spent since, and is in no answer, "
-    "is then not counted"
+    "put it back from a copy; or delete it, and the run goes on from the record before it: what was spent since, and is in no "
+    "answer, is then not counted"
 )
 
 

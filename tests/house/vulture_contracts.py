@@ -125,5 +125,5 @@ ExtractEvaluate
 # What an actor tells of its computing.
 compute_s
 
-# A field of the run's JSON document.
+# A field of the JSON document of a run, which the job reads.
 tried_again

@@ -11,8 +11,8 @@
     python tests/perf/lost_nodes.py told    # what `status` tells of calls, dollars and time left, against what comes
 
 Each prints a table, then one line a law: `held` or `BROKEN`; the exit code is 1 if one is broken. Nothing of the package is
-imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes. Short forms,
-of about a minute each on a machine that does nothing else:
+imported: the same commands measure any version of it. Money is in dollars. `--help` after a subcommand tells its sizes. Short
+forms, of about a minute each on a machine that does nothing else:
 
     nodes --trials 1 --items 60 · cluster --trials 1 --items 60 · kills --kills 1 --executor inline --worst-cases 300
     puts --executor inline --items 60 · far --seconds 5 --latency 1 · restart --answers 5000
@@ -180,7 +180,7 @@ def undisturbed_usd(**fields: Any) -> float:
 
 
 def lost(asked: argparse.Namespace, everything: bool) -> Found:
-    """A node, or the whole cluster with the driver, is killed in the middle, its folders deleted; the run ends or is started again."""
+    """A node, or the whole cluster with the driver, is killed in the middle, its folders deleted; the run is started again."""
     found = Found()
     fields = {"items": asked.items, "first": 1, "then": 6, "workers": asked.nodes}
     need = undisturbed_usd(**fields)
