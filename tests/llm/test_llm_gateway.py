@@ -332,3 +332,23 @@ def test_while_no_ceiling_can_be_written_nothing_is_sent_and_then_it_goes_on(
 
     room.service._record = record
     assert isinstance(room.one()[0], Answer) and not failures and room.money == (REAL, 0)
+
+
+def test_a_session_ends_though_no_ceiling_can_be_written(room: Room, provider: FakeProvider) -> None:
+    tried: list[MoneyRecord] = []
+
+    def record(money: MoneyRecord) -> None:
+        tried.append(money)
+        raise OSError(28, "No space left on device")
+
+    async def scene() -> None:
+        room.service._record = record
+        asking = asyncio.ensure_future(room.gateway.complete(request()))
+        while not tried:
+            await asyncio.sleep(0.005)
+        with pytest.raises(OSError, match="No space left"):
+            await room.service.end()
+        asking.cancel()
+
+    room.run(scene())
+    assert tried[-1].ended and provider.requests == []
