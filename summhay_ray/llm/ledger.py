@@ -124,18 +124,21 @@ class Ledger:
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: what the log holds beyond the index, and so all that the worker wrote."""
         self.index.take(fetched)
-        prices = {head["key"]: head["usd_micros"] for news in fetched for _, head in news.heads if head}
+        for head in (head for news in fetched for _, head in news.heads if head and head["run"] == self.run):
+            # The answers of other workers are among them, which may die before they tell.
+            if (flight := self._flights.get(head["key"])) is not None:
+                flight.logged_micros = head["usd_micros"]
         self._doubt(self.index.excesses(self.run))
         self.membership.evict(worker)
         self._outbox.pop(worker, None)
         for key, followers in list(self._followers.items()):
             self._followers[key] = [waiting for waiting in followers if waiting.worker != worker]
         for key in [key for key, flight in self._flights.items() if flight.worker == worker]:
-            claim, location = self._flights[key].claim, self.index.answers.get(key)
-            if location is None:
+            claim, logged = self._flights[key].claim, self._flights[key].logged_micros
+            if logged is None:
                 self.account.doubt(claim.purpose, claim.worst_micros)
             else:
-                self.account.charge(claim.purpose, prices.get(key, 0), answered=True)
+                self.account.charge(claim.purpose, logged, answered=True)
             self._land(key)
         for model in self._models.values():
             model.forget(worker)

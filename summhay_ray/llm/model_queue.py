@@ -21,6 +21,8 @@ class Flight:
     permit: Permit | None
     sending: bool = False
     """It holds one of the model's slots: from its grant until its attempt has ended."""
+    logged_micros: int | None = None
+    """The price of its answer, if that was found in the log before it was settled."""
 
 
 @dataclass

@@ -38,7 +38,8 @@ class LedgerService:
         self.ledger = ledger
         self._record = record
         self._recording: asyncio.Task[None] | None = None
-        self._evicting: dict[str, asyncio.Task[None]] = {}
+        self._evicting: asyncio.Task[None] | None = None
+        self._ending = False
         self._bells: dict[str, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
@@ -87,8 +88,9 @@ class LedgerService:
     async def end(self) -> None:
         """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
         self.ledger.stop()
+        self._ending = True
         if self._recording is not None:
-            await asyncio.gather(self._recording, return_exceptions=True)
+            await asyncio.wait([self._recording])
         await asyncio.to_thread(self._record, self.ledger.account.last_record())
 
     def count(self, numbers: Mapping[str, int]) -> None:
@@ -109,9 +111,9 @@ class LedgerService:
         return news
 
     def _ring(self, now: float) -> None:
-        for worker in self.ledger.membership.dying - self._evicting.keys():
-            self._evicting[worker] = asyncio.create_task(self._evict(worker))
-        if self._recording is None and (record := self.ledger.account.due(now)) is not None:
+        if self._evicting is None and self.ledger.membership.dying:
+            self._evicting = asyncio.create_task(self._evict(set(self.ledger.membership.dying)))
+        if not self._ending and self._recording is None and (record := self.ledger.account.due(now)) is not None:
             self._recording = asyncio.create_task(self._write(record))
         for worker in self.ledger.touched:
             bell = self._bells.get(worker)
@@ -133,14 +135,17 @@ class LedgerService:
                 self.ledger.stop()
                 return
             except (StoreError, OSError):
+                if self._ending:
+                    return
                 # The same record again: the reply to the first may have been lost.
                 await asyncio.sleep(AGAIN_S)
         self.ledger.account.written(record)
         self._recording = None
         self._wake()
 
-    async def _evict(self, worker: str) -> None:
-        # Until it is known what the dead worker has in the log, its calls must not be sent again.
+    async def _evict(self, dying: set[str]) -> None:
+        # Until it is known what the dead workers have in the log, their calls must not be sent again. One reads at a time: what
+        # two have read counts twice.
         while True:
             try:
                 fetched = await asyncio.to_thread(self.ledger.index.fetch)
@@ -148,8 +153,10 @@ class LedgerService:
             except (StoreError, OSError):
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
-        self.ledger.evict(worker, fetched, now)
-        del self._evicting[worker]
+        for worker in dying:
+            self.ledger.evict(worker, fetched, now)
+            fetched = ()
+        self._evicting = None
         self._ring(now)
 
     def _wake(self) -> None:

@@ -13,7 +13,7 @@ from fake_provider import FakeProvider, Reply
 from gateway_room import MODEL, PRICE, Room
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_desk import HERE, ModelQueue
+from ledger_desk import HERE, ModelQueue, log_answer
 
 from summhay_ray.llm import Limits, ModelSettings, claims_of
 from summhay_ray.llm import reply as llm_reply
@@ -39,12 +39,10 @@ def desk_of(root: Path, *margins: float, budget: int | None = None) -> ModelQueu
 
 def logged(root: Path, *times: float, run: str = "r") -> None:
     """Answers in the log that claimed so many times their reservation."""
-    log = LogWriter(LocalFiles(root), f"earlier-{run}")
+    log = LogWriter(LocalFiles(root), 1)
     for number, one in enumerate(times):
-        call = {"call": f"{run}{number}", "run": run, "key": f"{run}-old-{number}", "model": "m", "stage": "judge"}
-        used = {"input_tokens": 900, "output_tokens": 100, "usd_micros": 100}
         claim = {"claimed_tokens": round(1000 * one), "claimed_micros": round(100 * one), "claimed_margin": one}
-        log.append([{"kind": "answer", **call, **used, **claim}])
+        log_answer(log, f"{run}-old-{number}", 100, run, input_tokens=900, output_tokens=100, **claim)
     log.close()
 
 
@@ -109,10 +107,12 @@ def test_a_model_that_was_stopped_stays_so_until_its_margin_reserves_as_much(tmp
 
 def test_a_dead_worker_that_told_nothing_is_known_by_its_log(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path)
+    desk.books.hello("w", "calling 0", 0.0)
     desk.claim("w", "z", worst_micros=100)
     logged(tmp_path, 2.5)
-    desk.books.tend(2.0)
-    assert desk.claimed("w", "b", worst_micros=100, now=2.0) == ["stopped"]
+    desk.books.hello("v", "calling 0", 2.0)
+    desk.bury(2.0)
+    assert desk.claimed("v", "b", worst_micros=100, now=2.0) == ["stopped"]
 
 
 def test_claims_are_added_up_by_model() -> None:

@@ -332,3 +332,48 @@ def test_while_no_ceiling_can_be_written_nothing_is_sent_and_then_it_goes_on(
 
     room.service._record = record
     assert isinstance(room.one()[0], Answer) and not failures and room.money == (REAL, 0)
+
+
+def test_a_session_ends_though_no_ceiling_can_be_written(room: Room, provider: FakeProvider) -> None:
+    tried: list[MoneyRecord] = []
+
+    def record(money: MoneyRecord) -> None:
+        tried.append(money)
+        raise OSError(28, "No space left on device")
+
+    async def scene() -> None:
+        room.service._record = record
+        asking = asyncio.ensure_future(room.gateway.complete(request()))
+        while not tried:
+            await asyncio.sleep(0.005)
+        with pytest.raises(OSError, match="No space left"):
+            await room.service.end()
+        asking.cancel()
+
+    room.run(scene())
+    assert tried[-1].ended and provider.requests == []
+
+
+def test_a_drain_keeps_what_is_in_flight_and_gives_back_what_is_not_sent(room: Room, provider: FakeProvider) -> None:
+    provider.replies.extend([Reply(delay_s=0.3), Reply(status=503, headers={"Retry-After": "30"})])
+
+    async def scene() -> list[bool]:
+        asks = []
+        for n in range(2):
+            asks.append(asyncio.ensure_future(room.gateway.complete(request(f"p{n}"))))
+            while len(provider.requests) <= n:
+                await asyncio.sleep(0.005)
+        # The second waits to be tried again, and the third for the pause to end.
+        while not room.gateway._client._paused:
+            await asyncio.sleep(0.005)
+        asks.append(asyncio.ensure_future(room.gateway.complete(request("p2"))))
+        await asyncio.sleep(0.05)
+        await room.gateway.drain(20.0)
+        done = [ask.done() for ask in asks]
+        for ask in asks[1:]:
+            ask.cancel()
+        return done
+
+    assert room.run(scene()) == [True, False, False]
+    assert len(provider.requests) == 2 and len(room.records()) == 1
+    assert (room.money, room.in_flight, room.ledger.account.uncertain()) == ((REAL, 0), 0, 0)

@@ -176,3 +176,16 @@ def test_workers_take_turns_and_an_idle_one_holds_nothing(tmp_path: Path) -> Non
     for worker in ("busy", "late"):
         desk.hear(worker)
     assert desk.states("late", more).count("go") == 2 and desk.states("busy", busy).count("go") == 3 + 2
+
+
+def test_an_answer_that_was_read_for_another_dead_worker_is_charged(tmp_path: Path) -> None:
+    desk, log = ModelQueue(tmp_path, budget=1000), LogWriter(LocalFiles(tmp_path), 1)
+    for worker, key in (("first", "a"), ("second", "b")):
+        desk.books.hello(worker, worker, 0.0)
+        assert desk.claimed(worker, key, worst_micros=100) == ["go"]
+    log_answer(log, "b", 30)
+    log_answer(log, "a", 1, run="another run")
+    for worker in ("first", "second"):
+        desk.books.hello(f"{worker} again", worker, 0.5)
+        desk.bury(0.5)
+    assert desk.money == (30, 0) and desk.books.account.uncertain() == 100

@@ -63,8 +63,7 @@ def test_a_probe_that_was_not_sent_or_died_with_its_worker_is_the_next_ones(tmp_
     waiting = desk.claim("v", "c", "d")
     assert desk.states("v", waiting) == ["waits", "waits"]
     desk.books.beat("v", DEAD_AFTER_S + 1)
-    desk.books.tend(DEAD_AFTER_S + 1.5)
-    desk.hear("v", DEAD_AFTER_S + 1.5)
+    desk.bury(DEAD_AFTER_S + 1.5)
     assert desk.states("v", waiting) == ["go", "waits"]
 
 
