@@ -65,7 +65,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return Place(
             Store(str(root)), lambda name, text: (root / name).write_bytes(text), lambda name: (root / name).unlink(), True
         )
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     bucket: Bucket = request.getfixturevalue("s3_bucket")
     known: Any = {"Bucket": bucket.name}
     client = bucket.server.client()

@@ -40,7 +40,6 @@ def place(
     if request.param == "folder":
         return str(tmp_path / "store"), lambda: shutil.rmtree(tmp_path / "store/log")
     set_credentials(monkeypatch)
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     server = running("moto")
     bucket = server.bucket()
 

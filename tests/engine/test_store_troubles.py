@@ -35,7 +35,6 @@ def provider() -> Iterator[Simulated]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Server:
     set_credentials(monkeypatch)
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv(KEY_ENV, KEY)
     return running("moto")
 
@@ -176,7 +175,6 @@ def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.Mo
 def test_a_spool_on_a_full_disk(
     desk: Office, disk: Disk, server: S3Server, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(disk.folder / "spool"))
     desk.provider.reset()
     fill_up(desk, disk, server.uri(server.bucket()), executor)
     assert not list((disk.folder / "spool").rglob("*.jsonl")) and os.path.ismount(disk.folder)
