@@ -128,9 +128,11 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     spec, store = spec_of(tmp_path, provider, limits=limits), tmp_path / "store"
     process = start(spec, store)
     assert wait_for_answers(process, store, 8)
-    in_flight = provider.in_flight + 4
     run = summhay("plan", spec, "--store", store)["run"]
-    going = summhay("status", run, "--store", store)["usd"]
+    # Its driver tells of its money every two seconds.
+    while not (going := summhay("status", run, "--store", store)["usd"])["reserved"]:
+        assert process.poll() is None
+    in_flight = provider.in_flight + 4
     kill(process)
     # What calls in flight may cost is reserved while their driver lives, and in doubt after it; neither is called spent.
     killed = summhay("status", run, "--store", store)["usd"]

@@ -22,7 +22,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.prices import Price
 from summhay_ray.llm.reply import Usage
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, MoneyRecords, Store, StoreError
+from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store, StoreError
 
 pytestmark = pytest.mark.core
 
@@ -214,7 +214,7 @@ def test_budgets_that_are_too_small_are_named(tmp_path: Path) -> None:
 
 def test_what_is_spent_counts_against_the_budget_and_another_may_be_given(tmp_path: Path) -> None:
     grid, store = grid_of(budget_usd=900), Store(str(tmp_path / "store"))
-    records = MoneyRecords(store.files, grid.run_id)
+    records = grid.open(store).money
     records.take_over(1)
     records.append(MoneyRecord(1, ended=False, ceiling={RUN: 899_999_999}))
     found = plan(grid, store)

@@ -44,7 +44,7 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
     with FaultProxy(server.url) as proxy:
         store, spec = server.uri(server.bucket(), url=proxy.url), desk.spec()
         # Some strike for certain, in the log and in the run; more by chance, anywhere.
-        certain = [Fault(kind, times=2, method="PUT", key=key) for kind in KINDS for key in ("/log/", "/runs/")]
+        certain = [Fault(kind, times=2, method="PUT", key=key) for kind in KINDS for key in ("/answers/", "/runs/")]
         for fault in (*certain, Fault("503", 0.05), Fault("lose", 0.02, method="PUT"), Fault("drop", 0.02)):
             proxy.add(fault)
         done = desk.again(spec, store, "ray")
