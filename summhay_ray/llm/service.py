@@ -38,6 +38,7 @@ class LedgerService:
         self.ledger = ledger
         self._record = record
         self._recording: asyncio.Task[None] | None = None
+        self._ending = False
         self._evicting: dict[str, asyncio.Task[None]] = {}
         self._bells: dict[str, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -87,6 +88,7 @@ class LedgerService:
     async def end(self) -> None:
         """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
         self.ledger.stop()
+        self._ending = True
         if self._recording is not None:
             await asyncio.gather(self._recording, return_exceptions=True)
         await asyncio.to_thread(self._record, self.ledger.account.last_record())
@@ -133,6 +135,8 @@ class LedgerService:
                 self.ledger.stop()
                 return
             except (StoreError, OSError):
+                if self._ending:
+                    return
                 # The same record again: the reply to the first may have been lost.
                 await asyncio.sleep(AGAIN_S)
         self.ledger.account.written(record)
