@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, LogIndex, Money, RunStore, living, told_by
+from summhay_ray.store import RUN, LogIndex, Money, RunStore, Scope, living, told_by
 
 
 class Dollars(NamedTuple):
@@ -39,6 +40,12 @@ def money_of(run: RunStore, index: LogIndex, alive: Mapping[int, bool] | None = 
             return Dollars(*(told[name] for name in Dollars._fields))
     money = Money.of(record, index.tallies(run.run_id))
     return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
+
+
+def gone_of(run: RunStore, index: LogIndex, *, in_doubt: bool) -> Counter[Scope]:
+    """Scope -> what is gone of its budget. `in_doubt`: count what is uncertain, too; while a driver works, that is not known."""
+    money = Money.of(run.money.newest(), index.tallies(run.run_id))
+    return money.spent + money.uncertain if in_doubt else money.spent
 
 
 def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str, Limits]) -> LedgerService:

@@ -21,7 +21,7 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Item, Size, Workload
 from summhay_ray.engine.html import html_of
-from summhay_ray.engine.money import Dollars, money_of
+from summhay_ray.engine.money import Dollars, gone_of, money_of
 from summhay_ray.engine.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.own_code import Unplannable
 from summhay_ray.engine.prepared import prepared
@@ -33,7 +33,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import Dimensions, LogIndex, RunStore, Store
+from summhay_ray.store import RUN, Dimensions, RunStore, Scope, Store, scopes
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
@@ -490,24 +490,23 @@ def plan(
         unit=workload.counted.items,
         courses=planner.courses,
         warnings=(
-            *exceeded(workload, planner.index, stages, budget_usd),
+            *exceeded(
+                workload, {} if run is None else gone_of(run, planner.index, in_doubt=money.uncertain > 0), stages, budget_usd
+            ),
             *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )
 
 
-def exceeded(workload: Workload[Any], index: LogIndex, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
-    """A line for each budget that is smaller than the spent and expected dollars."""
-    expected: Counter[tuple[str, str]] = Counter()
-    for (stage, model), tally in index.tallies(workload.run_id).items():
-        expected.update({("", ""): tally.usd_micros, ("stage", stage): tally.usd_micros, ("model", model): tally.usd_micros})
+def exceeded(workload: Workload[Any], gone: Mapping[Scope, int], stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+    """A line for each budget that is smaller than what is `gone` of it and the expected dollars."""
+    expected: Counter[Scope] = Counter(gone)
     for planned in stages:
-        micros = planned.usd_micros
-        expected.update({("", ""): micros, ("stage", planned.stage): micros, ("model", planned.model): micros})
+        expected.update(dict.fromkeys(scopes((planned.stage, planned.model)), planned.usd_micros))
     spec = workload.spec
     bounds = [
-        ("budget_usd", ("", ""), budget),
+        ("budget_usd", RUN, budget),
         *((f"stage_budgets_usd.{name}", ("stage", name), dollars) for name, dollars in spec.stage_budgets_usd.items()),
         *((f"model_budgets_usd.{name}", ("model", name), dollars) for name, dollars in spec.model_budgets_usd.items()),
     ]

@@ -24,6 +24,7 @@ Cli = Callable[..., Said]
 TWO = {**SMALL, "topics": ["the new tram line in Calaford", {"topic": "the dispute about the ferry", "name": "ferry"}]}
 DOCUMENT = {
     "commonest_failure",
+    "tried_again",
     "run",
     "status",
     "cells",

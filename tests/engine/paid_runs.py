@@ -9,14 +9,13 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import far_records
-from runs import PATIENCE_S, descendants, summhay, write_spec
+from runs import PATIENCE_S, descendants, log_records, summhay, write_spec
 from simulated_provider import KEY, Simulated, simulated_provider
 
 from summhay_ray import cli
@@ -150,9 +149,9 @@ def stop_worker(pid: int) -> float:
     return time.monotonic() - began
 
 
-def far_answers(url: str, store: str) -> Counter[str]:
-    """Key -> how many answers to it the segments on S3 hold."""
-    return Counter(record["key"] for record in far_records(url, store) if record["kind"] == "answer")
+def logged(store: str | Path) -> Counter[str]:
+    """Key -> how many answers to it the log holds."""
+    return Counter(record["key"] for record in log_records(store))
 
 
 def wait_for_session(process: subprocess.Popen[bytes], store: str | Path, number: int) -> None:
@@ -162,8 +161,3 @@ def wait_for_session(process: subprocess.Popen[bytes], store: str | Path, number
         assert process.poll() is None, said(process)
         assert time.monotonic() < end
         time.sleep(0.1)
-
-
-def spooled(folder: Path) -> Sequence[Path]:
-    """Segments that are left on this disk."""
-    return sorted(folder.rglob("*.jsonl"))

@@ -20,6 +20,8 @@ import pytest
 import yaml
 
 from summhay_ray import cli
+from summhay_ray.store import open_files
+from summhay_ray.store.log_lines import decode
 
 SUMMHAY = Path(sys.executable).with_name("summhay")
 PATIENCE_S = 240.0
@@ -59,18 +61,15 @@ def start(spec: Path, store: Path | str, *more: str, into: IO[bytes] | None = No
     return subprocess.Popen(command, stdout=into or subprocess.PIPE, stderr=into or subprocess.PIPE)
 
 
-def log_records(store: Path) -> list[dict[str, Any]]:
-    """Every whole record of the response log; a line that is being written is left out."""
-    found = []
-    for file in sorted((store / "log").glob("*.jsonl")) if (store / "log").is_dir() else []:
-        for line in file.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                found.append(json.loads(line.split(b" ", 2)[2]))
-    return found
+def log_records(store: Path | str) -> list[dict[str, Any]]:
+    """Every whole record of the answers' log, as its writers wrote it; a line that is being written is left out."""
+    files = open_files(str(store))
+    lines = [line for name in files.names("answers", ".jsonl") for line in files.read(name).splitlines(keepends=True)]
+    return [record for record in map(decode, lines) if record is not None]
 
 
-def wait_for_records(process: subprocess.Popen[bytes], store: Path, n: int) -> bool:
-    """Wait until the log holds n records; False where the run ended before."""
+def wait_for_answers(process: subprocess.Popen[bytes], store: Path, n: int) -> bool:
+    """Wait until the log holds n answers; False where the run ended before."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if len(log_records(store)) >= n:
@@ -78,7 +77,7 @@ def wait_for_records(process: subprocess.Popen[bytes], store: Path, n: int) -> b
         if process.poll() is not None:
             return False
         time.sleep(0.02)
-    raise TimeoutError(f"{n} records did not come in {PATIENCE_S} s")
+    raise TimeoutError(f"{n} answers did not come in {PATIENCE_S} s")
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -60,9 +60,7 @@ def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, le
     index.refresh()
     tallies = index.tallies(run.run_id)
     charged = {name: tallies["summarize", f"openai/{name}"].usd_micros for name in bills}
-    assert (
-        sum(charged.values()) == index.spent(run.run_id) <= BUDGET * 1e6 and result.usd["spent"] == index.spent(run.run_id) / 1e6
-    )
+    assert sum(charged.values()) <= BUDGET * 1e6 and result.usd["spent"] == sum(charged.values()) / 1e6
     assert charged["honest"] == bills["honest"] and bills["liar"] <= charged["liar"]
     found = status(run)
     if answered == N_CELLS:

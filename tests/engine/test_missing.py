@@ -16,7 +16,7 @@ from s3_servers import Bucket, s3_bucket, s3_server
 from summhay_ray import api
 from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import RunResult, StatusResult, status
-from summhay_ray.store import LogIndex, RunStore, Store, StoreError
+from summhay_ray.store import RunStore, Store, StoreError
 
 __all__ = ["s3_bucket", "s3_server"]
 
@@ -58,14 +58,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.soak])])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "folder":
         root = tmp_path / "store"
         shutil.copytree(request.getfixturevalue("finished"), root)
         return Place(
             Store(str(root)), lambda name, text: (root / name).write_bytes(text), lambda name: (root / name).unlink(), True
         )
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     bucket: Bucket = request.getfixturevalue("s3_bucket")
     known: Any = {"Bucket": bucket.name}
     client = bucket.server.client()
@@ -100,14 +99,6 @@ def run_again(place: Place) -> RunResult:
     return api.run(FIELDS, place.store.files.uri, 5.0, executor="inline")
 
 
-def unpacked(place: Place) -> RunStore:
-    """The same, without the packs that hold the records of its log once more."""
-    run = paid(place)
-    for name in place.names("log/packs"):
-        place.delete(name)
-    return run
-
-
 def named(told: StatusResult, *names: str) -> bool:
     """Whether there is one problem for each of these files, in one line of it, and no other."""
     lines = list(told.problems)
@@ -116,58 +107,47 @@ def named(told: StatusResult, *names: str) -> bool:
     return len(lines) == len(names) and all(any(name in line for line in lines) for name in names)
 
 
-def test_a_whole_store_has_no_problem_and_its_commits_tell_what_the_log_tells(place: Place) -> None:
-    told, index = status(run := paid(place)), LogIndex(place.store.files)
-    index.refresh()
-    assert (list(told.problems), list(told.warnings), told.status) == ([], [], "done")
-    in_commit = {
-        (writer, purpose): (tally.usd_micros, tally.answers)
-        for writer, purposes in run.manifest().spent.items()
-        for purpose, tally in purposes.items()
-    }
-    in_log = {
-        (writer, purpose): (tally.usd_micros, tally.answers)
-        for writer, purposes in index.spent_of(run.run_id).items()
-        for purpose, tally in purposes.items()
-    }
-    assert in_commit == in_log and sum(micros for micros, _ in in_log.values()) == round(told.usd["spent"] * 1e6) > 0  # type: ignore[operator]
+def of_log(place: Place) -> list[str]:
+    """What the doctor says of the log."""
+    return [one.message for one in api.doctor(store=place.store.files.uri) if one.name == "log"]
 
 
-def test_a_deleted_log_is_made_up_for_by_the_commits(place: Place) -> None:
+def test_a_whole_store_has_no_problem(place: Place) -> None:
+    run = paid(place)
+    told, tallies = status(run), run.log().tallies(run.run_id).values()
+    assert (list(told.problems), list(told.warnings), told.status, of_log(place)) == ([], [], "done", [])
+    assert told.usd["spent"] == sum(tally.usd_micros for tally in tallies) / 1e6 > 0 == told.usd["uncertain"]
+
+
+def test_a_deleted_log_is_made_up_for_by_the_money_records(place: Place) -> None:
     run = paid(place)
     before = status(run)
-    for name in place.names("log"):
+    for name in place.names("answers"):
         place.delete(name)
     told = status(run)
     assert (told.usd, told.cells, told.tables, told.status) == (before.usd, before.cells, before.tables, "done")
-    assert [row["real"]["calls"] for row in told.usage] == [row["real"]["calls"] for row in before.usage]
-    assert named(told, "log/00000001-inline-0", "log/00000002-inline-0")
-    assert len(told.warnings) == 1 and f"records {before.usd['spent']:.6f} dollars less" in told.warnings[0]
+    assert len(told.warnings) == 1 and f"cost {before.usd['spent']:.6f} dollars less" in told.warnings[0]
 
 
 @pytest.mark.parametrize("how", ["delete", "cut"])
-def test_one_file_of_the_log_that_lacks_is_named_and_its_money_counts(place: Place, how: str) -> None:
-    run = unpacked(place)
+def test_what_one_file_of_the_log_lacks_stays_spent(place: Place, how: str) -> None:
+    run = paid(place)
     before = status(run)
-    mine = [one for one in place.names("log") if "00000002-inline-0" in one]
-    place.damage(max(mine, key=lambda one: len(place.store.files.read(one))), how)
+    place.damage(max(place.names("answers"), key=lambda one: len(place.store.files.read(one))), how)
     told = status(run)
-    # A call whose end is lost with the file stays charged at its worst price.
-    assert told.usd["spent"] >= before.usd["spent"] and told.tables == before.tables  # type: ignore[operator]
-    assert len(told.warnings) == 1
-    assert any("log/00000002-inline-0" in line and "dollars of this run" in line for line in told.problems)
-    assert not any("00000001-inline-0" in line for line in told.problems)
+    assert (told.usd, told.tables) == (before.usd, before.tables)
+    assert len(told.warnings) == 1 and "dollars less than the run's money records" in told.warnings[0]
 
 
-def test_a_record_that_is_garbled_is_named_and_its_money_counts(place: Place) -> None:
-    run = unpacked(place)
+def test_a_record_that_is_garbled_is_counted_and_its_file_named_by_the_doctor(place: Place) -> None:
+    run = paid(place)
     before = status(run)
-    mine = [one for one in place.names("log") if "00000001-inline-0" in one]
-    place.damage(name := max(mine, key=lambda one: len(place.store.files.read(one))), "flip")
+    place.damage(name := max(place.names("answers"), key=lambda one: len(place.store.files.read(one))), "flip")
     told = status(run)
-    assert told.damaged >= 1 and told.tables == before.tables
-    assert told.usd["spent"] >= before.usd["spent"]  # type: ignore[operator]
-    assert any(name in line and re.search("is cut or damaged|cannot be read", line) for line in told.problems)
+    assert (told.damaged, told.usd, told.tables) == (1, before.usd, before.tables)
+    assert len(told.problems) == 1 and "1 records of the answers' log are damaged" in told.problems[0]
+    [line] = of_log(place)
+    assert place.store.files.where(name) in line and "1 record damaged" in line
 
 
 @pytest.mark.parametrize("how", ["delete", "flip"])
@@ -192,7 +172,7 @@ def doctored(place: Place) -> list[str]:
 def test_a_damaged_table_is_said_in_a_line_and_the_doctor_names_it_and_the_way_to_mend_it(
     place: Place, how: str, tmp_path: Path
 ) -> None:
-    run = unpacked(place)
+    run = paid(place)
     before = status(run)
     assert doctored(place) == []
     [name] = place.names(f"runs/{run.run_id}/tables/judgments")
@@ -217,7 +197,7 @@ def test_a_damaged_table_is_said_in_a_line_and_the_doctor_names_it_and_the_way_t
 
 
 def test_a_run_that_has_lost_its_commits_is_not_taken_for_an_empty_one(place: Place, tmp_path: Path) -> None:
-    run = unpacked(place)
+    run = paid(place)
     rows, parts = run.digests(), place.names(f"runs/{run.run_id}/tables")
     for name in place.names(f"runs/{run.run_id}/commits"):
         place.delete(name)
@@ -237,7 +217,7 @@ def test_a_run_that_has_lost_its_commits_is_not_taken_for_an_empty_one(place: Pl
 
 @pytest.mark.parametrize("how", ["delete", "flip"])
 def test_a_damaged_newest_manifest_is_mended_as_the_doctor_says(place: Place, how: str) -> None:
-    run = unpacked(place)
+    run = paid(place)
     before, newest = status(run), f"runs/{run.run_id}/commits/{run.version():08d}.json"
     place.damage(newest, how)
     if how == "flip":
@@ -252,7 +232,7 @@ def test_a_damaged_newest_manifest_is_mended_as_the_doctor_says(place: Place, ho
 
 
 def test_one_changed_letter_of_a_record_is_told(place: Place) -> None:
-    run = unpacked(place)
+    run = paid(place)
     for record, old, new in (("run.json", b"raw_answers", b"raw_answerz"), ("plan.json", b'"model"', b'"modem"')):
         name = f"runs/{run.run_id}/{record}"
         whole = place.store.files.read(name)
@@ -266,18 +246,8 @@ def test_one_changed_letter_of_a_record_is_told(place: Place) -> None:
     assert doctored(place) == []
 
 
-def test_a_damaged_record_of_the_log_concerns_the_runs_whose_writers_wrote_it(place: Place) -> None:
-    run = unpacked(place)
-    other = api.run({**FIELDS, "retrievers": ["random"]}, place.store.files.uri, 5.0, executor="inline")
-    for name in place.names("log/packs"):
-        place.delete(name)
-    mine = [one for one in place.names("log") if "00000001-inline-0" in one]
-    place.damage(max(mine, key=lambda one: len(place.store.files.read(one))), "flip")
-    assert status(run).problems and status(place.store.run(other.run)).problems == []
-
-
 def test_running_a_finished_run_again_mends_the_loss_of_its_newest_manifest(place: Place) -> None:
-    run = unpacked(place)
+    run = paid(place)
     place.delete(f"runs/{run.run_id}/commits/{run.version():08d}.json")
     lost = rf"{run.version() + 1:08d}.json.* is gone; run or import again"
     assert any(re.search(lost, line) for line in doctored(place))
@@ -298,7 +268,7 @@ def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> Non
 
 @pytest.mark.parametrize("name", ["plan.json", "starts/00000002.json", "stops/00000001.json"])
 def test_a_damaged_record_that_nothing_depends_on_hides_nothing(place: Place, name: str) -> None:
-    run = unpacked(place)
+    run = paid(place)
     usage = status(run).usage
     place.write(f"runs/{run.run_id}/{name}", b"")
     assert named(told := status(run), name) and [row["real"] for row in told.usage] == [row["real"] for row in usage]
@@ -306,7 +276,7 @@ def test_a_damaged_record_that_nothing_depends_on_hides_nothing(place: Place, na
 
 
 def test_the_doctor_reads_what_no_run_needs_and_tells_of_a_missing_format(place: Place) -> None:
-    unpacked(place)
+    paid(place)
     digest = place.store.put_object("collection", b"documents that no run reads yet")
     checks = api.doctor(store=place.store.files.uri)
     assert all(check.ok for check in checks if check.name in ("objects", "format"))
@@ -316,17 +286,6 @@ def test_the_doctor_reads_what_no_run_needs_and_tells_of_a_missing_format(place:
     assert digest in found["objects"] and found["format"].endswith(" is gone; the next run writes it")
     run_again(place)
     assert place.store.files.exists("format.json")
-
-
-def test_segments_that_were_packed_and_cleaned_are_not_missed(place: Place) -> None:
-    run = paid(place)
-    api.clean(place.store.files.uri, older_s=0)
-    indexes = [name for name in place.names("log/packs") if name.endswith(".index")]
-    for name in indexes:
-        place.delete(name)
-    # Only a bucket has packs.
-    assert bool(indexes) == (place.store.files.folder is None)
-    assert named(status(run), *indexes)
 
 
 def test_status_says_the_format(place: Place) -> None:

@@ -22,7 +22,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.prices import Price
 from summhay_ray.llm.reply import Usage
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import Finished, LogWriter, Store, StoreError
+from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store, StoreError
 
 pytestmark = pytest.mark.core
 
@@ -79,9 +79,9 @@ class Provider:
             await self.grid.answer(item, ask)
 
     def log(self, store: Store) -> None:
-        writer = LogWriter(store.files, "provider")
+        writer = LogWriter(store.files, 1)
         known = {"kind": "answer", "run": "rother", "stage": "x"}
-        writer.append([{**known, "call": key, **record} for key, record in self.records.items()])
+        writer.append([{**known, **record} for record in self.records.values()])
         writer.close()
 
 
@@ -214,12 +214,11 @@ def test_budgets_that_are_too_small_are_named(tmp_path: Path) -> None:
 
 def test_what_is_spent_counts_against_the_budget_and_another_may_be_given(tmp_path: Path) -> None:
     grid, store = grid_of(budget_usd=900), Store(str(tmp_path / "store"))
-    writer = LogWriter(store.files, "w")
-    lost = {"kind": "intent", "call": "c", "run": grid.run_id, "key": "k", "usd_micros": 899_999_999}
-    writer.append([{**lost, "stage": "summarize", "model": "openai/gpt-mine"}])
-    writer.close()
+    records = grid.open(store).money
+    records.take_over(1)
+    records.append(MoneyRecord(1, ended=False, ceiling={RUN: 899_999_999}))
     found = plan(grid, store)
-    # A call without an end is in doubt, and counts against the budget as what was spent does.
+    # What a killed session may have spent is in doubt, and counts against the budget as what was spent does.
     assert (found.spent_usd, found.uncertain_usd, found.left_usd) == (0.0, 899.999999, pytest.approx(1e-6))
     assert len(found.warnings) == 1
     assert (found.budget_usd, plan(grid, store, 2000).warnings, plan(grid, store, 2000).budget_usd) == (900, (), 2000)
@@ -269,7 +268,7 @@ def test_a_plan_that_a_persons_own_code_spoils_is_a_warning_of_the_run() -> None
     assert raising(Unplannable(told)) == told
     assert raising(RuntimeError("judge is\nill")) == "the run cannot be planned: RuntimeError: judge is ill"
     assert raising(OSError(28, "no space left")) == "the run cannot be planned: OSError: [Errno 28] no space left"
-    assert raising(StoreError("packs are damaged; mend them")) == "the run cannot be planned: packs are damaged; mend them"
+    assert raising(StoreError("the store is damaged; mend it")) == "the run cannot be planned: the store is damaged; mend it"
 
 
 Figures = tuple[str, str, int, int, int, int, int]

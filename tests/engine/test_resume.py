@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import kill, kill_worker, log_records, open_to_others, process_tree, start, summhay, wait_for_records, write_spec
+from runs import kill, kill_worker, log_records, open_to_others, process_tree, start, summhay, wait_for_answers, write_spec
 
 pytestmark = pytest.mark.timeout(600)
 RAY = ("--executor", "ray")
@@ -65,13 +65,13 @@ def test_a_second_run_makes_no_call(news1: dict[str, Any]) -> None:
 def test_a_killed_worker_and_a_killed_driver_change_nothing(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
     process = start(news1["spec"], store, *RAY)
-    assert wait_for_records(process, store, 20)
+    assert wait_for_answers(process, store, 10)
     assert open_to_others(process_tree(process.pid)) == []
     assert kill_worker(process.pid)
-    assert wait_for_records(process, store, 150)
+    assert wait_for_answers(process, store, 75)
     kill(process)
     before = len(log_records(store))
-    assert 150 <= before < news1["result"]["calls"]["made"]
+    assert 75 <= before < news1["result"]["calls"]["made"]
     result = summhay("run", news1["spec"], "--store", store, *RAY)
     records = log_records(store)
     assert len(records) == len({record["key"] for record in records}), "an answered call was repeated"
@@ -87,7 +87,7 @@ def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path:
     store, killed = tmp_path / "store", 0
     for _ in range(2):
         process = start(news1["spec"], store, *RAY)
-        if wait_for_records(process, store, len(log_records(store)) + draw.randint(1, 60)):
+        if wait_for_answers(process, store, len(log_records(store)) + draw.randint(1, 30)):
             killed += 1
         kill(process)
     # What workers answered before they noticed the first kill may have been the rest.
@@ -106,8 +106,8 @@ def test_two_kills_of_the_driver_change_nothing(news1: dict[str, Any], tmp_path:
 def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
     process = start(news1["spec"], store, *RAY)
-    for n in (20, 150):
-        assert wait_for_records(process, store, n)
+    for n in (10, 75):
+        assert wait_for_answers(process, store, n)
         assert kill_worker(process.pid)
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors.decode()[-2000:]
@@ -124,7 +124,7 @@ def test_killed_workers_are_replaced(news1: dict[str, Any], tmp_path: Path) -> N
 def test_two_drivers_at_once_and_another_number_of_workers_give_the_same_tables(news1: dict[str, Any], tmp_path: Path) -> None:
     store = tmp_path / "store"
     other = start(news1["spec"], store, *RAY)
-    assert wait_for_records(other, store, 1)
+    assert wait_for_answers(other, store, 1)
     result = summhay("run", news1["spec"], "--store", store, *RAY, "--set", "workers=1")
     _, complaint = other.communicate(timeout=300)
     # It was done before the later one came, or made way for it.

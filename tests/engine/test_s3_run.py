@@ -13,9 +13,8 @@ from paid_runs import (
     N_JUDGMENTS,
     N_SUMMARIES,
     Office,
-    far_answers,
+    logged,
     said,
-    spooled,
     stop_worker,
     wait_for_session,
     workers_of,
@@ -35,7 +34,6 @@ MOST_READS = 60
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, desk: Office, tmp_path: Path) -> S3Server:
     set_credentials(monkeypatch)
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     desk.provider.reset()
     return running("moto")
 
@@ -46,7 +44,7 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
     with FaultProxy(server.url) as proxy:
         store, spec = server.uri(server.bucket(), url=proxy.url), desk.spec()
         # Some strike for certain, in the log and in the run; more by chance, anywhere.
-        certain = [Fault(kind, times=2, method="PUT", key=key) for kind in KINDS for key in ("/log/", "/runs/")]
+        certain = [Fault(kind, times=2, method="PUT", key=key) for kind in KINDS for key in ("/answers/", "/runs/")]
         for fault in (*certain, Fault("503", 0.05), Fault("lose", 0.02, method="PUT"), Fault("drop", 0.02)):
             proxy.add(fault)
         done = desk.again(spec, store, "ray")
@@ -65,8 +63,7 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
         print(f"status of a finished run: {proxy.count('GET')} GET, {proxy.count('HEAD')} HEAD")
         # The run's own folder is listed once, for the time at which it began.
         assert reads <= MOST_READS and len(listed) <= 1 and proxy.count("PUT") == 0
-    assert set(far_answers(server.url, server.uri(store.split("/")[2], url=server.url)).values()) == {1}
-    assert spooled(tmp_path / "spool") == []
+    assert set(logged(server.uri(store.split("/")[2], url=server.url)).values()) == {1}
 
 
 @pytest.mark.ray
@@ -82,9 +79,8 @@ def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: O
     assert took_s < 10
     done = json.loads(output)
     assert done["status"] == "done" and desk.tables_of(done, store) == desk.tables
-    assert desk.served() == desk.calls and set(far_answers(server.url, store).values()) == {1}
+    assert desk.served() == desk.calls and set(logged(store).values()) == {1}
     assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
-    assert spooled(tmp_path / "spool") == []
 
 
 @pytest.mark.ray
@@ -103,8 +99,8 @@ def test_one_run_pays_at_a_time_and_a_driver_that_is_told_to_end_loses_nothing(
     code, lines = said(process)
     assert (code, len(lines)) == (143, 1) and "SIGTERM" in lines[0] and time.monotonic() - began < 20
     served = desk.served()
-    assert desk.provider.stats()["in_flight"] == 0 and spooled(tmp_path / "spool") == []
-    assert sum(far_answers(server.url, store).values()) == served < desk.calls
+    assert desk.provider.stats()["in_flight"] == 0
+    assert sum(logged(store).values()) == served < desk.calls
     time.sleep(1)
     assert desk.served() == served
     done = desk.again(spec, store)
@@ -126,7 +122,7 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     assert (code, len(lines)) == (1, 1) and "took the run over" in lines[0] and f"pid {second.pid}" in lines[0]
     # What the first had in flight it has finished and shipped.
     before = desk.served()
-    assert sum(far_answers(server.url, store).values()) >= before - 8
+    assert sum(logged(store).values()) >= before - 8
     desk.wait(second, before + 12)
     in_flight = desk.provider.stats()["in_flight"]
     second.kill()
@@ -134,11 +130,10 @@ def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     time.sleep(SETTLED_S)
     done = desk.again(spec, store, executor)
     assert desk.tables_of(done, store) == desk.tables
-    answers = far_answers(server.url, store)
+    answers = logged(store)
     assert len(answers) == desk.calls and set(answers.values()) == {1}
     # Nothing twice but what was in flight at the kill.
     assert desk.served() - desk.calls <= in_flight + 8
     assert at_most(done) >= desk.provider.stats()["micros"] / 1e6 - 1e-6
     served = desk.served()
     assert summhay("run", spec, "--store", store)["calls"]["made"] == 0 and desk.served() == served
-    assert spooled(tmp_path / "spool") == []

@@ -35,7 +35,6 @@ def provider() -> Iterator[Simulated]:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Server:
     set_credentials(monkeypatch)
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv(KEY_ENV, KEY)
     return running("moto")
 
@@ -165,21 +164,10 @@ def fill_up(desk: Office, disk: Disk, store: str | Path, executor: str) -> None:
     assert summhay("run", spec, "--store", store, "--executor", executor)["calls"]["made"] == 0
 
 
-@pytest.mark.soak
 def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
     desk.provider.reset()
     fill_up(desk, disk, disk.folder / "store", "inline")
-
-
-@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
-def test_a_spool_on_a_full_disk(
-    desk: Office, disk: Disk, server: S3Server, monkeypatch: pytest.MonkeyPatch, executor: str
-) -> None:
-    monkeypatch.setenv("SUMMHAY_SPOOL", str(disk.folder / "spool"))
-    desk.provider.reset()
-    fill_up(desk, disk, server.uri(server.bucket()), executor)
-    assert not list((disk.folder / "spool").rglob("*.jsonl")) and os.path.ismount(disk.folder)
 
 
 @pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])

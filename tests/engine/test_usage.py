@@ -13,7 +13,7 @@ from summhay_ray.engine import ITEM, plan, status
 from summhay_ray.engine.usage import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
-from summhay_ray.store import Finished, LogWriter, RunStore, Store, Tally
+from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, RunStore, Store, Tally
 
 pytestmark = pytest.mark.core
 
@@ -54,10 +54,12 @@ def commit(run: RunStore, cell: str, **tables: list[Any]) -> None:
     run.commit(ITEM, [Finished(cell, tables)])
 
 
-def write_log(run: RunStore, *records: dict[str, Any], name: str = "w") -> None:
-    writer = LogWriter(run.store.files, name)
-    writer.append([{"run": run.run_id, "key": f"k{place}", "call": f"{name}{place}", **one} for place, one in enumerate(records)])
+def write_log(run: RunStore, *records: dict[str, Any]) -> Path:
+    """The file that holds the records."""
+    writer = LogWriter(run.store.files, 1)
+    places = writer.append([{"run": run.run_id, "key": f"k{place}", **one} for place, one in enumerate(records)])
     writer.close()
+    return Path(run.store.uri) / places[0].name
 
 
 def answer(stage: str, model: str, **fields: Any) -> dict[str, Any]:
@@ -148,10 +150,12 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
         run,
         answer("summarize", "openai/gpt-mine", cached_tokens=60, saved_micros=300),
         answer("summarize", "openai/gpt-mine", input_tokens=140, output_tokens=30, usd_micros=500),
-        {"kind": "intent", "stage": "summarize", "model": "openai/gpt-mine", "usd_micros": 7},
         answer("judge", "some/other", saved_micros=1),
         answer("summarize", "openai/gpt-mine", run="rother"),
     )
+    records = run.money
+    records.take_over(1)
+    records.append(MoneyRecord(1, ended=False, ceiling={RUN: 2507}))
     usage = status(run).usage
     assert [(row["stage"], row["model"]) for row in usage] == [
         ("summarize", "openai/gpt-mine"),
@@ -178,7 +182,7 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
     assert (summarize["cached_share"], summarize["saved_usd"]) == (60 / 240, 0.0003)
     assert (usage[1]["real"]["calls"], usage[1]["cached_share"]) == (0, None)
     assert (usage[2]["planned"], usage[2]["saved_usd"]) == (None, 0.000001)
-    # The call without an end has no living driver: it is in doubt, and not spent.
+    # What the killed session may have spent beyond its answers is in doubt, and not spent.
     assert status(run).usd == {
         **NOTHING,
         "spent": 2500 / 1e6,
@@ -190,12 +194,9 @@ def test_planned_stands_beside_real(run: RunStore) -> None:
 
 
 def test_without_a_plan_there_is_only_what_was_real(run: RunStore) -> None:
-    # Earlier versions did not say what a call was for.
-    old = answer("", "")
-    del old["stage"], old["model"], old["saved_micros"]
-    write_log(run, old)
+    write_log(run, answer("judge", "m"))
     [row] = status(run).usage
-    assert (row["stage"], row["model"], row["planned"], row["real"]["calls"], row["saved_usd"]) == ("", "", None, 1, 0.0)
+    assert (row["stage"], row["model"], row["planned"], row["real"]["calls"], row["saved_usd"]) == ("judge", "m", None, 1, 0.0)
 
 
 def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
@@ -203,8 +204,7 @@ def test_cut_answers_and_damaged_records_are_counted(run: RunStore) -> None:
     raw = [RawAnswer(f"k{place}", "m", "text", end, 1, 0, 1, 0, 1) for place, end in enumerate(ends)]
     failure = Failure("c1", "judge", "j", "i", "malformed", "cut_answer", "cut", "k1", 1, 0)
     commit(run, "c1", raw_answers=raw, failures=[failure])
-    write_log(run, answer("judge", "m"))
-    path = Path(run.store.uri) / "log/w.jsonl"
+    path = write_log(run, answer("judge", "m"))
     path.write_bytes(path.read_bytes().replace(b'"judge"', b'"jugde"'))
     found = status(run)
     assert found.finish_reasons == {"content_filter": 1, "length": 2}

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from odsum_collections import meetings
-from runs import descendants, kill, start, summhay, wait_for_records, write_spec
+from runs import descendants, kill, start, summhay, wait_for_answers, write_spec
 from simulated_provider import KEY, simulated_provider
 from tiny_models import sentence_model
 
@@ -57,7 +57,7 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
         planned = summhay("plan", spec, "--store", store)
         for more in KILLS_AT:
             process = start(spec, store)
-            assert wait_for_records(process, store, more), process.communicate()
+            assert wait_for_answers(process, store, more), process.communicate()
             kill(process)
         done, bill = summhay("run", spec, "--store", store), provider.stats()
         again = summhay("run", spec, "--store", store)

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from runs import SUMMHAY, kill, log_records, summhay, wait_for_records, write_spec
+from runs import SUMMHAY, kill, log_records, summhay, wait_for_answers, write_spec
 from synth_runs import run_inline
 
 from summhay_ray import api
@@ -29,7 +29,7 @@ MANY = {
 
 def answers_of(store: Path) -> Counter[str]:
     """Key -> answers in the response log."""
-    return Counter(record["key"] for record in log_records(store) if record["kind"] == "answer")
+    return Counter(record["key"] for record in log_records(store))
 
 
 @pytest.mark.ray
@@ -38,7 +38,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     spec, store = write_spec(tmp_path, MANY), tmp_path / "store"
     command = [str(SUMMHAY), "synth", str(spec), "--store", str(store), "--executor", "inline"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert wait_for_records(process, store, len(log_records(store)) + 40)
+    assert wait_for_answers(process, store, len(log_records(store)) + 20)
     kill(process)
     before = answers_of(store).total()
     assert before > 0
