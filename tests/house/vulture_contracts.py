@@ -41,7 +41,6 @@ drop_params
 do_HEAD
 log_message
 # A task is held so that it is not collected while it runs.
-_committing
 
 # `plugins` finds these classes in their room's files, by the name that each has for specs.
 Full
