@@ -19,7 +19,7 @@ TOGETHER = 32 << 20
 _NTH = 64
 """One in so many keys is looked at to divide a table into pieces."""
 _NO_UNITS = pl.DataFrame(schema={"stage": pl.String, "unit": pl.String, "retry": pl.Boolean})
-_NO_OWNERS = pl.DataFrame(schema={"rank": pl.Int32, "row": pl.UInt32})
+_NO_OWNERS = pl.DataFrame(schema={"_rank": pl.Int32, "_row": pl.UInt32})
 
 Keep = pl.Expr | None
 """Which rows are wanted, by the key; None: all."""
@@ -70,11 +70,11 @@ class Reader:
             return _read(stream, names)
 
     def owners(self, place: int, table: str) -> pl.DataFrame:
-        """Which unit's (`rank`) each row (`row`, its number) of a table in the place-th parts is; a row may be of several."""
+        """Which unit's (`_rank`) each row (`_row`, its number) of a table in the place-th parts is; a row may be of several."""
         _, ranks, listed = self.units()
         if table not in self._parts[place].tables:
             return _NO_OWNERS
-        return pl.DataFrame({"rank": ranks[place], "row": listed[place][rows_of(table)]}).drop_nulls().explode("row")
+        return pl.DataFrame({"_rank": ranks[place], "_row": listed[place][rows_of(table)]}).drop_nulls().explode("_row")
 
     def table(self, table: str, units: Sequence[str] | None = None, unit: str = "") -> pl.DataFrame:
         """A whole table. `units`: only the rows of units with these names. `unit`: the name of a further column, with the unit
@@ -126,21 +126,21 @@ class Reader:
     def shared_row(self, table: str, stage: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row that two units of a stage have: the units, and its key; None if there is none."""
         won, key, found = self.units()[0], list(self._tables[table].key), []
-        of_stage = pl.col("rank").is_in((won["stage"] == stage).arg_true().cast(pl.Int32).implode())
+        of_stage = pl.col("_rank").is_in((won["stage"] == stage).arg_true().cast(pl.Int32).implode())
         owners = [self.owners(place, table).filter(of_stage) for place in range(len(self._parts))]
-        if self.is_plain and owners[0]["row"].is_unique().all():
+        if self.is_plain and owners[0]["_row"].is_unique().all():
             return None
         with self._open(table) as streams:
             for place, stream in streams.items():
-                found.append(_read(stream, key)[owners[place]["row"]].with_columns(owners[place]["rank"]))
+                found.append(_read(stream, key)[owners[place]["_row"]].with_columns(owners[place]["_rank"]))
         if not found:
             return None
-        rows = pl.concat(found).sort(*key, "rank")
+        rows = pl.concat(found).sort(*key, "_rank")
         again = rows.select(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in key)).to_series()
         twice = again.arg_true()
         if twice.is_empty():
             return None
-        first, second = (won["unit"][rows["rank"][int(place)]] for place in (twice[0], twice[0] + 1))
+        first, second = (won["unit"][rows["_rank"][int(place)]] for place in (twice[0], twice[0] + 1))
         return first, second, rows.select(key).row(twice[0])
 
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
@@ -152,7 +152,7 @@ class Reader:
         for table, found in owners.items():
             for (_, parts), owned in zip(places, found, strict=True):
                 if part := parts.tables.get(table):
-                    for rank, number in owned.group_by("rank").len().iter_rows():
+                    for rank, number in owned.group_by("_rank").len().iter_rows():
                         weights[rank] += number * part.unpacked // max(part.rows, 1)
         names, start = won["unit"].to_list(), 0
         while start < won.height:
@@ -168,11 +168,11 @@ class Reader:
         names, found = self._tables[table].schema.names, []
         with self._open(table) as streams:
             for place, stream in streams.items():
-                own = owners[place].filter(pl.col("rank").is_between(start, end - 1))
-                wanted = pl.col("_row").is_in(own["row"].unique().implode())
+                own = owners[place].filter(pl.col("_rank").is_between(start, end - 1))
+                wanted = pl.col("_row").is_in(own["_row"].unique().implode())
                 rows = _scan(stream).filter(wanted).select(*names, "_row").collect()
-                found.append(own.join(rows, left_on="row", right_on="_row", maintain_order="right").select("rank", *names))
-        return pl.concat(found).partition_by("rank", as_dict=True, include_key=False) if found else {}
+                found.append(own.join(rows, on="_row", maintain_order="right").select("_rank", *names))
+        return pl.concat(found).partition_by("_rank", as_dict=True, include_key=False) if found else {}
 
     @contextlib.contextmanager
     def _open(self, table: str) -> Iterator[dict[int, Stream]]:
@@ -188,9 +188,9 @@ class Reader:
             if part := parts.tables.get(table):
                 owners = self.owners(place, table)
                 if units is not None:
-                    owners = owners.filter(won["unit"].is_in(pl.Series(units, dtype=pl.String).implode()).gather(owners["rank"]))
-                first = owners.group_by("row").agg(pl.col("rank").min())
-                ranks[place] = pl.repeat(None, part.rows, dtype=pl.Int32, eager=True).scatter(first["row"], first["rank"])
+                    owners = owners.filter(won["unit"].is_in(pl.Series(units, dtype=pl.String).implode()).gather(owners["_rank"]))
+                first = owners.group_by("_row").agg(pl.col("_rank").min())
+                ranks[place] = pl.repeat(None, part.rows, dtype=pl.Int32, eager=True).scatter(first["_row"], first["_rank"])
         return ranks
 
     def _ranked(
@@ -270,14 +270,14 @@ def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool 
             continue
         owners = {place: reader.owners(place, table) for place in places}
         held = parts[places[0]].tables[table] if len(places) == 1 else None
-        if held and (held.digest or not final) and owners[places[0]]["row"].n_unique() == held.rows:
+        if held and (held.digest or not final) and owners[places[0]]["_row"].n_unique() == held.rows:
             merged[table] = held
             owned = owners[places[0]]
         else:
             held_there = {place: parts[place].tables[table] for place in places}
             merged[table], numbers = _merged(reader, files, columns, held_there, final)
             owned = pl.concat(
-                [_NO_OWNERS, *(own.with_columns(numbers[place].gather(own["row"]).alias("row")) for place, own in owners.items())]
+                [_NO_OWNERS, *(own.with_columns(numbers[place].gather(own["_row"]).alias("_row")) for place, own in owners.items())]
             )
         units = with_rows(units, table, owned)
     return Parts(write_units(files, units), merged, final)
