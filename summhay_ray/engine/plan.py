@@ -33,7 +33,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import RUN, Dimensions, RunStore, Scope, Store, scopes
+from summhay_ray.store import RUN, Amounts, Dimensions, RunStore, Scope, Store, scopes
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
@@ -477,6 +477,7 @@ def plan(
         planner.origins = Counter() if run is None else origins_in(run)
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Dollars(0, 0, 0) if run is None else money_of(run, planner.index)
+    gone = {} if run is None else gone_of(run, planner.index, in_doubt=money.uncertain > 0)
     so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in money.usd(budget_usd).items()}
     return PlanResult(
         run=workload.run_id,
@@ -490,16 +491,14 @@ def plan(
         unit=workload.counted.items,
         courses=planner.courses,
         warnings=(
-            *exceeded(
-                workload, {} if run is None else gone_of(run, planner.index, in_doubt=money.uncertain > 0), stages, budget_usd
-            ),
+            *exceeded(workload, gone, stages, budget_usd),
             *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )
 
 
-def exceeded(workload: Workload[Any], gone: Mapping[Scope, int], stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
     """A line for each budget that is smaller than what is `gone` of it and the expected dollars."""
     expected: Counter[Scope] = Counter(gone)
     for planned in stages:

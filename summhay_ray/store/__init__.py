@@ -26,7 +26,7 @@ from summhay_ray.store.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log_lines import Location, read_at
 from summhay_ray.store.log_writer import LogWriter
 from summhay_ray.store.migrate import OLD_RECORD, migrate
-from summhay_ray.store.money import RUN, Money, MoneyRecord, MoneyRecords, Scope, scopes
+from summhay_ray.store.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
 from summhay_ray.store.open_tables import TableFormat, write_tables
 from summhay_ray.store.parts import Finished, Parts
 from summhay_ray.store.run_record import MEND_RECORD
@@ -46,6 +46,7 @@ __all__ = [
     "RUN",
     "RUN_FORMAT",
     "WATCH_S",
+    "Amounts",
     "Chain",
     "Committer",
     "Damaged",

@@ -277,7 +277,10 @@ def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool 
             held_there = {place: parts[place].tables[table] for place in places}
             merged[table], numbers = _merged(reader, files, columns, held_there, final)
             owned = pl.concat(
-                [_NO_OWNERS, *(own.with_columns(numbers[place].gather(own["_row"]).alias("_row")) for place, own in owners.items())]
+                [
+                    _NO_OWNERS,
+                    *(own.with_columns(numbers[place].gather(own["_row"]).alias("_row")) for place, own in owners.items()),
+                ]
             )
         units = with_rows(units, table, owned)
     return Parts(write_units(files, units), merged, final)

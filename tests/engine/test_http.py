@@ -149,7 +149,7 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     assert result["status"] == "done"
     repeated = len(provider.requests) - len(provider.prompts)
     assert repeated <= in_flight
-    answers = list(log_records(store))
+    answers = log_records(store)
     assert len(answers) == len({record["key"] for record in answers}), "an answered call was repeated"
     # What was in flight at the kill stays charged at its worst price: never less than the provider's bill.
     assert at_most(result) >= provider.billed_micros / 1e6 and result["usd"]["uncertain"] > 0

@@ -60,7 +60,7 @@ def test_a_budget_that_is_spent_is_not_spent_again_without_the_log(desk: Office,
     spent, paid = first["usd"]["spent"], billed(desk)
     assert 0 < paid <= spent * 1e6 + 1e-6 and not first["warnings"]
     delete_log()
-    told = summhay("status", first["run"], "--store", store, code=1)
+    told = summhay("status", first["run"], "--store", store)
     assert told["usd"]["spent"] == spent and told["cells"] == first["cells"]
     assert "dollars less than the run's money records" in told["warnings"][0]
     # The same budget buys nothing more; a larger one holds over both starts.
@@ -82,7 +82,7 @@ def test_a_finished_run_without_its_log_is_read_back_and_asks_nothing(
     again = desk.again(spec, store)
     assert (again["calls"]["made"], desk.served()) == (0, served)
     assert again["usd"] == done["usd"] and "dollars less than the run's money records" in again["warnings"][-1]
-    told = summhay("status", done["run"], "--store", store, code=1)
+    told = summhay("status", done["run"], "--store", store)
     assert told["usd"] == done["usd"] and told["status"] == "done" and told["tables"] == desk.tables
 
 
@@ -99,7 +99,7 @@ def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office,
     # What was on its way when it died ends by itself.
     assert until(lambda: not desk.provider.stats()["in_flight"])
     shutil.rmtree(store / "answers")
-    known = at_most(summhay("status", run.run_id, "--store", store, code=1))
+    known = at_most(summhay("status", run.run_id, "--store", store))
     # Nothing was sent but under a durable ceiling, so nothing is unknown.
     assert 0 < billed(desk) <= known * 1e6 + 1e-6
     again = stopped_at(desk, spec, store, budget)
