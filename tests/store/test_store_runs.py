@@ -321,7 +321,7 @@ def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path:
     ("content", "message"),
     [
         (json.dumps({"format": 4}), r"format 4 is newer than this version reads \(3\); upgrade"),
-        (json.dumps({"format": 2}), "format 2 was written by an earlier version; copy its log folder into a new folder and run"),
+        (json.dumps({"format": 2}), "format 2 was written by an earlier version; `summhay migrate"),
         (json.dumps({"format": "x"}), "names no format"),
         ("{", "is damaged"),
         ("[]", "is damaged"),

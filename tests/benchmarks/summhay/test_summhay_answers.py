@@ -10,7 +10,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, rows
 
 from summhay_ray import api
-from summhay_ray.store import RunStore, Store, StoreError
+from summhay_ray.store import RunStore, StoreError
 
 pytestmark = pytest.mark.core
 
@@ -43,13 +43,10 @@ def test_what_the_log_holds_is_not_asked_again(tmp_path: Path) -> None:
     assert run.digests() == digests
 
 
-def test_a_store_of_an_earlier_format_keeps_what_was_paid_by_its_log(tmp_path: Path) -> None:
+def test_a_copied_log_is_all_that_a_new_store_needs(tmp_path: Path) -> None:
     _, first = answered(tmp_path / "old")
     digests = first.digests()
-    (tmp_path / "old" / "format.json").write_text('{"format": 1}')
-    with pytest.raises(StoreError, match="format 1 was written by an earlier version; copy its log folder into a new folder"):
-        Store(str(tmp_path / "old"))
-    shutil.copytree(tmp_path / "old" / "log", tmp_path / "new" / "log")
+    shutil.copytree(tmp_path / "old" / "answers", tmp_path / "new" / "answers")
     again, run = answered(tmp_path / "new")
     assert again.calls == {"made": 0, "reused": N_QUERIES + N_INSIGHTS, "failed": 0}
     assert run.digests() == digests
