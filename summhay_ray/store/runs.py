@@ -188,14 +188,14 @@ class RunStore:
         another version."""
         name = f"runs/{self.run_id}/run.json"
         record = _object(self.store.files, name, MEND_RECORD)
+        if flaw := record_flaw(record):
+            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; {MEND_RECORD}")
         if (version := record.get("format")) != RUN_FORMAT:
             found = f"format {version}" if version else "a format without a number"
             raise StoreError(
                 f"run {self.run_id} has {found}, and this version reads format {RUN_FORMAT}; "
                 "run its spec or import its files again: a new run takes every answer from the log"
             )
-        if flaw := record_flaw(record):
-            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; {MEND_RECORD}")
         return record
 
     @property
