@@ -81,8 +81,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     server: S3Server = running("moto")
     with pytest.MonkeyPatch.context() as patch:
         set_credentials(patch)
-        # Where two nodes are one machine they have one spool.
-        patch.setenv("SUMMHAY_SPOOL", str(folder / "spool"))
         with load_local().cluster(2) as nodes:
             yield Cluster(nodes.url, Bucket(server, server.bucket()), local["run"], tables)
 

@@ -170,10 +170,10 @@ def steps_of(proxy: FaultProxy) -> list[tuple[str, str]]:
 
 
 def add_node(cluster: Any) -> None:
-    """A node of its own disk for the response log's spool, as far as our workers see."""
+    """A node of its own."""
     for left in reversed(range(TRIES)):
         try:
-            cluster.add_node(num_cpus=1, env_vars={"SUMMHAY_SPOOL": tempfile.mkdtemp(prefix="spool-")})
+            cluster.add_node(num_cpus=1)
             return
         # Ray gives a node 30 s to start, which a busy machine exceeds, and raises nothing narrower.
         except Exception:
@@ -262,7 +262,6 @@ def main() -> None:
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        os.environ["SUMMHAY_SPOOL"] = str(folder / "spool")
         provider = stack.enter_context(
             simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
         )

@@ -141,7 +141,6 @@ def main() -> None:
     os.environ.update({**environment(), "SCALING_KEY": KEY, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"})
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        os.environ["SUMMHAY_SPOOL"] = str(folder / "spool")
         n = -(-asked.judgments // A_HAYSTACK)
         files = [str(path) for path in write_haystacks(folder / "haystacks", n, documents=10, words=60)]
         provider = stack.enter_context(simulated_provider("--latency", str(LATENCY_S), "--answers", "short"))

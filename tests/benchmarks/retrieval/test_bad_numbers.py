@@ -197,7 +197,7 @@ def test_what_an_earlier_version_kept_is_asked_for_again(
 ) -> None:
     spec, whole, store = fields(service, "embed"), Store(str(tmp_path / "whole")), Store(str(tmp_path / "store"))
     run(spec, tmp_path / "whole")
-    index, writer, changed = LogIndex(whole.files), LogWriter(store.files, "earlier"), 0
+    index, writer, changed = LogIndex(whole.files), LogWriter(store.files, 1), 0
     index.refresh()
     for key in index.answers:
         record = index.read(key) or {}
