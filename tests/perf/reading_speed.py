@@ -54,6 +54,10 @@ def measured(name: str, work: Callable[[], Any], times: int, **beside: Any) -> N
     print(json.dumps({"measured": name, "ms": round(min(found) * 1000, 2), **beside}), flush=True)
 
 
+USED = {"input_tokens": 900, "cached_tokens": 500, "output_tokens": 20, "saved_micros": 3}
+ANSWER = {"kind": "answer", "stage": "judge", "model": "openai/gpt-a", "usd_micros": 100, **USED}
+
+
 def a_plan(data: Path, folder: Path) -> None:
     """Over both released haystacks, with an empty log and with one that may hold answers."""
     fields = {
@@ -66,8 +70,8 @@ def a_plan(data: Path, folder: Path) -> None:
     workload, store = load_workload(fields), Store(str(folder / "planned"))
     cells = plan(workload, store).cells
     measured("plan", lambda: plan(workload, store), 3, cells=cells)
-    writer = LogWriter(store.files, "w")
-    writer.append([{"kind": "answer", "call": "c", "run": "rother", "key": "k", "usd_micros": 1}])
+    writer = LogWriter(store.files, 1)
+    writer.append([{**ANSWER, "run": "rother", "key": "k"}])
     writer.close()
     measured("plan beside a log", lambda: plan(workload, store), 3, cells=cells)
 
@@ -100,13 +104,13 @@ def a_status(folder: Path, n_cells: int) -> None:
 
 
 def large(folder: Path, n_cells: int) -> RunStore:
-    """A run of made-up cells, its log with an intent and an answer for each judgment."""
+    """A run of made-up cells, its log with an answer for each judgment."""
     store = Store(str(folder / "large"))
     record = {"kind": "summhay", "name": "large", "spec": {"name": "large"}, "prompts": {}, "haystacks": [], "cells": n_cells}
     run = store.create_run("r0123456789ab", record, SummHay.all_tables())
     for start in range(0, n_cells, A_COMMIT):
         run.commit(ITEM, [made_up(f"{cell:032x}") for cell in range(start, min(start + A_COMMIT, n_cells))])
-    writer = LogWriter(store.files, "w")
+    writer = LogWriter(store.files, 1)
     for start in range(0, n_cells * N_INSIGHTS, 1000):
         writer.append(list(calls(run.run_id, range(start, min(start + 1000, n_cells * N_INSIGHTS)))))
     writer.close()
@@ -131,12 +135,9 @@ def made_up(cell: str) -> Finished:
 
 
 def calls(run_id: str, numbers: range) -> Iterator[dict[str, Any]]:
-    """An intent and an answer each."""
+    """An answer each."""
     for call in numbers:
-        known = {"call": str(call), "run": run_id, "key": f"{call:064x}", "stage": "judge", "model": "openai/gpt-a"}
-        yield {**known, "kind": "intent", "usd_micros": 500}
-        used = {"input_tokens": 900, "cached_tokens": 500, "output_tokens": 20, "saved_micros": 3}
-        yield {**known, "kind": "answer", "usd_micros": 100, **used, "raw": BODY}
+        yield {**ANSWER, "run": run_id, "key": f"{call:064x}", "raw": BODY}
 
 
 def main() -> None:
