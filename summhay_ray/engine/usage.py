@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -148,13 +149,15 @@ def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:
     that is planned by bounds, `planned` also has the least and the most.
     """
     planned = {(stage["stage"], stage["model"]): stage for stage in (read_plan(run) or {}).get("stages", [])}
-    real = index.tallies(run.run_id)
+    real, record = index.tallies(run.run_id), run.money.newest()
+    charged = Counter(record.charged if record is not None else {})
     order = list(run.record.get("stages", ()))
-    purposes = sorted({*planned, *real}, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
-    return [_row(purpose, planned.get(purpose), real.get(purpose, Tally())) for purpose in purposes]
+    every = {*planned, *real, *charged}
+    purposes = sorted(every, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
+    return [_row(purpose, planned.get(purpose), real.get(purpose, Tally()), charged[purpose]) for purpose in purposes]
 
 
-def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally) -> dict[str, Any]:
+def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally, charged: int) -> dict[str, Any]:
     names = [*_PLANNED, *(name for name in _BOUNDS if planned and _BOUNDS[0] in planned)]
     return {
         "stage": purpose[0],
@@ -165,7 +168,7 @@ def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally) -> di
             "input_tokens": real.input_tokens,
             "cached_tokens": real.cached_tokens,
             "output_tokens": real.output_tokens,
-            "usd": real.usd_micros / MICROS,
+            "usd": (real.usd_micros + charged) / MICROS,
         },
         "cached_share": real.cached_tokens / real.input_tokens if real.input_tokens else None,
         "saved_usd": real.saved_micros / MICROS,

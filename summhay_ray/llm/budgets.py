@@ -74,8 +74,8 @@ class Account:
         """Add the price of an answer, or what a call without one is charged."""
         for scope in scopes(purpose):
             self._spent[scope] += micros
-            if not answered:
-                self._charged[scope] += micros
+        if not answered:
+            self._charged[purpose] += micros
 
     def doubt(self, purpose: Purpose, micros: int) -> None:
         """Add the worst case of a call whose end nobody knows."""

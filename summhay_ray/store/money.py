@@ -1,8 +1,8 @@
 """The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"session", "ended", "spent", "charged", "uncertain", "ceiling"}, each of the
-last four by scope, in micro-dollars. A ledger grants a call only under the `ceiling` of its newest record. The first record of a
-session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
+`runs/RUN/money/00000001.json`, ... form a chain: {"session", "ended", "spent", "charged", "uncertain", "ceiling"}, the last four
+in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its newest record.
+The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class MoneyRecord:
     ended: bool = True
     """Whether nothing was in flight when it was written, and nothing is sent after it."""
     spent: Amounts = field(default_factory=dict)
-    charged: Amounts = field(default_factory=dict)
-    """The part of `spent` that calls without an answer were charged."""
+    charged: Mapping[Purpose, int] = field(default_factory=dict)
+    """The part of `spent` that calls without an answer were charged, by what they were for."""
     uncertain: Amounts = field(default_factory=dict)
     ceiling: Amounts = field(default_factory=dict)
     """The most that spent, uncertain and in flight can come to before the next record."""
@@ -56,7 +56,8 @@ class Money:
 
     spent: Counter[Scope]
     """The price of the run's answers, and what calls without an answer were charged."""
-    charged: Counter[Scope]
+    charged: Counter[Purpose]
+    """The latter part of it, by what the calls were for."""
     uncertain: Counter[Scope]
     """The most that calls may have cost whose end nobody knows."""
     missing: int = 0
@@ -67,10 +68,10 @@ class Money:
         """The money of a run that nobody works at."""
         record = record or MoneyRecord()
         charged = Counter(record.charged)
-        logged = Counter(charged)
-        for purpose, tally in tallies.items():
+        logged: Counter[Scope] = Counter()
+        for purpose, micros in (*charged.items(), *((purpose, tally.usd_micros) for purpose, tally in tallies.items())):
             for scope in scopes(purpose):
-                logged[scope] += tally.usd_micros
+                logged[scope] += micros
         spent = logged | Counter(record.spent)
         if record.ended:
             uncertain = Counter(record.uncertain)
@@ -126,8 +127,8 @@ def _body(record: MoneyRecord) -> dict[str, Any]:
     return {"session": record.session, "ended": record.ended, **amounts}
 
 
-def _told(amounts: Amounts) -> list[list[Any]]:
-    return [[*scope, micros] for scope, micros in sorted(amounts.items()) if micros]
+def _told(amounts: Mapping[tuple[str, str], int]) -> list[list[Any]]:
+    return [[*name, micros] for name, micros in sorted(amounts.items()) if micros]
 
 
 def _record(body: Mapping[str, Any]) -> MoneyRecord:

@@ -96,14 +96,14 @@ def test_a_record_whose_reply_was_lost_is_written_once(tmp_path: Path) -> None:
         (None, 30, 30, 0, 0),
         # Ended: what it says, and what was logged.
         (MoneyRecord(1, spent=of_all(30), ceiling=of_all(30)), 30, 30, 0, 0),
-        (MoneyRecord(1, spent=of_all(30), charged=of_all(10), uncertain=of_all(4), ceiling=of_all(34)), 20, 30, 4, 0),
+        (MoneyRecord(1, spent=of_all(30), charged={PURPOSE: 10}, uncertain=of_all(4), ceiling=of_all(34)), 20, 30, 4, 0),
         # Killed: whatever is not in an answer under the ceiling may have been spent.
         (MoneyRecord(1, False, spent=of_all(30), ceiling=of_all(100)), 50, 50, 50, 0),
-        (MoneyRecord(1, False, spent=of_all(30), charged=of_all(10), ceiling=of_all(100)), 60, 70, 30, 0),
+        (MoneyRecord(1, False, spent=of_all(30), charged={PURPOSE: 10}, ceiling=of_all(100)), 60, 70, 30, 0),
         (MoneyRecord(1, False, ceiling=of_all(100)), 0, 0, 100, 0),
         # The log has lost answers: they stay spent.
         (MoneyRecord(1, spent=of_all(30), ceiling=of_all(30)), 20, 30, 0, 10),
-        (MoneyRecord(1, False, spent=of_all(30), charged=of_all(10), ceiling=of_all(100)), 0, 30, 70, 20),
+        (MoneyRecord(1, False, spent=of_all(30), charged={PURPOSE: 10}, ceiling=of_all(100)), 0, 30, 70, 20),
     ],
 )
 def test_the_money_of_a_run_that_nobody_works_at(
