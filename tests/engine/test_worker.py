@@ -89,21 +89,3 @@ def test_with_many_workers_each_commits_less_often() -> None:
     assert few._commits._every_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND
     # A thousand workers: 16 commits a second over all of them.
     assert many._commits._every_s == 1000 / 16 == 62.5
-
-
-def test_rows_are_committed_once_the_answers_behind_them_are_in_the_store() -> None:
-    workload: Any = SimpleNamespace(settings=dict, counted=SimpleNamespace(table="rows"))
-    run: Any = SimpleNamespace(write=lambda stage, finished: "block")
-    seen: list[str] = []
-
-    async def flush() -> None:
-        await asyncio.sleep(0.05)
-        seen.append("answers")
-
-    async def commit(block: Any) -> None:
-        seen.append(block)
-
-    gateway: Any = SimpleNamespace(flush=flush)
-    worker = Worker(workload, run, gateway, commit, lambda counts: None)
-    asyncio.run(worker._commit([answered(1)]))
-    assert seen == ["answers", "block"]
