@@ -16,12 +16,12 @@ from summhay_ray.store import Store
 pytestmark = pytest.mark.core
 
 
-def test_an_import_is_one_commit(tmp_path: Path) -> None:
+def test_an_import_is_one_commit_and_its_tables_merged(tmp_path: Path) -> None:
     for name in ("news", "conversation"):
         (tmp_path / f"{name}.json").write_text(json.dumps(load_sample(name)), encoding="utf-8")
     result = api.import_released([tmp_path / "news.json", tmp_path / "conversation.json"], str(tmp_path / "store"))
     run = Store(str(tmp_path / "store")).run(result.run)
-    assert (run.version(), run.table("haystacks").height) == (1, 2)
+    assert (run.version(), run.table("haystacks").height) == (2, 2)
 
 
 def test_documents_that_are_absent_or_moved_are_a_warning(tmp_path: Path) -> None:
