@@ -111,7 +111,7 @@ class LedgerService:
         return news
 
     def _ring(self, now: float) -> None:
-        if self._evicting is None and self.ledger.membership.dying:
+        if not self._ending and self._evicting is None and self.ledger.membership.dying:
             self._evicting = asyncio.create_task(self._evict(set(self.ledger.membership.dying)))
         if not self._ending and self._recording is None and (record := self.ledger.account.due(now)) is not None:
             self._recording = asyncio.create_task(self._write(record))
