@@ -202,9 +202,9 @@ class PlanResult:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document of `summhay plan`."""
-        names = ("run", "cells", "cells_finished", "too_long", "no_context", "usd", "minutes")
-        money = ("spent_usd", "reserved_usd", "uncertain_usd", "left_usd", "budget_usd")
-        plain = {name: getattr(self, name) for name in (*names, *money)}
+        names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
+        money = {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
+        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **money}}
         stages = [stage.to_json() for stage in self.stages]
         left = {"cells": self.left["cells"], **self.going} if self.going else self.left
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}

@@ -140,10 +140,10 @@ def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answerin
     assert going["spent"] <= killed["spent"] <= provider.billed_micros / 1e6 <= at_most({"usd": killed}) + 1e-9
     assert summhay("runs", "--store", store)["runs"][0]["usd"] == killed
     planned = summhay("plan", spec, "--store", store, "--budget", "5")
-    assert {name: planned[f"{name}_usd"] for name in ("spent", "reserved", "uncertain")} == {
+    assert {name: planned["usd"][name] for name in ("spent", "reserved", "uncertain")} == {
         name: killed[name] for name in ("spent", "reserved", "uncertain")
     }
-    assert planned["left_usd"] == pytest.approx(5 - at_most({"usd": killed}))
+    assert planned["usd"]["left"] == pytest.approx(5 - at_most({"usd": killed}))
     _an_unfinished_run_is_exported(store, tmp_path / "exported")
     result = summhay("run", spec, "--store", store)
     assert result["status"] == "done"

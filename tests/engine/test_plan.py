@@ -91,7 +91,7 @@ def test_calls_and_tokens_are_counted_and_nothing_is_written(tmp_path: Path) -> 
         ("summarize", "openai/gpt-mine", N_QUERIES, 0),
         ("judge", "some/judge", N_INSIGHTS, 0),
     ]
-    assert (found["cells"], found["cells_finished"], found["spent_usd"], found["budget_usd"]) == (N_QUERIES, 0, 0.0, None)
+    assert (found["cells"], found["cells_finished"], found["usd"]["spent"], found["usd"]["budget"]) == (N_QUERIES, 0, 0.0, None)
     assert found["minutes"] is None and found["warnings"] == [] and found["stages"][0]["minutes"] is None
     assert not (tmp_path / "store").exists()
 
