@@ -25,7 +25,7 @@ from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
 HORIZON_S = 0.25
 """How long before its time a call is granted: long enough for the grant to arrive, short enough for a pause to take effect."""
 
-DRIVER_SILENT_S = 1.2
+DRIVER_SILENT_S = 3.0
 """After this time without a sign of life from the driver, it may be dead: no more money is spent."""
 
 
