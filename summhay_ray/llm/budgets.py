@@ -17,6 +17,8 @@ AHEAD_CALLS = 4
 """A ceiling is at least so many worst cases above what is needed now, so that calls need not wait for the next record,"""
 AHEAD_S = 0.3
 """and as much as is spent within this time;"""
+PEAK_KEPT = 85
+"""Calls end and begin in waves: a ceiling leaves room for the highest of late, of which each record keeps so many per cent."""
 MOST_AHEAD = 8
 """but not more than this part of what is left (one eighth)."""
 
@@ -53,6 +55,8 @@ class Account:
         self._wanted: Counter[Scope] = Counter()
         """The worst cases of calls that wait for a higher ceiling, and for nothing else."""
         self._worst: Counter[Scope] = Counter()
+        self._peak: Counter[Scope] = Counter()
+        """The most that was in flight of late."""
         self._ceiling: Counter[Scope] = self._committed()
         self._writing: MoneyRecord | None = None
         self._rate: dict[Scope, float] = {}
@@ -141,7 +145,9 @@ class Account:
             self._before = now, Counter(self._spent)
         ceiling = self._committed()
         for scope, spare in ahead.items():
-            target, bound = self._needed(scope) + spare, self._bounds.get(scope)
+            open_now = self._reserved[scope] + self._wanted[scope]
+            peak = self._peak[scope] = max(open_now, PEAK_KEPT * self._peak[scope] // 100)
+            target, bound = self._needed(scope) + peak - open_now + spare, self._bounds.get(scope)
             ceiling[scope] = target if bound is None else max(ceiling[scope], min(target, bound))
         self._writing = self._record(ceiling, ended=False)
         return self._writing

@@ -75,6 +75,8 @@ class Ledger:
         for key in message.ended:
             if (flight := self._flights.get(key)) is not None and flight.worker == worker:
                 self._model(flight.claim.model).hold(flight, sending=False)
+        if message.reused:
+            self.counts["reused"] += message.reused
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(self._model(name), ("quota_exhausted", why))

@@ -63,6 +63,7 @@ class LedgerClient:
         self._pauses: list[tuple[str, float]] = []
         self._limits_met: list[str] = []
         self._untimed: list[str] = []
+        self._reused = 0
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
         self._epoch = 0
@@ -89,6 +90,10 @@ class LedgerClient:
         self._claims.append(claim._replace(ticket=ticket))
         self._mail.set()
         return await future
+
+    def reused(self) -> None:
+        """Report that an answer from this worker's memory was reused. It travels with the next message: nobody waits for it."""
+        self._reused += 1
 
     def ended(self, key: str) -> None:
         """Report that an attempt of a call has ended, so that another call may be sent in its slot."""
@@ -128,6 +133,8 @@ class LedgerClient:
 
     async def close(self) -> None:
         """Send what is left, and stop."""
+        if self._reused:
+            self._mail.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
@@ -175,7 +182,9 @@ class LedgerClient:
                 tuple(self._limits_met),
                 tuple(self._untimed),
                 tuple(self._pauses),
+                self._reused,
             )
+            self._reused = 0
             self._claims, self._settlements, self._ended = [], [], []
             self._limits_met, self._untimed, self._pauses = [], [], []
             self._travelling = True
