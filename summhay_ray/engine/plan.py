@@ -293,8 +293,8 @@ class CountingAsk(Ask):
             if self._size == "expected":
                 alike = prompt, request.sample
                 least = planner.is_new("alike", hash(alike)) if after else new
-                same = planner.is_new("same", hash((*alike, *self._prompts))) if after else new
-                planner.record(course.add, share, least, same, new)
+                equal = planner.is_new("same", hash((*alike, *self._prompts))) if after else new
+                planner.record(course.add, share, least, equal, new)
             if new:
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
