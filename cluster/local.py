@@ -53,7 +53,7 @@ class Nodes:
 
     def head(self, scale_to: int = 0) -> None:
         """Start the head; with `scale_to` its autoscaler adds up to so many nodes."""
-        options = ["--dashboard-port", str(self.dashboard), "--ray-client-server-port", str(next(self._ports))]
+        options = ["--block", "--dashboard-port", str(self.dashboard), "--ray-client-server-port", str(next(self._ports))]
         options += ["--temp-dir", str(self._folder), "--node-ip-address", "127.0.0.1"]
         self._start("head_start_ray_commands", options, self._scaling(scale_to))
 
@@ -97,7 +97,7 @@ class Nodes:
         }
 
     def _start(self, which: str, options: list[str], variables: dict[str, str]) -> None:
-        options += ["--block", "--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
+        options += ["--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
         environment = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
         environment |= {
             # Ray guards a cluster with a token where it finds one in ~/.ray; this one is a rehearsal that anybody joins.
@@ -105,7 +105,7 @@ class Nodes:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",
             "SUMMHAY_RAY_STOP": ":",
-            "SUMMHAY_NO_SPOT": "true",
+            "SUMMHAY_SERVICE": "",
             "SUMMHAY_RAY_PORT": str(self.port),
             "SUMMHAY_OBJECT_PORT": str(next(self._ports)),
             "SUMMHAY_RAY_OPTIONS": " ".join(options),
@@ -137,6 +137,13 @@ class Nodes:
         except (OSError, ValueError, KeyError):
             return 0
         return sum(node.get("raylet", {}).get("state") == "ALIVE" for node in summary)
+
+    def drain_worker(self) -> list[int]:
+        """Tell the last node to end, as a machine that shuts down does: Ray drains it. Gives its processes, which then end."""
+        process = self._started.pop()
+        pids = _session(process.pid)
+        process.terminate()
+        return pids
 
     def kill_worker(self) -> None:
         """End the last node at once, as a spot instance that is taken away."""

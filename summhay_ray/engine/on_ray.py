@@ -25,7 +25,6 @@ from summhay_ray.engine.ledger_actor import LedgerActor
 from summhay_ray.engine.placement import PlacementError, place, placed, result_of
 from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
-from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
@@ -60,8 +59,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
             folder = stack.enter_context(_private_folder())
         except OSError as error:
             raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
-        environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
-        options: dict[str, Any] = {"runtime_env": environment}
+        options: dict[str, Any] = {}
         if address == "local":
             # Ray makes its own folder readable for everybody, so it goes inside the private one.
             options |= {"_temp_dir": str(folder / "r"), "include_dashboard": False, "object_store_memory": 512 * 2**20}
@@ -69,7 +67,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
             options["_system_config"] = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
         elif own_modules:
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
-            environment["env_vars"] = {"PYTHONPATH": paths}
+            options["runtime_env"] = {"env_vars": {"PYTHONPATH": paths}}
         # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
         empty = None if own_modules else folder / "empty"
         if empty is not None:

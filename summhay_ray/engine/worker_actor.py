@@ -1,7 +1,8 @@
 """A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
 
-Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. On SIGTERM, a
-worker finishes the calls in flight, writes their answers, and ends.
+Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
+worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
+answers, and ends; Ray starts it again on a node that stays.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray.autoscaler.v2.sdk import get_cluster_status
 
 from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.execution import DRAIN_S
@@ -26,7 +28,6 @@ from summhay_ray.engine.ledger_actor import RemoteLedger
 from summhay_ray.engine.prepared import finished_source, prepared, work_items
 from summhay_ray.engine.queues import ItemResult, Kind, batch_text, read_batch
 from summhay_ray.engine.registry import stored_workload
-from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
@@ -34,6 +35,10 @@ from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
 
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
+LOOK_EVERY_S = 2.0
+"""How often a worker looks whether its node is drained; Ray gives the node 30 s."""
+DRAINING = "DRAINING"
+"""What Ray calls the state of a node that it drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,6 @@ class WorkerActor:
     def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
         self._order, self._kind, self._seat = order, kind, seat
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._draining = False
         self._preparing = ThreadPoolExecutor(max_workers=1)
 
     def _begin(self) -> None:
@@ -106,13 +110,21 @@ class WorkerActor:
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         if kind == "calling":
             self._gateway.make_transports()
-        on_notice(self._end)
 
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.
         while True:
             self._ledger.beat()
             time.sleep(BEAT_EVERY_S)
+
+    def _end_with_node(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not node_drains():
+            time.sleep(LOOK_EVERY_S)
+        try:
+            asyncio.run_coroutine_threadsafe(self.drain(), loop).result(DRAIN_S + 2 * LEAVE_S)
+        finally:
+            # End even if draining fails (no store, expired credentials): the node is going.
+            os._exit(0)
 
     async def ready(self) -> None:
         """Start the worker if it has not started. Not in the constructor, whose errors Ray does not report in full.
@@ -122,6 +134,7 @@ class WorkerActor:
         if self._loop is None:
             self._begin()
             self._loop = asyncio.get_running_loop()
+            threading.Thread(target=self._end_with_node, args=(self._loop,), daemon=True).start()
 
     async def prepare(self, sources: Mapping[str, str]) -> list[str]:
         """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
@@ -135,11 +148,7 @@ class WorkerActor:
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
-        results = await self._worker.answer(read_batch(text))
-        if self._draining:
-            # Ray ends a stopping process as soon as it is idle. It must not be idle before its log is in the store.
-            await asyncio.Future()
-        return results
+        return await self._worker.answer(read_batch(text))
 
     async def close(self) -> None:
         """Send the ledger its last messages, and close the log."""
@@ -152,16 +161,18 @@ class WorkerActor:
         """Accept no further calls, and finish those in flight."""
         if self._loop is None:
             return
-        self._draining = True
         await self._gateway.drain(DRAIN_S)
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self._ledger.leave()
 
-    def _end(self) -> None:
-        try:
-            if self._loop is not None:
-                asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result(DRAIN_S + 2 * LEAVE_S)
-        finally:
-            # End even if draining fails (no store, expired credentials): the machine is going.
-            os._exit(0)
+
+def node_drains() -> bool:
+    """Whether Ray drains this process's node; False where Ray does not say."""
+    here = ray.get_runtime_context()
+    try:
+        nodes = get_cluster_status(here.gcs_address).active_nodes
+    # The head may be busy or gone, and Ray raises nothing narrower; the next look is soon.
+    except Exception:  # noqa: BLE001
+        return False
+    return any(node.node_id == here.get_node_id() and node.node_status == DRAINING for node in nodes)
