@@ -63,15 +63,13 @@ def rayjob() -> dict[str, Any]:
 
 def test_aws_is_what_rays_autoscaler_takes() -> None:
     import ray.autoscaler
-    from ray.autoscaler._private.util import prepare_config, validate_config
+    from ray.autoscaler.sdk import fillout_defaults
 
     schema = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text(encoding="utf-8"))
     config = aws()
     jsonschema.validate(config, schema)
-    prepared = prepare_config(config)
-    validate_config(prepared)
-    types = prepared["available_node_types"]
-    assert prepared["head_node_type"] == "head" and types["head"]["max_workers"] == 0
+    filled = fillout_defaults(config)
+    assert filled["head_node_type"] == "head" and set(filled["available_node_types"]) == set(config["available_node_types"])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(config | {"max_worker": 1}, schema)
 
