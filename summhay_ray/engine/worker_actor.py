@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,10 @@ from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
+from summhay_ray.logs import log_to_stderr
 from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
+
+log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
@@ -53,11 +57,16 @@ class WorkOrder:
     """See `Work.record`."""
     workers: int = 1
     """Number of workers that commit."""
+    log_level: int = logging.INFO
 
     @property
     def ledger(self) -> str:
-        """The name of the ledger actor, unique to this start: run, number of the start, and store."""
-        return f"ledger {self.run_id} {self.driver} {self.store_uri}"
+        """The name of the ledger actor: run, kind, number of this start."""
+        return f"{self.run_id} ledger {self.driver}"
+
+    def worker(self, kind: Kind, seat: int) -> str:
+        """The name of a worker actor: run, kind, number among those of its kind."""
+        return f"{self.run_id} {kind} {seat}"
 
 
 class _Place:
@@ -91,6 +100,7 @@ class WorkerActor:
     """An async actor that answers batches of items."""
 
     def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
+        log_to_stderr(order.log_level, order.worker(kind, seat))
         self._order, self._kind, self._seat = order, kind, seat
         self._loop: asyncio.AbstractEventLoop | None = None
         self._preparing = ThreadPoolExecutor(max_workers=1)
@@ -106,10 +116,17 @@ class WorkerActor:
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.settings()
         local = workload.models_here() if any(model.local for model in settings.values()) else {}
-        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, lambda: os._exit(1), local)
+        places = {True: "in the worker", False: "called"}
+        models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
+        log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
+        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         if kind == "calling":
             self._gateway.make_transports()
+
+    def _evicted(self) -> None:
+        log.error("the ledger has heard nothing for too long and gave the work to others; ends")
+        os._exit(1)
 
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.
@@ -120,6 +137,7 @@ class WorkerActor:
     def _end_with_node(self, loop: asyncio.AbstractEventLoop) -> None:
         while not node_drains():
             time.sleep(LOOK_EVERY_S)
+        log.warning("Ray drains the node: finishes the calls in flight, and starts again elsewhere")
         try:
             asyncio.run_coroutine_threadsafe(self.drain(), loop).result(DRAIN_S + 2 * LEAVE_S)
         finally:
@@ -132,7 +150,8 @@ class WorkerActor:
         Raises StoreError, OSError.
         """
         if self._loop is None:
-            self._begin()
+            with told_errors():
+                self._begin()
             self._loop = asyncio.get_running_loop()
             threading.Thread(target=self._end_with_node, args=(self._loop,), daemon=True).start()
 
@@ -140,15 +159,17 @@ class WorkerActor:
         """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
         await self.ready()
         wanted = {source: _items(text) for source, text in sources.items()}
-        texts, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
-        if parts is not None:
-            await self._ledger.commit(parts)
+        with told_errors():
+            texts, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
+            if parts is not None:
+                await self._ledger.commit(parts)
         return texts
 
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
-        return await self._worker.answer(read_batch(text))
+        with told_errors():
+            return await self._worker.answer(read_batch(text))
 
     async def close(self) -> None:
         """Send the ledger its last messages, and close the log."""
@@ -156,15 +177,27 @@ class WorkerActor:
             return
         await self._gateway.close()
         await asyncio.to_thread(self._log.close)
+        log.info("ends: all is done")
 
     async def drain(self) -> None:
         """Accept no further calls, and finish those in flight."""
         if self._loop is None:
             return
         await self._gateway.drain(DRAIN_S)
+        log.info("stops: nothing is in flight, the answers are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self._ledger.leave()
+
+
+@contextlib.contextmanager
+def told_errors() -> Iterator[None]:
+    """A context that logs the class of an error, and no more: its message may hold what a prompt says, and the driver has it."""
+    try:
+        yield
+    except Exception as error:
+        log.error("stopped by %s", type(error).__name__)
+        raise
 
 
 def node_drains() -> bool:
