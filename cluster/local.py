@@ -44,6 +44,8 @@ class Nodes:
         self._config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
         self._ports = free_ports()
         self._started: list[subprocess.Popen[bytes]] = []
+        self.metrics: list[str] = []
+        """Where each started node exports its metrics, the head first."""
         self.port, self.dashboard = next(self._ports), next(self._ports)
 
     @property
@@ -99,6 +101,8 @@ class Nodes:
     def _start(self, which: str, options: list[str], variables: dict[str, str]) -> None:
         options += ["--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
         environment = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
+        metrics = next(self._ports)
+        self.metrics.append(f"http://127.0.0.1:{metrics}/metrics")
         environment |= {
             # Ray guards a cluster with a token where it finds one in ~/.ray; this one is a rehearsal that anybody joins.
             "RAY_AUTH_MODE": "disabled",
@@ -108,6 +112,7 @@ class Nodes:
             "SUMMHAY_SERVICE": "",
             "SUMMHAY_RAY_PORT": str(self.port),
             "SUMMHAY_OBJECT_PORT": str(next(self._ports)),
+            "SUMMHAY_METRICS_PORT": str(metrics),
             "SUMMHAY_RAY_OPTIONS": " ".join(options),
             **variables,
         }
@@ -243,6 +248,7 @@ def main() -> None:
             kind = f"1 of at most {given.nodes} nodes" if given.scale else f"{given.nodes} nodes"
             sys.stdout.write(f"{kind}; summhay run SPEC --address 127.0.0.1:{started.port}\n")
             sys.stdout.write(f"or as a job: summhay submit SPEC --address {started.url}\n")
+            sys.stdout.write(f"metrics: {' '.join(started.metrics)}\n")
             sys.stdout.flush()
             while True:
                 signal.pause()
