@@ -68,7 +68,7 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
         if address == "local":
             # Ray makes its own folder readable for everybody, so it goes inside the private one.
             options |= {"_temp_dir": str(folder / "r"), "include_dashboard": False, "object_store_memory": 512 * 2**20}
-            # Nobody reads its metrics, and the workers that it starts ahead are not of the kind that a run needs.
+            # Nobody reads its metrics, which cost seconds, and it would start a worker for each CPU ahead.
             options["_system_config"] = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
         elif own_modules:
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))

@@ -102,7 +102,7 @@ class WorkerActor:
     def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
         log_to_stderr(order.log_level, order.worker(kind, seat))
         self._order, self._kind, self._seat = order, kind, seat
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._preparing = ThreadPoolExecutor(max_workers=1)
 
     def _begin(self) -> None:
@@ -134,12 +134,15 @@ class WorkerActor:
             self._ledger.beat()
             time.sleep(BEAT_EVERY_S)
 
-    def _end_with_node(self, loop: asyncio.AbstractEventLoop) -> None:
-        while not node_drains():
-            time.sleep(LOOK_EVERY_S)
+    async def _end_with_node(self) -> None:
+        # A thread for this alone: those of the loop may all be busy computing.
+        looking = ThreadPoolExecutor(max_workers=1)
+        while not await asyncio.get_running_loop().run_in_executor(looking, node_drains):
+            await asyncio.sleep(LOOK_EVERY_S)
         log.warning("Ray drains the node: finishes the calls in flight, and starts again elsewhere")
         try:
-            asyncio.run_coroutine_threadsafe(self.drain(), loop).result(DRAIN_S + 2 * LEAVE_S)
+            async with asyncio.timeout(DRAIN_S + 2 * LEAVE_S):
+                await self.drain()
         finally:
             # End even if draining fails (no store, expired credentials): the node is going.
             os._exit(0)
@@ -149,11 +152,10 @@ class WorkerActor:
 
         Raises StoreError, OSError.
         """
-        if self._loop is None:
+        if self._watching is None:
             with told_errors():
                 self._begin()
-            self._loop = asyncio.get_running_loop()
-            threading.Thread(target=self._end_with_node, args=(self._loop,), daemon=True).start()
+            self._watching = asyncio.create_task(self._end_with_node())
 
     async def prepare(self, sources: Mapping[str, str]) -> list[str]:
         """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
@@ -173,15 +175,16 @@ class WorkerActor:
 
     async def close(self) -> None:
         """Send the ledger its last messages, and close the log."""
-        if self._loop is None:
+        if self._watching is None:
             return
+        self._watching.cancel()
         await self._gateway.close()
         await asyncio.to_thread(self._log.close)
         log.info("ends: all is done")
 
     async def drain(self) -> None:
         """Accept no further calls, and finish those in flight."""
-        if self._loop is None:
+        if self._watching is None:
             return
         await self._gateway.drain(DRAIN_S)
         log.info("stops: nothing is in flight, the answers are in the store")

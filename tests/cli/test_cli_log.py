@@ -36,7 +36,7 @@ def run(cli: Cli, folder: Path, level: str, **faults: Any) -> tuple[Said, list[t
     with in_thread(lambda model, _: "- " + "words of an answer " * 3, **faults) as provider:
         model = {"model": "openai/writer", "api_base": provider.base, "api_key_env": KEY_ENV, "price": 0}
         spec = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "summarizers": [model]}
-        spec |= {"executor": "inline", "judges": []}
+        spec |= {"executor": "inline"}
         options = ["--log-level", level] if level else []
         said = cli("run", write_spec(folder, spec), "--store", folder / "store", "--json", *options)
     assert KEY not in said.err and "words of an answer" not in said.err and "tram" not in said.err
