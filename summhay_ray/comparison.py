@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from polars import selectors
 
 from summhay_ray.engine import ByQuery, Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import LEVEL, JudgeBias, Over, Paired, PairedDifference
+from summhay_ray.metrics import LEVEL, JudgeBias, Over, Paired
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,97 +40,34 @@ FEW_PAIRS = 10
 """So many pairs of a figure have a line each below the table."""
 OTHER_RANK = "\N{DAGGER}"
 """Marks a rank that is another one with every missing answer as 0."""
+NAMED = 12
+"""Systems named in the line on the best."""
+ENDS = {"": "difference", "_low": "low", "_high": "high"}
+"""End of a column's name -> what it has of a difference."""
 _QUERY = ("cluster", "query")
 _KEYS = ("system", *_QUERY)
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One system of a pair, with its run and the judge that scored it."""
-
-    run: str
-    system: str
-    model: str = ""
-    """Empty if the benchmark does not tell models apart from systems."""
-    judge: str = ""
-    """Empty if the scores are nobody's judgments."""
-
-
-@dataclass(frozen=True, slots=True)
-class SystemPair:
-    """The difference of two systems in one figure."""
-
-    figure: str
-    a: Side
-    b: Side
-    paired: PairedDifference
-    corrected: PairedDifference | None
-    """The difference after subtracting each judge's bias relative to people; None if a bias is unknown or does not apply."""
-    unit: str = "%"
-    """The figure's unit: %, or empty for the figure's own scale."""
-    cluster: str = "haystack"
-    """What a cluster of queries is."""
-
-    @property
-    def detectable(self) -> float | None:
-        """The least true difference that these queries show; None also where no fractions can be so far apart."""
-        least = self.paired.detectable
-        return None if least is None or (self.unit == "%" and least > 1) else least
-
-    def verdict(self) -> str:
-        """The result in one sentence, which names its judge."""
-        judges = " and ".join(dict.fromkeys(side.judge for side in (self.a, self.b) if side.judge))
-        found = self.paired.verdict(self.a.system, self.b.system, self.unit, self.cluster)
-        return f"{found}; judged by {judges}" if judges else found
-
-    def reversed(self) -> SystemPair:
-        """The same pair, as the difference of the second system from the first."""
-        corrected = None if self.corrected is None else self.corrected.reversed()
-        return replace(self, a=self.b, b=self.a, paired=self.paired.reversed(), corrected=corrected)
-
-    def to_json(self) -> dict[str, Any]:
-        """The pair as a JSON object."""
-        sides = {"a": asdict(self.a), "b": asdict(self.b), "differs": self.paired.differs, "paired": asdict(self.paired)}
-        corrected = None if self.corrected is None else asdict(self.corrected)
-        return {"figure": self.figure, "unit": self.unit, **sides, "verdict": self.verdict(), "corrected": corrected}
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A system's place among others. Systems are ranked on the queries that all of them answered, by `common`.
-
-    One that answered fewer than half of its queries has no rank, and the others are ranked on what they answered without it.
-    """
-
-    name: str
-    mean: float | None
-    """Mean over the queries that it answered, with equal weights."""
-    common: float | None
-    """Mean over the queries that all ranked systems answered."""
-    floor: float
-    """Mean with every missing answer as 0."""
-    missing: float
-    """Share of its queries without an answer."""
-    n_queries: int
-    """Queries that it answered."""
-    n_expected: int
-    n_common: int
-    """Queries that all ranked systems answered."""
-    rank: int | None = None
-    """From 1; equal systems share the better rank."""
-    rank_low: int | None = None
-    """Simultaneous 95 % interval of its rank, from the comparison of all pairs."""
-    rank_high: int | None = None
-    rank_floor: int | None = None
-    """Its rank by `floor` among the ranked systems."""
-    rank_differs: bool = False
-    """Whether missing answers decide its rank: `rank_floor` is another one."""
-    from_best: float | None = None
-    """`common` minus that of the best other system, with Hsu's simultaneous 95 % interval."""
-    from_best_low: float | None = None
-    from_best_high: float | None = None
-    may_be_best: bool | None = None
-    """Whether it cannot be told from the best (Hsu); in 95 % of cases the best system is among those of which this is said."""
+STANDING = pl.Schema(
+    {
+        "name": pl.String,
+        "mean": pl.Float64,  # over the queries that it answered, with equal weights
+        "common": pl.Float64,  # mean over the queries that all ranked systems answered: by it they are ranked
+        "floor": pl.Float64,  # mean with every missing answer as 0
+        "missing": pl.Float64,  # share of its queries without an answer
+        "n_queries": pl.Int64,  # that it answered
+        "n_expected": pl.Int64,
+        "n_common": pl.Int64,  # that all ranked systems answered
+        "rank": pl.Int64,  # from 1; equal systems share the better rank; null if it answered fewer than half of its queries
+        "rank_low": pl.Int64,  # this and the following as of `metrics.Paired.ranks`
+        "rank_high": pl.Int64,
+        "rank_floor": pl.Int64,  # its rank by `floor` among the ranked systems
+        "rank_differs": pl.Boolean,  # missing answers decide its rank: `rank_floor` is another one
+        "from_best": pl.Float64,
+        "from_best_low": pl.Float64,
+        "from_best_high": pl.Float64,
+        "may_be_best": pl.Boolean,
+    }
+)
+"""A system's place among others."""
 
 
 @dataclass(frozen=True)
@@ -138,40 +75,36 @@ class SystemComparison:
     """Systems compared in pairs, and their ranking with its uncertainty."""
 
     runs: tuple[str, ...]
-    pairs: Sequence[SystemPair]
-    """Figure by figure. Intervals and p-values hold for all pairs of a figure together."""
-    standings: Mapping[str, Sequence[Standing]]
-    """Figure -> the compared systems, best first."""
+    pairs: pl.DataFrame
+    """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`,
+    `model`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, for all pairs of the figure together),
+    `verdict`, `corrected` (likewise, without each judge's bias relative to people; null if one is unknown or does not apply)."""
+    standings: Mapping[str, pl.DataFrame]
+    """Figure -> the compared systems, best first, with the columns of STANDING."""
     warnings: Sequence[str]
-    units: Mapping[str, str]
-    """Figure -> its unit: %, or empty for the figure's own scale."""
     about: Mapping[str, str]
     """Figure -> what its intervals, p-values and ranks hold for, such as `further queries of these 2 haystacks`."""
+    units: Mapping[str, str]
+    """Figure -> its unit: %, or empty for the figure's own scale."""
+    judge: str = ""
+    """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
     cluster: str = "haystack"
     """What a cluster of queries is."""
 
-    @property
-    def judge(self) -> str:
-        """The judge of the scores; `A and B` for two runs with a judge each; empty if the scores are nobody's judgments."""
-        return " and ".join(dict.fromkeys(side.judge for pair in self.pairs for side in (pair.a, pair.b) if side.judge))
-
-    def of(self, figure: str) -> list[SystemPair]:
+    def of(self, figure: str) -> pl.DataFrame:
         """The pairs of one figure."""
-        return [pair for pair in self.pairs if pair.figure == figure]
+        return self.pairs.filter(pl.col("figure") == figure)
 
     def best(self, figure: str) -> list[str]:
         """The systems that cannot be told from the best; among them is the best with a probability of 95 %."""
-        return [standing.name for standing in self.standings[figure] if standing.may_be_best]
+        return self.standings[figure].filter("may_be_best")["name"].to_list()
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per pair and figure, with the fields of `PairedDifference` and the verdict; fractions, not points."""
-        rows = []
-        for pair in self.pairs:
-            named = {"figure": pair.figure, "system_a": pair.a.system, "system_b": pair.b.system, "verdict": pair.verdict()}
-            found = {"differs": pair.paired.differs, **asdict(pair.paired)}
-            rows.append({**named, **found, "run_a": pair.a.run, "run_b": pair.b.run})
-        return _frame(rows)
+        """One row per pair and figure, with the fields of `paired` and the verdict; fractions, not points."""
+        a, b = (pl.col(side).struct.field for side in "ab")
+        named = ("figure", a("system").alias("system_a"), b("system").alias("system_b"), "verdict", "differs", "paired")
+        return self.pairs.select(*named, a("run").alias("run_a"), b("run").alias("run_b")).unnest("paired")
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -179,23 +112,17 @@ class SystemComparison:
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay compare` prints for systems."""
+        told = {"error_rate": LEVEL, "method": "Hsu's multiple comparisons with the best"}
         return {
             "runs": list(self.runs),
             "judge": self.judge or None,
             "cluster": self.cluster,
             "about": dict(self.about),
-            "pairs": [pair.to_json() for pair in self.pairs],
-            "standings": {figure: [asdict(standing) for standing in order] for figure, order in self.standings.items()},
-            "best": {
-                figure: {"systems": self.best(figure), "error_rate": LEVEL, "method": "Hsu's multiple comparisons with the best"}
-                for figure in self.standings
-            },
+            "pairs": self.pairs.to_dicts(),
+            "standings": {figure: order.to_dicts() for figure, order in self.standings.items()},
+            "best": {figure: {"systems": self.best(figure), **told} for figure in self.standings},
             "warnings": list(self.warnings),
         }
-
-    def name(self, side: Side) -> str:
-        """A side's name in tables, as in `standings`."""
-        return side.system if len(self.runs) == 1 else f"{side.run} {side.system}"
 
     def judged(self, figure: str) -> str:
         """A figure with the judge whose scores it is of."""
@@ -205,9 +132,8 @@ class SystemComparison:
         """What `summhay compare` shows: of each figure the pairs and, of more than two systems or with missing answers, their
         ranking. How to read them is told once."""
         for place, (figure, standings) in enumerate(self.standings.items()):
-            pairs = _pairs_section(self, figure, self.of(figure), each_told=False)
-            shown = {"differences": replace(pairs, notes=self._verdicts(figure))}
-            if len(standings) > 2 or any(standing.missing for standing in standings):
+            shown = {"differences": replace(_pairs_section(self, figure, self.of(figure)), notes=self._verdicts(figure))}
+            if standings.height > 2 or (standings["missing"] > 0).any():
                 shown["order"] = _ranking(self, figure)
             for what, section in shown.items():
                 title = f"{self.judged(figure)}: {what}, for {self.about[figure]}"
@@ -215,17 +141,32 @@ class SystemComparison:
 
     def _verdicts(self, figure: str) -> list[str]:
         """A line for each of few pairs, one for many."""
-        pairs = self.of(figure)
-        if len(pairs) > FEW_PAIRS:
-            differ = sum(pair.paired.differs for pair in pairs)
-            return [
-                f"{self.judged(figure)}: {differ:,} of {len(pairs):,} pairs differ (family-wise error 5 %); the others are not "
-                "shown to differ"
-            ]
-        named = [(pair, self.name(pair.a), self.name(pair.b)) for pair in pairs]
-        return [
-            f"{self.judged(figure)}, {a} and {b}: {pair.paired.verdict(a, b, pair.unit, pair.cluster)}" for pair, a, b in named
-        ]
+        pairs, judged = self.of(figure), self.judged(figure)
+        if pairs.height > FEW_PAIRS:
+            differ = f"{pairs['differs'].sum():,} of {pairs.height:,} pairs differ (family-wise error 5 %)"
+            return [f"{judged}: {differ}; the others are not shown to differ"]
+        shown, unit = pairs.select(_named(self, "a"), _named(self, "b"), "paired"), self.units[figure]
+        return [f"{judged}, {a} and {b}: {_verdict(found, a, b, unit, self.cluster)}" for a, b, found in shown.iter_rows()]
+
+
+def _verdict(found: Mapping[str, Any], a: str, b: str, unit: str, cluster: str) -> str:
+    """The result of a pair in one sentence. `a` and `b`: the systems' names."""
+    n, n_haystacks, needed = found["n_queries"], found["n_haystacks"], found["queries_needed"]
+    if found["se"] is None:
+        equal = f"not known: equal on {n:,} quer{'ies' if n > 1 else 'y'}"
+        return equal if found["ties"] == n else f"not known: too few queries or {cluster}s to tell"
+    if found["p_adjusted"] < LEVEL:
+        higher, by = (a if found["difference"] > 0 else b), abs(found["difference"])
+        corrected = f" for {found['n_pairs']:,} pairs" if found["n_pairs"] > 1 else ""
+        apart = f"{100 * by:.1f} points" if unit == "%" else f"{by:.3g}"
+        return f"differs: {higher} is higher by {apart} (p {found['p_adjusted']:.4f}{corrected})"
+    if needed is None:
+        return "not shown to differ; no number of queries would show so small a difference"
+    if needed <= n:
+        return "not shown to differ; a few more queries may show it"
+    haystacks = math.ceil((needed - n) * n_haystacks / n)
+    where = f", in {haystacks:,} further {cluster}{'s'[: haystacks > 1]}," if found["over"] == "haystacks" else ""
+    return f"not shown to differ; about {needed - n:,} more quer{'ies' if needed - n > 1 else 'y'}{where} would be needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +204,9 @@ class RunScores:
         self.systems = {name: aliases.get(name, name) for name in self.frame["system"].unique().sort()}
         """System -> another name by which it may be called."""
 
-    def side(self, system: str) -> Side:
+    def side(self, system: str) -> dict[str, str]:
         """The system as a side of a pair."""
-        return Side(self.run, system, self.models.get(system, ""), self.judge)
+        return {"run": self.run, "system": system, "model": self.models.get(system, ""), "judge": self.judge}
 
 
 def _by_figure(by_query: ByQuery, figures: Sequence[str]) -> pl.DataFrame:
@@ -323,11 +264,11 @@ def compare_runs(
     _shared_figures(runs)
     comparison = compare_pairs(runs, _pairs(runs, systems), seed, over=over)
     if comparison is None:
-        raise UserError(f"{_named(runs)}: no two of these systems have a scored query in common")
+        raise UserError(f"{_named_runs(runs)}: no two of these systems have a scored query in common")
     return comparison
 
 
-def _named(runs: Sequence[RunScores]) -> str:
+def _named_runs(runs: Sequence[RunScores]) -> str:
     return " and ".join(dict.fromkeys(run.run for run in runs))
 
 
@@ -335,7 +276,9 @@ def _shared_figures(runs: Sequence[RunScores]) -> list[str]:
     shared = [figure for figure in runs[0].units if all(figure in run.units for run in runs)]
     if not shared:
         scored = "; ".join(f"{run.run}: {', '.join(run.units)}" for run in runs)
-        raise UserError(f"{_named(runs)} have no figure in common ({scored}); summhay report RUN_A RUN_B puts them side by side")
+        raise UserError(
+            f"{_named_runs(runs)} have no figure in common ({scored}); summhay report RUN_A RUN_B puts them side by side"
+        )
     return shared
 
 
@@ -361,13 +304,14 @@ def compare_pairs(
     frames = [run.frame.with_columns(run=pl.lit(index, pl.Int64)) for index, run in enumerate(runs)]
     queries = functools.reduce(lambda frame, other: frame.join(other, on=_QUERY, how="semi"), frames)
     if queries.is_empty():
-        raise UserError(f"{_named(runs)} have no query in common that is scored in both")
+        raise UserError(f"{_named_runs(runs)} have no query in common that is scored in both")
     compared = pl.DataFrame(sides, schema={"run": pl.Int64, "system": pl.String}, orient="row")
     scores = pl.concat(frames).join(compared, on=["run", "system"], how="semi").join(queries, on=_QUERY, how="semi")
     scores = scores.sort(*_QUERY, "run", "system")
-    pairs: list[SystemPair] = []
-    standings, about, cluster = {}, {}, runs[0].cluster
+    cluster, judge = runs[0].cluster, " and ".join(dict.fromkeys(run.judge for run in runs if run.judge))
+    by_judge = f"; judged by {judge}" if judge else ""
     names = [system if len(runs) == 1 else f"{runs[index].run} {system}" for index, system in sides]
+    pairs, standings, about = list[pl.DataFrame](), {}, {}
     warnings: dict[str, None] = {}
     for figure in figures or _shared_figures(runs):
         own, unit = scores.filter(pl.col("figure") == figure), runs[0].units[figure]
@@ -375,15 +319,19 @@ def compare_pairs(
         there = ~np.isnan(values).all(axis=1)
         values, clusters = values[there], own["cluster"].gather_every(len(sides)).filter(there).to_list()
         paired, most = Paired(clusters, seed, over=over), 1.0 if unit == "%" else math.inf
-        differences = paired.differences(values, columns, most=most)
-        if not any(differences):
+        found = paired.differences(values, columns, most=most)
+        if not (found["n_queries"] > 0).any():
             continue
-        unbiased = [runs[index].unbiased.get((figure, system)) for index, system in sides]
-        corrected = _corrected(paired, values, columns, unbiased, most)
-        for (a, b), difference, without in zip(columns, differences, corrected, strict=True):
-            if difference is not None:
-                one, other = (runs[index].side(system) for index, system in (sides[a], sides[b]))
-                pairs.append(SystemPair(figure, one, other, difference, without, unit, cluster))
+        known = [one for index, system in sides if (one := runs[index].unbiased.get((figure, system)))]
+        a, b = ([runs[index].side(system) for index, system in side] for side in zip(*chosen, strict=True))
+        sides_told = zip(found.iter_rows(named=True), a, b, strict=True)
+        told = [_verdict(row, one["system"], other["system"], unit, cluster) + by_judge for row, one, other in sides_told]
+        fields = found.to_struct()
+        # Without every judge's bias, nothing is known.
+        corrected = _corrected(paired, values, columns, known, most) if len(known) == len(sides) else fields.clear(len(fields))
+        given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL}
+        frame = pl.DataFrame({**given, "paired": fields, "verdict": told, "corrected": corrected})
+        pairs.append(frame.filter(found["n_queries"] > 0))
         standings[figure] = _standings(own, names, seed, over)
         n = len(set(clusters))
         these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
@@ -397,27 +345,21 @@ def compare_pairs(
     if len({run.judge for run in runs}) > 1:
         warnings["the runs are judged by different judges: a difference may be theirs"] = None
     units = {figure: runs[0].units[figure] for figure in standings}
-    return SystemComparison(tuple(run.run for run in runs), pairs, standings, list(warnings), units, about, cluster)
+    return SystemComparison(
+        tuple(run.run for run in runs), pl.concat(pairs), standings, list(warnings), about, units, judge, cluster
+    )
 
 
 def _corrected(
-    paired: Paired, values: Floats, pairs: Sequence[tuple[int, int]], unbiased: Sequence[Unbiased | None], most: float
-) -> Sequence[PairedDifference | None]:
-    """The differences without the judges' bias, whose uncertainty is added; None for pairs of which it is unknown."""
+    paired: Paired, values: Floats, pairs: Sequence[tuple[int, int]], biases: Sequence[Unbiased], most: float
+) -> pl.Series:
+    """The differences without the judges' bias, whose uncertainty is added. `biases`: that of each system."""
     import numpy as np
 
-    scaled, extra = values.copy(), {}
-    for column, one in enumerate(unbiased):
-        if one is not None:
-            scaled[:, column] = values[:, column] * one.factor - one.shift
-    for pair in pairs:
-        one, other = (unbiased[side] for side in pair)
-        if one is not None and other is not None:
-            ends = one.slope * one.bias.se, other.slope * other.bias.se
-            extra[pair] = abs(ends[0] - ends[1]) if one.bias == other.bias else math.hypot(*ends)
-    found = paired.differences(scaled, list(extra), np.array(list(extra.values())), most) if extra else []
-    known = dict(zip(extra, found, strict=True))
-    return [known.get(pair) for pair in pairs]
+    ends = [one.slope * one.bias.se for one in biases]
+    extra = [abs(ends[a] - ends[b]) if biases[a].bias == biases[b].bias else math.hypot(ends[a], ends[b]) for a, b in pairs]
+    scaled = values * np.array([one.factor for one in biases]) - np.array([one.shift for one in biases])
+    return paired.differences(scaled, pairs, np.array(extra), most).to_struct()
 
 
 def _matrix(scores: pl.DataFrame, column: str, systems: int) -> NDArray[Any]:
@@ -425,7 +367,7 @@ def _matrix(scores: pl.DataFrame, column: str, systems: int) -> NDArray[Any]:
     return scores[column].to_numpy().reshape(-1, systems)
 
 
-def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over) -> list[Standing]:
+def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over) -> pl.DataFrame:
     """The systems, ranked first, then those without a rank. `scores`: as of `_by_figure`, of one figure; of each query, a row
     for each of the systems `names`."""
     import numpy as np
@@ -442,56 +384,56 @@ def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over
     common = answered[:, ranked].all(axis=1) & ranked.any()
     ranked &= ~np.isnan(values[common]).all(axis=0)
     floors = np.where(counted, least, 0.0).sum(axis=0) / np.maximum(1, counted.sum(axis=0))
-    places = np.flatnonzero(ranked)
-    more: dict[int, dict[str, Any]] = {}
-    if len(places):
-        kept = values[np.ix_(common, places)]
-        means = np.array([np.nanmean(column) for column in kept.T])
-        ranks, by_floor = (stats.rankdata(-np.round(of, 9), method="min").astype(int).tolist() for of in (means, floors[places]))
-        columns = {"common": means.tolist(), "rank": ranks, "rank_floor": by_floor}
-        if len(places) * (len(places) - 1) // 2 <= MOST_PAIRS:
-            clusters = scores["cluster"].gather_every(len(names)).filter(common)
-            columns |= Paired(clusters.to_list(), seed, over=over).ranks(kept)
-        for place, *row in zip(places.tolist(), *columns.values(), strict=True):
-            own = dict(zip(columns, row, strict=True))
-            more[place] = {**own, "rank_differs": own["rank"] != own["rank_floor"]}
-    standings = [
-        Standing(
-            name=name,
-            mean=None if np.isnan(values[:, place]).all() else float(np.nanmean(values[:, place])),
-            floor=float(floors[place]),
-            missing=1 - float(n[place] / expected[place]),
-            n_queries=int(n[place]),
-            n_expected=int(expected[place]),
-            n_common=int(common.sum()),
-            **more.get(place, {"common": None}),
+    every = {
+        "name": names,
+        "mean": [_mean(column) for column in values.T],
+        "floor": floors,
+        "missing": 1 - n / np.maximum(1, expected),
+        "n_queries": n,
+        "n_expected": expected,
+        "n_common": [int(common.sum())] * len(names),
+    }
+    found = pl.DataFrame(every).with_row_index("place")
+    if ranked.any():
+        kept, own = values[np.ix_(common, ranked)], found.filter(ranked)
+        means = np.array([_mean(column) for column in kept.T])
+        ranks, by_floor = (stats.rankdata(-np.round(of, 9), method="min") for of in (means, floors[ranked]))
+        more = pl.DataFrame(
+            {"place": own["place"], "common": means, "rank": ranks, "rank_floor": by_floor, "rank_differs": ranks != by_floor}
         )
-        for place, name in enumerate(names)
-        if counted[:, place].any()
-    ]
-    return sorted(standings, key=lambda one: (one.rank is None, one.rank or 0, -one.floor, one.name))
+        if math.comb(len(means), 2) <= MOST_PAIRS:
+            clusters = scores["cluster"].gather_every(len(names)).filter(common)
+            more = more.hstack(Paired(clusters.to_list(), seed, over=over).ranks(kept))
+        found = found.join(more, on="place", how="left")
+    found = pl.concat([pl.DataFrame(schema=STANDING), found.filter(counted.any(axis=0)).drop("place")], how="diagonal_relaxed")
+    found = found.cast(STANDING).with_columns(pl.col("rank_differs").fill_null(False))
+    return found.sort("rank", "floor", "name", descending=[False, True, False], nulls_last=True)
+
+
+def _mean(values: Floats) -> float | None:
+    """The mean of those that are known."""
+    import numpy as np
+
+    return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
 # --- which pairs ---------------------------------------------------------------------------------------------------------
 
 
 def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
-    names = [list(run.systems) for run in runs]
     pairs: Chosen
-    if len(runs) == 1:
-        first, second = (list(_matching(runs[0], pattern)) for pattern in (wanted or ("*", "*")))
-        seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
-        pairs = [((0, a), (0, b)) for a, b in seen if (b, a) not in seen or a < b]
+    if len(runs) == 2 and not wanted:
+        pairs = [((0, name), (1, name)) for name in runs[0].systems if name in runs[1].systems]
         if not pairs:
-            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(names[0])}")
-    elif wanted:
-        first, second = (list(_matching(run, pattern)) for run, pattern in zip(runs, wanted, strict=True))
-        pairs = [((0, a), (1, b)) for a in first for b in second]
-    else:
-        pairs = [((0, name), (1, name)) for name in names[0] if name in names[1]]
-        if not pairs:
-            known = "; ".join(f"{run.run}: {', '.join(systems)}" for run, systems in zip(runs, names, strict=True))
+            known = "; ".join(f"{run.run}: {', '.join(run.systems)}" for run in runs)
             raise UserError(f"no system has the same name in both runs ({known}); name a system of each with --systems A B")
+    else:
+        sides = zip((0, len(runs) - 1), wanted or ("*", "*"), strict=True)
+        first, second = ([(index, name) for name in _matching(runs[index], pattern)] for index, pattern in sides)
+        seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
+        pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
+        if not pairs:
+            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(runs[0].systems)}")
     if len(pairs) > MOST_PAIRS:
         raise UserError(f"{len(pairs):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
     return pairs
@@ -515,14 +457,23 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     first, *others = comparison.standings
     ranking = _ranking(comparison, first)
     yield replace(ranking, notes=[*ranking.notes, *comparison.warnings])
-    yield from _with_best(comparison, first, first=True)
-    both_ways = (way for pair in comparison.of(first) for way in (pair, pair.reversed()))
-    pairs = {(pair.a.system, pair.b.system): pair for pair in both_ways}
-    top = itertools.permutations((standing.name for standing in comparison.standings[first][:FOREST]), 2)
-    if shown := [pairs[names] for names in top if names in pairs]:
-        yield _pairs_section(comparison, first, shown, each_told=True)
+    yield from _with_best(comparison, first)
+    top, pairs = comparison.standings[first]["name"].head(FOREST), comparison.of(first)
+    both_ways = pl.concat([pairs, pairs.with_columns(a="b", b="a", paired=_turned("paired"), corrected=_turned("corrected"))])
+    a, b = (pl.col(side).struct.field("system") for side in "ab")
+    shown = both_ways.filter(a.is_in(top.implode()) & b.is_in(top.implode()))
+    if shown.height:
+        ordered = shown.sort(*(side.replace_strict(top, range(len(top))) for side in (a, b)))
+        yield _pairs_section(comparison, first, ordered, each_told=True)
     for figure in others:
-        yield from _with_best(comparison, figure, first=False)
+        yield from _with_best(comparison, figure, f"forest {figure}")
+
+
+def _turned(paired: str) -> pl.Expr:
+    """The differences of A from B as those of B from A."""
+    of = pl.col(paired).struct.field
+    turned = {"difference": -of("difference"), "low": -of("high"), "high": -of("low"), "effect": -of("effect")}
+    return pl.col(paired).struct.with_fields(wins=of("losses"), losses=of("wins"), **turned)
 
 
 def _ranking(comparison: SystemComparison, figure: str) -> Section:
@@ -532,106 +483,92 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
         f"Systems by their mean {figure} over queries. Rank interval: all of them hold the true ranks together in 95 % of cases, "
         f"for {comparison.about[figure]}. Equal systems share the better rank."
     )
-    silent = any(standing.missing for standing in standings)
-    means = {figure: "mean"}
-    if silent:
+    means, more, units = {figure: "mean"}, {}, {}
+    if (standings["missing"] > 0).any():
         means = {f"{figure}, common queries": "common", f"{figure}, answered queries": "mean", f"{figure}, missing as 0": "floor"}
+        more, units = {"missing": "missing", "asked": "n_expected"}, {"missing": "%"}
         text += (
-            f" They are ranked on the {standings[0].n_common} queries that all of them answered; one that answered fewer than "
+            f" They are ranked on the {standings['n_common'][0]} queries that all of them answered; one that answered fewer than "
             f"half has no rank. {OTHER_RANK}: in brackets another rank, with every missing answer as 0."
         )
-    order = [
-        {
-            "system": standing.name,
-            "rank": _rank(standing),
-            "rank interval": "-" if standing.rank_low is None else f"{standing.rank_low} to {standing.rank_high}",
-            **{name: getattr(standing, field) for name, field in means.items()},
-            **({"missing": standing.missing, "asked": standing.n_expected} if silent else {}),
-            "n": standing.n_queries,
-        }
-        for standing in standings
-    ]
-    units = (dict.fromkeys(means, unit) if unit else {}) | ({"missing": "%"} if silent else {})
-    best = _best_line(comparison, figure)
-    return Section("Which system is the best?", text, _frame(order, *means), units, name="ranking", notes=[best])
-
-
-def _rank(standing: Standing) -> str:
-    """A rank, with the rank by `floor` where that is another one."""
-    if standing.rank is None:
-        return "-"
-    return f"{standing.rank}{OTHER_RANK} ({standing.rank_floor})" if standing.rank_differs else f"{standing.rank}"
-
-
-def _best_line(comparison: SystemComparison, figure: str, most: int = 12) -> str:
-    """The systems that cannot be told from the best, in a sentence with its judge and error rate."""
-    best, n = comparison.best(figure), sum(standing.rank is not None for standing in comparison.standings[figure])
-    names = ", ".join(best[:most]) + (f" and {len(best) - most} more" if len(best) > most else "")
+    other = pl.when("rank_differs").then(pl.format(f"{OTHER_RANK} ({{}})", "rank_floor")).otherwise(pl.lit(""))
+    columns = {
+        "system": pl.col("name"),
+        "rank": pl.format("{}{}", "rank", other).fill_null("-"),
+        "rank interval": pl.format("{} to {}", "rank_low", "rank_high").fill_null("-"),
+        **{name: pl.col(column) for name, column in {**means, **more, "n": "n_queries"}.items()},
+    }
+    best, n = comparison.best(figure), standings["rank"].count()
+    named = ", ".join(best[:NAMED]) + (f" and {len(best) - NAMED} more" if len(best) > NAMED else "")
     error = f"(Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
     if not n:
-        known = "no query was answered by all of these systems: none is ranked"
+        told = "no query was answered by all of these systems: none is ranked"
     elif not best:
-        known = f"{n} systems are too many to be compared with the best"
+        told = f"{n} systems are too many to be compared with the best"
     elif len(best) == 1:
-        known = f"{best[0]} is the best {error}"
+        told = f"{best[0]} is the best {error}"
     else:
-        known = f"{len(best)} of {n} systems cannot be told from the best: {names} {error}"
-    return f"{comparison.judged(figure)}: {known}"
+        told = f"{len(best)} of {n} systems cannot be told from the best: {named} {error}"
+    units = {**(dict.fromkeys(means, unit) if unit else {}), **units}
+    note = f"{comparison.judged(figure)}: {told}"
+    return Section("Which system is the best?", text, standings.select(**columns), units, name="ranking", notes=[note])
 
 
-def _with_best(comparison: SystemComparison, figure: str, first: bool) -> Iterator[Section]:
+def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") -> Iterator[Section]:
     """Hsu's comparison of each ranked system with the best of the others."""
-    known = [standing for standing in comparison.standings[figure] if standing.from_best is not None]
-    if len(known) < 2:
+    known = comparison.standings[figure].drop_nulls("from_best")
+    if known.height < 2:
         return
     points = comparison.units[figure] == "%"
-    rest = f" The first {FOREST} of {len(known)} systems are shown." if len(known) > FOREST else ""
+    rest = f" The first {FOREST} of {known.height} systems are shown." if known.height > FOREST else ""
     apart = "from the best other"
-    ends = (apart, f"{apart}_low", f"{apart}_high")
-    forest = [
-        {
-            "system": standing.name,
-            **dict(zip(ends, (standing.from_best, standing.from_best_low, standing.from_best_high), strict=True)),
-            "may be the best": "yes" if standing.may_be_best else "no",
-            "n": standing.n_common,
-        }
-        for standing in known[:FOREST]
-    ]
+    columns = {
+        "system": pl.col("name"),
+        **{apart + end: pl.col("from_best" + end) for end in ("", "_low", "_high")},
+        "may be the best": pl.when("may_be_best").then(pl.lit("yes")).otherwise(pl.lit("no")),
+        "n": pl.col("n_common"),
+    }
     yield Section(
         f"Is it real? {_titled(figure)}, compared with the best",
         f"The mean {figure} of each system minus that of the best other system{', in points' * points}, on the queries that all "
         "answered, with Hsu's multiple comparisons with the best: all intervals hold the truth together in 95 % of cases, for "
         f"{comparison.about[figure]}. Where one ends at 0 (orange), the system is not the best or, above 0, it is.{rest}",
-        _frame(forest, *ends),
+        known.head(FOREST).select(**columns),
         {apart: "points"} if points else {},
         Chart.forest(apart, "system"),
-        name="forest" if first else f"forest {figure}",
-        more=not first,
+        name=name,
+        more=name != "forest",
     )
 
 
-def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[SystemPair], each_told: bool) -> Section:
+def _named(comparison: SystemComparison, side: str) -> pl.Expr:
+    """The names of a side's systems in tables, as in `standings`."""
+    of = pl.col(side).struct.field
+    return (of("system") if len(comparison.runs) == 1 else pl.format("{} {}", of("run"), of("system"))).alias(side)
+
+
+def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFrame, each_told: bool = False) -> Section:
     """These pairs of a figure, with simultaneous intervals. `each_told`: with a verdict in each row."""
-    points, n_pairs = comparison.units[figure] == "%", len(comparison.of(figure))
-    rows = [
-        {
-            "system": comparison.name(pair.a),
-            "compared with": comparison.name(pair.b),
-            **_interval("difference", pair.paired),
-            "p": pair.paired.p,
-            "p (all pairs)": pair.paired.p_adjusted,
-            "d": pair.paired.effect,
-            "win/tie/loss": f"{pair.paired.wins}/{pair.paired.ties}/{pair.paired.losses}",
-            "least detectable": pair.detectable,
-            "queries needed": None if pair.paired.queries_needed is None else float(pair.paired.queries_needed),
-            **_interval("bias removed", pair.corrected),
-            f"{comparison.cluster}s": pair.paired.n_haystacks,
-            "n": pair.paired.n_queries,
-            "verdict": pair.verdict() if each_told else None,
-        }
-        for pair in pairs
-    ]
-    table = _frame(rows)
+    points, n_pairs = comparison.units[figure] == "%", comparison.of(figure).height
+    paired, corrected = (pl.col(name).struct.field for name in ("paired", "corrected"))
+    least = paired("detectable")
+    columns = {
+        "system": _named(comparison, "a"),
+        "compared with": _named(comparison, "b"),
+        **{f"difference{end}": paired(name) for end, name in ENDS.items()},
+        "p": paired("p"),
+        "p (all pairs)": paired("p_adjusted"),
+        "d": paired("effect"),
+        "win/tie/loss": pl.format("{}/{}/{}", paired("wins"), paired("ties"), paired("losses")),
+        # No fractions can be further apart.
+        "least detectable": pl.when(least <= 1).then(least) if points else least,
+        "queries needed": paired("queries_needed").cast(pl.Float64),
+        **{f"bias removed{end}": corrected(name) for end, name in ENDS.items()},
+        f"{comparison.cluster}s": paired("n_haystacks"),
+        "n": paired("n_queries"),
+        **({"verdict": pl.col("verdict")} if each_told else {}),
+    }
+    table = pairs.select(**columns)
     table = table.select(name for name in table.columns if table[name].null_count() < table.height)
     removed = " Bias removed: the difference without the judge's bias against people." if "bias removed" in table.columns else ""
     return Section(
@@ -650,17 +587,6 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: Sequence[Sy
     )
 
 
-def _interval(name: str, paired: PairedDifference | None) -> dict[str, float | None]:
-    """A difference and its ends as columns of a table."""
-    known = (None, None, None) if paired is None else (paired.difference, paired.low, paired.high)
-    return dict(zip((name, f"{name}_low", f"{name}_high"), known, strict=True))
-
-
 def _titled(figure: str) -> str:
     """A figure's name at the beginning of a sentence; nDCG and ROUGE-1 stay as they are."""
     return figure.capitalize() if figure.islower() else figure
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], *floats: str) -> pl.DataFrame:
-    """`floats`: columns that are of floats also where all values are missing."""
-    return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=dict.fromkeys(floats, pl.Float64))

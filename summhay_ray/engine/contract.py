@@ -93,6 +93,8 @@ class Item:
     """Items of one group share a long prompt prefix; one worker asks them in order, to use the provider's prompt cache."""
     size: int = 1
     """Expected number of rows in the benchmark's counted table."""
+    repeat_of: str = ""
+    """Id of an earlier item with the same prompts. This item asks for another `sample`; its calls are planned as the others'."""
     reads: str = ""
     """Name of the data that takes time to read or to prepare, such as a file, the same for all items of a source. Sources with
     the same `reads` go to one worker, as far as that leaves no other worker idle."""
@@ -105,13 +107,14 @@ class Item:
         source: str = "",
         group: str = "",
         size: int = 1,
+        repeat_of: str = "",
         reads: str = "",
         *,
         model: ModelSpec | None = None,
     ) -> None:
         """`model` is the spec's entry of the model to ask; without a `queue`, the item waits in that model's queue."""
         named = queue or (model.label if model is not None else "")
-        values = (id, named, data or {}, source, group, size, reads)
+        values = (id, named, data or {}, source, group, size, repeat_of, reads)
         for name, value in zip(self.__dataclass_fields__, values, strict=True):
             object.__setattr__(self, name, value)
 

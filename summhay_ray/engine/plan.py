@@ -82,6 +82,15 @@ class StagePlan:
         self.min_micros += micros[1]
         self.max_micros += micros[2]
 
+    def reuse(self, n: int = 1) -> None:
+        """Count answers that are there already, or questions that others ask, too."""
+        self.reused += n
+
+    def spare(self, tokens: int, micros: int) -> None:
+        """Count tokens that a shorter prompt saves, and their cost."""
+        self.spared_tokens += tokens
+        self.spared_micros += micros
+
     def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
         """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; if it is
         below 1, the lower bound is none of them, and the upper bound all."""
@@ -247,8 +256,7 @@ class CountingAsk(Ask):
         planner.spared.add(question)
         (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
         settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
-        counted.spared_tokens += tokens - fewer
-        counted.spared_micros += settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0)
+        planner.record(counted.spare, tokens - fewer, settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0))
 
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """See `Ask`. Planning needs no limit."""
@@ -265,9 +273,9 @@ class CountingAsk(Ask):
         course = planner.courses.setdefault((self.item.queue, stage, request.model), Course())
         known = planner.known(request)
         if known is not None:
-            counted[0].reused += counts
+            planner.record(counted[0].reuse, int(counts))
             if counts and self._size == "expected" and not self._done:
-                course.add(share, least=False, same=False, most=False)
+                planner.record(course.add, share, False, False, False)
             planner.origins[request.model, known[1].origin] += counts
             return known[0]
         tokens, longest = planner.measured(request)
@@ -284,20 +292,17 @@ class CountingAsk(Ask):
             new = planner.is_new(self._size, question)
             if self._size == "expected":
                 alike = prompt, request.sample
-                course.add(
-                    share,
-                    least=planner.is_new("alike", hash(alike)) if after else new,
-                    same=planner.is_new("same", hash((*alike, *self._prompts))) if after else new,
-                    most=new,
-                )
+                least = planner.is_new("alike", hash(alike)) if after else new
+                equal = planner.is_new("same", hash((*alike, *self._prompts))) if after else new
+                planner.record(course.add, share, least, equal, new)
             if new:
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
                 micros = micros_of(settings, tokens, expected, longest, request.searches)
                 for stage_plan in counted:
-                    stage_plan.add(tokens, expected, micros)
+                    planner.record(stage_plan.add, tokens, expected, micros)
             else:
-                counted[0].reused += 1
+                planner.record(counted[0].reuse)
         guess = planner.workload.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
@@ -330,6 +335,8 @@ class Planner:
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
         self._tokens: dict[int, int] = {}
+        self._recorded: list[Callable[[], None]] = []
+        """What the present item added to the counts."""
         self.total = self.left = self.too_long = self.no_context = 0
 
     def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
@@ -379,6 +386,11 @@ class Planner:
         self._seen[among].add(question)
         return True
 
+    def record(self, add: Callable[..., None], *figures: Any) -> None:
+        """Add to the counts, in a way that can be done again for the repeats of the item."""
+        add(*figures)
+        self._recorded.append(functools.partial(add, *figures))
+
     def measured(self, request: Request) -> tuple[int, int]:
         """Tokens of the prompt, and of the longest allowed answer."""
         key = hash((request.model, request.prompt, repr(request.sampling)))
@@ -402,9 +414,17 @@ class Planner:
                 self.no_context += len(items)
                 self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items)
                 continue
+            alike = ""
             for item in items:
                 if self._unwanted():
                     return
+                # While the log is empty, an item's second repeat adds to the counts what its first repeat added.
+                if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
+                    for add in self._recorded:
+                        add()
+                    self._mark()
+                    continue
+                self._recorded.clear()
                 before = self._n_asked()
                 asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
                 for ask in asks.values():
@@ -425,8 +445,12 @@ class Planner:
                     # It asked nothing, so its failure is certain and not for lack of an answer.
                     reasons = ((row.error, row.message) for row in asks["expected"].failures if row.error != PLANNED)
                     self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
-                for course in self.courses.values():
-                    course.mark()
+                alike = item.repeat_of if item.id not in done and self._n_asked() > before else ""
+                self._mark()
+
+    def _mark(self) -> None:
+        for course in self.courses.values():
+            course.mark()
 
     def _n_asked(self) -> float:
         return sum(course.asked for course in self.courses.values())

@@ -295,9 +295,9 @@ def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str
         return "done"
     if stop is not None:
         return str(stop.get("status", "unfinished"))
-    if how in ("stopped", "dead"):
-        return "interrupted"
-    return "unfinished" if open_items else "partial"
+    if not open_items:
+        return "partial"
+    return "interrupted" if how in ("stopped", "dead") else "unfinished"
 
 
 def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, open_items: int, damaged: bool) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
-from summhay_ray.metrics.paired import LEVEL, Over, Paired, PairedDifference
+from summhay_ray.metrics.paired import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
@@ -60,7 +60,6 @@ __all__ = [
     "JudgeBias",
     "Over",
     "Paired",
-    "PairedDifference",
     "PositionSensitivity",
     "RankAgreement",
     "Ranking",

@@ -15,13 +15,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.metrics.intervals import generator
 
 if TYPE_CHECKING:
     import numpy as np
+    import polars as pl
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SAMPLES = 10_000
 LEVEL, POWER = 0.05, 0.8
 MOST_QUERIES = 10_000_000
-"""`queries_needed` is None from this number on: such a difference is too small to be found."""
+"""`queries_needed` is null from this number on: such a difference is too small to be found."""
 _TIE = 1e-9
 _CELLS = 4_000_000
 """Values held at once, about."""
@@ -39,103 +40,19 @@ Over = Literal["queries", "haystacks"]
 """What the results generalize to: further queries of the given haystacks, or other haystacks."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairedDifference:
-    """A's figure minus B's on the queries that both answered, as fractions.
-
-    Uncertainties are None with too few queries, and for systems that are equal on every query: no evidence is no zero width.
-    """
-
-    n_queries: int
-    n_haystacks: int
-    over: Over
-    a: float
-    """A's mean over the queries that both answered, with equal weights; `b` likewise."""
-    b: float
-    difference: float
-    low: float | None
-    """Simultaneous 95 % interval: all intervals of the pairs compared together hold the truth with a probability of 95 %."""
-    high: float | None
-    se: float | None
-    """Standard error of the difference. Over haystacks, never below the one over queries."""
-    p: float | None
-    """Two-sided p of this pair alone: Student's t; over haystacks with variance and `freedom` of Bell and McCaffrey (2002)."""
-    p_adjusted: float
-    """`p` corrected for all pairs compared together; below 0.05 exactly where the interval excludes 0. 1 where `p` is None."""
-    n_pairs: int
-    """Number of pairs that were compared together."""
-    effect: float | None
-    """Cohen's d for paired values: mean of the differences per query, divided by their standard deviation."""
-    wins: int
-    ties: int
-    losses: int
-    """Queries on which A is above B, equal to B, below B: `wins`, `ties`, `losses`."""
-    freedom: float
-    """Degrees of freedom of `se`."""
-    detectable: float | None
-    """Smallest true difference that these queries show with 80 % power, among as many pairs."""
-    queries_needed: int | None
-    """Total number of queries that would show the observed difference with this power; None if it is too small."""
-
-    @property
-    def differs(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.p_adjusted < LEVEL
-
-    def reversed(self) -> PairedDifference:
-        """B's figure minus A's."""
-        low, high, effect = (None if value is None else -value for value in (self.high, self.low, self.effect))
-        found = replace(self, difference=-self.difference, low=low, high=high, effect=effect)
-        return replace(found, a=self.b, b=self.a, wins=self.losses, losses=self.wins)
-
-    def verdict(self, a: str, b: str, unit: str = "%", cluster: str = "haystack") -> str:
-        """The result in one sentence. `a` and `b` are the systems' names; `unit`: % for fractions, which are told in points."""
-        if self.se is None:
-            equal = f"not known: equal on {self.n_queries:,} quer{'ies' if self.n_queries > 1 else 'y'}"
-            return equal if self.ties == self.n_queries else f"not known: too few queries or {cluster}s to tell"
-        if self.differs:
-            higher, by = (a, self.difference) if self.difference > 0 else (b, -self.difference)
-            corrected = f" for {self.n_pairs:,} pairs" if self.n_pairs > 1 else ""
-            apart = f"{100 * by:.1f} points" if unit == "%" else f"{by:.3g}"
-            return f"differs: {higher} is higher by {apart} (p {self.p_adjusted:.4f}{corrected})"
-        if self.queries_needed is None:
-            return "not shown to differ; no number of queries would show so small a difference"
-        more = self.queries_needed - self.n_queries
-        if more <= 0:
-            return "not shown to differ; a few more queries may show it"
-        haystacks = math.ceil(more * self.n_haystacks / self.n_queries)
-        where = f", in {haystacks:,} further {cluster}{'s'[: haystacks > 1]}," if self.over == "haystacks" else ""
-        return f"not shown to differ; about {more:,} more quer{'ies' if more > 1 else 'y'}{where} would be needed"
-
-
-@dataclass(frozen=True)
-class _Space:
-    """Where the residuals of queries lie."""
-
-    units: Places
-    """The queries or haystacks that are drawn."""
-    freedom: float
-    """Degrees of freedom of a standard error."""
-    normals: Any
-    """(units, directions), orthonormal: no residual has a part in these directions."""
-    residuals: Callable[[Floats], Floats]
-    """From (queries, columns) to (units, columns), whose lengths are the standard errors of the columns' means."""
-
-
 @dataclass(frozen=True)
 class _Group:
-    """Pairs of systems on the same queries, with some spread."""
+    """Pairs of systems with some spread on the same queries: `place` is theirs among all pairs, `a` and `b` are columns of the
+    `residuals`, (units, systems), and `length` is that of their difference. The `units`, queries or haystacks, are drawn; no
+    residual has a part in the directions `normals`, (units, directions), which are orthonormal."""
 
     place: Places
-    """Of the pairs among all pairs."""
     a: Places
-    """Columns of `residuals`; `b` likewise."""
     b: Places
     length: Floats
-    """Of the differences of the pairs' residuals."""
     residuals: Floats
-    """(units, systems)."""
-    space: _Space
+    units: Places
+    normals: Any
 
 
 class Paired:
@@ -153,13 +70,27 @@ class Paired:
 
     def differences(
         self, values: Floats, pairs: Sequence[tuple[int, int]], extra: Floats | None = None, most: float = math.inf
-    ) -> list[PairedDifference | None]:
-        """The pairs, compared together; None for a pair without a common query.
+    ) -> pl.DataFrame:
+        """The pairs, compared together: a row of each, with A's figure minus B's on the queries that both answered, as fractions.
 
         `values`: (queries, systems), NaN where missing. `pairs`: columns of A and B. `extra`: standard errors that do not come
         from the queries, one per pair. `most`: no interval goes beyond this difference.
+
+        - `n_queries`, `n_haystacks`, `over`: on which the pair is compared. All else is null without a common query.
+        - `a`, `b`, `difference`: means over these queries, with equal weights, and A's minus B's.
+        - `low`, `high`: simultaneous 95 % interval; all of the pairs' intervals hold the truth together in 95 % of cases.
+        - `se`, `freedom`: standard error, over haystacks never below the one over queries, and its degrees of freedom.
+        - `p`: two-sided, of this pair alone: Student's t; over haystacks with the variance of Bell and McCaffrey (2002).
+        - `p_adjusted`: corrected for all pairs, `n_pairs`; below 0.05 exactly where the interval excludes 0. 1 where p is null.
+        - `effect`: Cohen's d for paired values: mean of the differences per query, divided by their standard deviation.
+        - `wins`, `ties`, `losses`: queries on which A is above B, equal to B, below B.
+        - `detectable`: smallest true difference that these queries show with 80 % power, among as many pairs.
+        - `queries_needed`: total number of queries that would show the observed difference so; null if it is too small.
+
+        Uncertainties are null with too few queries, and for systems that are equal on every query: no evidence is no zero width.
         """
         import numpy as np
+        import polars as pl
         from scipy import stats
 
         found, groups = self._fit(values, np.array(pairs).reshape(-1, 2), extra)
@@ -174,23 +105,32 @@ class Paired:
             "high": np.minimum(found["difference"] + reach, most),
             "p_adjusted": np.where(known, adjusted, 1.0),
             "detectable": found["se"] * _detectable(found["freedom"], level),
+            "queries_needed": _needed(found, level),
         }
-        columns = {name: _listed(column) for name, column in found.items()} | {"queries_needed": _needed(found, level)}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return [PairedDifference(**row, over=self.over, n_pairs=n_pairs) if row["n_queries"] else None for row in rows]
+        given = pl.DataFrame(found).fill_nan(None).with_columns(pl.col("queries_needed").cast(pl.Int64))
+        return given.select(
+            *("n_queries", "n_haystacks", pl.lit(self.over).alias("over"), "a", "b", "difference", "low", "high", "se", "p"),
+            *("p_adjusted", pl.lit(n_pairs).alias("n_pairs"), "effect", "wins", "ties", "losses", "freedom", "detectable"),
+            "queries_needed",
+        )
 
-    def ranks(self, values: Floats) -> dict[str, list[Any]]:
+    def ranks(self, values: Floats) -> pl.DataFrame:
         """Intervals of ranks from all pairs at once, and Hsu's comparison of each system with the best of the others.
 
-        `values`: (queries, systems); only a value that is undefined may be NaN. A list with a value of each system for each of
-        `rank_low`, `rank_high`, `from_best`, `from_best_low`, `from_best_high` and `may_be_best`, as in `comparison.Standing`.
+        `values`: (queries, systems); only a value that is undefined may be NaN. A row of each system.
+
+        - `rank_low`, `rank_high`: simultaneous 95 % interval of its rank.
+        - `from_best`, `from_best_low`, `from_best_high`: its mean minus that of the best other system, with Hsu's simultaneous
+          95 % interval; null where nothing is known, and for a system alone.
+        - `may_be_best`: whether it cannot be told from the best; in 95 % of cases the best system is among these.
         """
         import numpy as np
+        import polars as pl
         from scipy import stats
 
         n, means = values.shape[1], np.nanmean(values, axis=0)
         if n < 2:
-            return {"rank_low": [1], "rank_high": [1], "may_be_best": [True]}
+            return pl.DataFrame({"rank_low": [1], "rank_high": [1], "may_be_best": [True]})
         apart = ~np.eye(n, dtype=bool)
         b, a = (index[apart] for index in np.indices((n, n)))
 
@@ -220,10 +160,10 @@ class Paired:
             "from_best_high": np.where(known, np.where(worse, 0.0, np.maximum(0.0, highs)), np.nan),
             "may_be_best": ~worse,
         }
-        return {name: _listed(column) for name, column in columns.items()}
+        return pl.DataFrame(columns).fill_nan(None)
 
     def _fit(self, values: Floats, pairs: Places, extra: Floats | None = None) -> tuple[dict[str, Any], list[_Group]]:
-        """Of each pair, fields of `PairedDifference`, NaN where unknown, and the residuals that its draws are made of."""
+        """Columns of `differences`, NaN where unknown, and the residuals that the pairs' draws are made of."""
         import numpy as np
         from scipy import stats
 
@@ -236,66 +176,59 @@ class Paired:
             used, columns = np.unique(pairs[place], return_inverse=True)
             a, b = columns.reshape(-1, 2).T
             own = values[np.ix_(rows, used)]
-            apart = own[:, a] - own[:, b]
+            apart, means = own[:, a] - own[:, b], own.mean(axis=0)
             difference, spread = apart.mean(axis=0), apart.std(axis=0, ddof=min(1, n - 1))
             wins, losses = (apart > _TIE).sum(axis=0), (apart < -_TIE).sum(axis=0)
-            told = {
-                "n_queries": n,
-                "n_haystacks": len(np.unique(self._haystack[rows])),
-                "a": own.mean(axis=0)[a],
-                "b": own.mean(axis=0)[b],
-                "difference": difference,
-                "effect": difference / np.where(spread > _TIE, spread, np.nan),
-                "wins": wins,
-                "ties": n - wins - losses,
-                "losses": losses,
-            }
+            told = {"n_queries": n, "n_haystacks": len(np.unique(self._haystack[rows])), "a": means[a], "b": means[b]}
+            told |= {"difference": difference, "effect": difference / np.where(spread > _TIE, spread, np.nan)}
+            told |= {"wins": wins, "ties": n - wins - losses, "losses": losses}
             if spaces := self._spaces(rows):
-                space, lengths = spaces[-1], [np.linalg.norm(one.residuals(apart), axis=0) for one in spaces]
+                units, freedom, normals, residuals = spaces[-1]
+                lengths = [np.linalg.norm(of(apart), axis=0) for *_, of in spaces]
                 se = np.max(lengths, axis=0)
                 # If every query has the same difference: as if one more had none.
                 se = np.hypot(np.where(se > _TIE, se, np.abs(difference) / n), 0.0 if extra is None else extra[place])
                 se[se <= _TIE] = np.nan
-                p = 2 * stats.t.sf(np.abs(difference) / se, space.freedom)
-                told |= {"se": se, "freedom": space.freedom, "p": p}
+                told |= {"se": se, "freedom": freedom, "p": 2 * stats.t.sf(np.abs(difference) / se, freedom)}
                 kept = lengths[-1] > _TIE
-                groups.append(_Group(place[kept], a[kept], b[kept], lengths[-1][kept], space.residuals(own), space))
+                groups.append(_Group(place[kept], a[kept], b[kept], lengths[-1][kept], residuals(own), units, normals))
             for name, column in told.items():
                 found[name][place] = column
         return found, groups
 
-    def _spaces(self, rows: Places) -> list[_Space]:
-        """Of these queries: within their haystacks and, over haystacks, between them. A standard error is never below that of
-        either; draws are from the last. Empty without a degree of freedom."""
+    def _spaces(self, rows: Places) -> list[tuple[Places, float, Any, Callable[[Floats], Floats]]]:
+        """Where the residuals of these queries lie: within their haystacks and, over haystacks, between them. A standard error is
+        never below that of either; draws are from the last. Empty without a degree of freedom.
+
+        Each is (units, degrees of freedom, normals, residuals): a function from (queries, columns) to (units, columns), whose
+        lengths are the standard errors of the columns' means.
+        """
         import numpy as np
 
         n, strata = len(rows), _members(self._stratum[rows])
         freedom = n - strata.shape[1]
-        if freedom <= 0:
+        clusters, counts = np.unique(self._haystack[rows], return_counts=True)
+        if freedom <= 0 or (self.over == "haystacks" and len(clusters) < 2):
             return []
 
         def within(own: Floats) -> Floats:
             centred: Floats = own - strata @ (strata.T @ own)
             return centred / math.sqrt(n * freedom)
 
-        clusters, counts = np.unique(self._haystack[rows], return_counts=True)
-        spaces = [_Space(rows, freedom, strata, within)]
         if self.over == "queries":
-            return spaces
-        if len(clusters) < 2:
-            return []
+            return [(rows, freedom, strata, within)]
         # Variance and degrees of freedom of Bell and McCaffrey.
         members, rest = _members(self._haystack[rows]), np.sqrt(1 - counts / n)
         spread = -np.outer(counts / rest, counts / rest) / n
         np.fill_diagonal(spread, counts)
-        weights = np.sqrt(counts) / rest / n
+        weights, normal = np.sqrt(counts) / rest / n, rest / np.linalg.norm(rest)
 
         def between(own: Floats) -> Floats:
             sums: Floats = members.T @ (own - own.mean(axis=0))
             return sums * weights[:, None]
 
-        normal = rest / np.linalg.norm(rest)
-        return [*spaces, _Space(clusters, float(np.trace(spread) ** 2 / (spread**2).sum()), normal[:, None], between)]
+        freedoms = freedom, float(np.trace(spread) ** 2 / (spread**2).sum())
+        return [(rows, freedoms[0], strata, within), (clusters, freedoms[1], normal[:, None], between)]
 
     def _least(self, groups: Sequence[_Group], owner: Places, signed: bool) -> Floats:
         """The least p-value among the pairs of each owner in every draw in which no systems differ: (samples, owners).
@@ -313,24 +246,19 @@ class Paired:
                 own, firsts = np.unique(owner[group.place], return_index=True)
                 if not len(own):
                     continue
-                part = drawn[group.space.units]
+                part = drawn[group.units]
                 along = group.residuals.T @ part
                 cosine = along[group.a]
                 cosine -= along[group.b]
                 cosine /= group.length[:, None]
                 most = np.maximum.reduceat(cosine if signed else np.abs(cosine), firsts, axis=0)
-                of_space = (part**2).sum(axis=0) - ((group.space.normals.T @ part) ** 2).sum(axis=0)
-                tail = _tail(np.clip(most**2 / of_space, 0, 1), len(part) - group.space.normals.shape[1])
+                of_space = (part**2).sum(axis=0) - ((group.normals.T @ part) ** 2).sum(axis=0)
+                tail = _tail(np.clip(most**2 / of_space, 0, 1), len(part) - group.normals.shape[1])
                 if signed:
                     tail = np.where(most > 0, tail / 2, 1 - tail / 2)
                 block = least[start : start + part.shape[1]]
                 block[:, own] = np.minimum(block[:, own], tail.T)
         return least
-
-
-def _listed(column: Any) -> list[Any]:
-    """An array as a list, with None for NaN."""
-    return [None if value != value else value for value in column.tolist()]
 
 
 def _members(names: Places) -> Any:
@@ -403,8 +331,8 @@ def _detectable(freedom: Floats, level: float) -> Floats:
     return reach
 
 
-def _needed(found: dict[str, Any], level: float) -> list[int | None]:
-    """Total queries needed, assuming that further queries have the same spread; None where that is too many."""
+def _needed(found: dict[str, Any], level: float) -> Floats:
+    """Total queries needed, assuming that further queries have the same spread; NaN where that is too many."""
     import numpy as np
 
     n, apart = np.maximum(1, found["n_queries"]), np.abs(found["difference"])
@@ -414,5 +342,4 @@ def _needed(found: dict[str, Any], level: float) -> list[int | None]:
         freedom = np.maximum(1, np.round(found["freedom"] * middle / n))
         enough = _detectable(freedom, level) * found["se"] * np.sqrt(n / middle) <= apart
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    known = (apart > _TIE) & (high < MOST_QUERIES)
-    return [int(number) if is_known else None for number, is_known in zip(high, known, strict=True)]
+    return np.where((apart > _TIE) & (high < MOST_QUERIES), high, np.nan)

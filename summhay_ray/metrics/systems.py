@@ -6,10 +6,10 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray.metrics.intervals import generator, ratio_intervals
 
@@ -23,8 +23,6 @@ ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
 _Clusters = tuple[tuple[str, str], ...]
 """Haystack and subtopic of each: a cluster is all insights of one summary."""
-_Counts = Callable[[_Clusters], "NDArray[np.unsignedinteger[Any]]"]
-"""A function from the clusters of a haystack to (samples, clusters): how often each resample draws each of them."""
 VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
 _COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
@@ -40,7 +38,7 @@ _SYSTEMS_AT_ONCE = 8
 with threads of its own, beside ours: 190 haystacks took twice as long. All together take a fifth longer than with 32."""
 _HAYSTACKS_AT_ONCE = 16
 """Haystacks whose draws are multiplied at once."""
-_HIGH, _LOW = 2.0**26, 2.0**34
+_HIGH = 2.0**26
 _FIGURES = {  # figure -> columns of its numerator and its denominator among the clusters' sums
     "coverage": (2, _SCORED),
     "citation": (4, _COVERED),
@@ -164,7 +162,7 @@ def system_scores(
     cluster bootstrap with `samples` resamples of subtopics within haystacks, which systems share: equal scores have equal ones.
     The result does not depend on the order of rows, to the last bit.
     """
-    return [score for _, score in _scores(sums, expected, words, (), _resamples(seed, samples))]
+    return [score for _, score in _scores(sums, expected, words, (), seed, samples)]
 
 
 def haystack_scores(
@@ -172,13 +170,13 @@ def haystack_scores(
 ) -> dict[str, list[SystemScore]]:
     """Id of a haystack -> what `system_scores` makes of its rows alone. `words` has haystack_id, too."""
     found: dict[str, list[SystemScore]] = {}
-    for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), _resamples(seed, samples)):
+    for (haystack_id,), score in _scores(sums, expected, words, ("haystack_id",), seed, samples):
         found.setdefault(haystack_id, []).append(score)
     return found
 
 
 def _scores(
-    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], counts_of: _Counts
+    sums: pl.DataFrame, expected: pl.DataFrame, words: pl.DataFrame, within: tuple[str, ...], seed: int, samples: int
 ) -> Iterator[tuple[tuple[str, ...], SystemScore]]:
     """Yields (values of the columns `within`, score) for each system in each of them, sorted by both."""
     import polars as pl
@@ -194,14 +192,17 @@ def _scores(
     spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
     counted = groups.join(counts, on=keys, how="left").join(spoken, on=summary_keys, how="left").sort("group")
     parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
-    intervals = _intervals([(totals[part], tuple(clusters[part])) for part in parts], counts_of)
+    intervals = _intervals([(totals[part], tuple(clusters[part])) for part in parts], seed, samples)
     for row, part, ci in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
         total = totals[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
         for name, (top, bottom) in _FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
-        yield tuple(row[name] for name in within), SystemScore(**fields, words_per_bullet=_mean(row["words_per_bullet"]), ci=ci)
+        # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
+        told = row["words_per_bullet"]
+        fields["words_per_bullet"] = math.fsum(told) / len(told) if told else None
+        yield tuple(row[name] for name in within), SystemScore(**fields, ci=ci)
 
 
 def _exact_sum(name: str) -> pl.Expr:
@@ -216,27 +217,8 @@ def _total(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Float64) / _UNIT
 
 
-def _mean(values: Sequence[float] | None) -> float | None:
-    """The mean over a system's summaries with bullets (appendix A.3), independent of their order."""
-    return math.fsum(values) / len(values) if values else None
-
-
-def _resamples(seed: int, samples: int) -> _Counts:
-    """The draws of `samples` resamples of each haystack's clusters; systems with the same clusters share them."""
-    import numpy as np
-
-    @functools.cache
-    def counts_of(clusters: _Clusters) -> NDArray[np.unsignedinteger[Any]]:
-        n = len(clusters)
-        drawn = generator(seed, [*itertools.chain(*clusters)]).multinomial(n, [1 / n] * n, size=samples)
-        # Of all haystacks together these are the largest thing that scoring holds.
-        return drawn.astype(np.min_scalar_type(n))
-
-    return counts_of
-
-
 def _intervals(
-    systems: Sequence[tuple[NDArray[np.float64], _Clusters]], counts_of: _Counts
+    systems: Sequence[tuple[NDArray[np.float64], _Clusters]], seed: int, samples: int
 ) -> list[dict[str, tuple[float, float]]]:
     """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters."""
     import numpy as np
@@ -246,14 +228,31 @@ def _intervals(
         alike.setdefault(clusters, []).append(place)
     found: list[dict[str, tuple[float, float]]] = [{} for _ in systems]
 
+    @functools.cache
+    def counts_of(clusters: _Clusters) -> NDArray[np.unsignedinteger[Any]]:
+        """(samples, clusters) of a haystack: how often each resample draws each of them. Systems with the same ones share it."""
+        n = len(clusters)
+        drawn = generator(seed, [*itertools.chain(*clusters)]).multinomial(n, [1 / n] * n, size=samples)
+        # Of all haystacks together these are the largest thing that scoring holds.
+        return drawn.astype(np.min_scalar_type(n))
+
     def resample(places: Sequence[int]) -> None:
         """The intervals of systems that have the same clusters."""
         clusters = systems[places[0]][1]
         haystacks = [tuple(own) for _, own in itertools.groupby(clusters, key=lambda cluster: cluster[0])]
         if len(haystacks) == len(clusters):
             return
-        drawn = _drawn(np.stack([systems[place][0] for place in places], axis=1), haystacks, counts_of)
-        above, below = (drawn[:, :, list(side)].reshape(len(drawn), -1) for side in zip(*_FIGURES.values(), strict=True))
+        sums = np.stack([systems[place][0] for place in places], axis=1)
+        start, drawn = 0, np.zeros(())
+        for first in range(0, len(haystacks), _HAYSTACKS_AT_ONCE):
+            counts = np.hstack([counts_of(own) for own in haystacks[first : first + _HAYSTACKS_AT_ONCE]]).astype(np.float64)
+            own = sums[start : start + counts.shape[1]].reshape(counts.shape[1], -1)
+            # In two parts, as in `_exact_sum`: adding half a million of each makes no rounding error, in whatever order.
+            high = np.floor(own * _HIGH) / _HIGH
+            drawn = drawn + counts @ np.stack([high, own - high])
+            start += counts.shape[1]
+        drawn = drawn.sum(axis=0).reshape(samples, *sums.shape[1:])
+        above, below = (drawn[:, :, list(side)].reshape(samples, -1) for side in zip(*_FIGURES.values(), strict=True))
         named = [(place, name) for place in places for name in _FIGURES]
         for (place, name), interval in zip(named, ratio_intervals(above, below), strict=True):
             if interval is not None:
@@ -264,23 +263,3 @@ def _intervals(
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         list(threads.map(resample, together))
     return found
-
-
-def _drawn(sums: NDArray[np.float64], haystacks: Sequence[_Clusters], counts_of: _Counts) -> NDArray[np.float64]:
-    """The sums in every resample: (clusters, systems, columns) -> (samples, systems, columns).
-
-    Each sum is split into two parts, as in `_exact_sum`. Adding half a million of them makes no rounding error, so their order
-    does not matter.
-    """
-    import numpy as np
-
-    drawn: Any = 0.0
-    start = 0
-    for first in range(0, len(haystacks), _HAYSTACKS_AT_ONCE):
-        counts = np.hstack([counts_of(clusters) for clusters in haystacks[first : first + _HAYSTACKS_AT_ONCE]]).astype(np.float64)
-        own = sums[start : start + counts.shape[1]].reshape(counts.shape[1], -1)
-        high = np.floor(own * _HIGH) / _HIGH
-        drawn = drawn + counts @ np.stack([high, own - high])
-        start += counts.shape[1]
-    high, low = drawn
-    return cast("NDArray[np.float64]", (high + low).reshape(-1, *sums.shape[1:]))

@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from operator import itemgetter
 from typing import Any
 
@@ -48,9 +47,6 @@ def write_data(files: Files, runs: Sequence[tuple[str, Samples]]) -> tuple[int, 
         "prompts": prompts,
     }
     _put(files, "manifest", _json(manifest))
-    page = resources.files("summhay_ray.report").joinpath("page", "slickgrid")
-    grid, css = (page.joinpath(name).read_text(encoding="utf-8") for name in ("slickgrid.js", "slickgrid.css"))
-    files.put("data/grid.js", f'{grid}\nsummhay("grid",{_json(css)});\n'.encode())
     return book.n, book.dictionaries
 
 

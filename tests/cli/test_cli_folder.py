@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from commands import command, write_spec
+
+from summhay_ray import api
 
 OWN = """
 import asyncio
@@ -93,9 +96,14 @@ def test_a_stored_run_is_read_without_code_of_ones_own(kind: str, tmp_path: Path
     done = command("run", spec, "--store", store, "--json", cwd=mine)
     run = done.document["run"]
     assert (done.code, done.document["status"]) == (0, "done")
-    for name in ("status", "failures", "score"):
-        here, there = (command(name, run, "--store", store, "--json", cwd=folder) for folder in (mine, theirs))
-        assert (there.code, there.out) == (0, here.out), there.err
+    expected = {
+        "status": api.status(run, str(store)).to_json(),
+        "failures": {"run": run, "failures": api.failures(run, str(store))},
+        "score": command("score", run, "--store", store, "--json", cwd=mine).document,
+    }
+    for name, here in expected.items():
+        there = command(name, run, "--store", store, "--json", cwd=theirs)
+        assert (there.code, there.document) == (0, json.loads(json.dumps(here))), there.err
     for words in (("runs",), ("report", run, "--out", tmp_path / "report")):
         assert command(*words, "--store", store, cwd=theirs).code == 0
     assert not (theirs / "imported").exists()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -30,16 +32,22 @@ def scores(run: str = "r1", **systems: list[float | None]) -> RunScores:
     return RunScores(run, ByQuery(pl.DataFrame(rows, infer_schema_length=None), {"f1": "%"}, "document"))
 
 
+def pairs(comparison: SystemComparison, figure: str = "") -> list[Any]:
+    """The pairs of the JSON document, with attributes."""
+    found = json.loads(json.dumps(comparison.to_json()["pairs"]), object_hook=lambda fields: SimpleNamespace(**fields))
+    return [one for one in found if figure in ("", one.figure)]
+
+
 def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> None:
     comparison = compare_runs([scores(a=A, b=B)])
-    [f1, rating] = comparison.pairs
+    [f1, rating] = pairs(comparison)
     apart = [x - y for x, y in zip(A, B, strict=True)]
     assert f1.paired.difference == pytest.approx(sum(apart) / 8)
     p = stats.ttest_rel(A, B).pvalue
     assert (f1.paired.p, f1.paired.p_adjusted) == (pytest.approx(p), pytest.approx(p))
     # Equal ratings are no evidence, and no interval.
     assert (rating.paired.n_queries, rating.paired.difference, rating.paired.low) == (2, 0, None)
-    assert f1.verdict().endswith(f"higher by {100 * sum(apart) / 8:.1f} points (p {p:.4f})")
+    assert f1.verdict.endswith(f"higher by {100 * sum(apart) / 8:.1f} points (p {p:.4f})")
     assert comparison.about == {
         "f1": "further queries of these 8 documents",
         "rating": "further queries of these 2 documents",
@@ -50,23 +58,24 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     ]
     assert shown[0].table is not None and {"documents", "p (all pairs)"} < {*shown[0].table.columns}
     assert "bias removed" not in shown[0].table.columns and shown[0].units["difference"] == "points" and not shown[1].units
-    assert shown[0].notes == [f"f1, a and b: {f1.verdict()}"]
+    assert shown[0].notes == [f"f1, a and b: {f1.verdict}"]
 
 
 def test_a_difference_that_cannot_be_is_not_called_detectable() -> None:
-    pairs = compare_runs([scores(**{f"s{n}": [value ** (1 + n) for value in A[:2]] for n in range(9)})]).of("f1")
-    assert {pair.detectable for pair in pairs if (pair.paired.detectable or 0) > 1} == {None}
-    assert any((pair.paired.detectable or 0) > 1 for pair in pairs)
+    comparison = compare_runs([scores(**{f"s{n}": [value ** (1 + n) for value in A[:2]] for n in range(9)})])
+    shown = next(comparison.sections()).table
+    assert shown is not None
+    assert all(one.paired.detectable > 1 for one in pairs(comparison, "f1")) and "least detectable" not in shown.columns
 
 
 def test_what_one_system_lacks_counts_for_neither() -> None:
-    [pair, _] = compare_runs([scores(a=[*A[:6], None, float("nan")], b=B)]).pairs
+    [pair, _] = pairs(compare_runs([scores(a=[*A[:6], None, float("nan")], b=B)]))
     assert (pair.paired.n_queries, pair.paired.a) == (6, pytest.approx(sum(A[:6]) / 6))
 
 
 def test_two_runs_and_what_they_do_not_share() -> None:
     comparison = compare_runs([scores(a=A), scores("r2", a=B, c=A)])
-    assert [(pair.a.run, pair.b.run, pair.b.system) for pair in comparison.of("f1")] == [("r1", "r2", "a")]
+    assert [(pair.a.run, pair.b.run, pair.b.system) for pair in pairs(comparison, "f1")] == [("r1", "r2", "a")]
     other = RunScores("r3", ByQuery(pl.DataFrame({"system": ["a"], "query": ["q"], "joint": [0.5]})))
     with pytest.raises(UserError, match=r"r1 and r3 have no figure in common \(r1: f1, rating; r3: joint\)"):
         compare_runs([scores(a=A), other])
@@ -79,9 +88,14 @@ def test_the_report_has_a_forest_for_each_figure() -> None:
     sections = {section.slug: section for section in comparison_sections(comparison)}
     assert [*sections] == ["ranking", "forest", "pairs", "forest_rating"]
     # The pairs' intervals hold for all pairs, the forest's are Hsu's.
-    [pairs, forest] = [sections[name].table for name in ("pairs", "forest")]
-    assert pairs is not None and forest is not None
-    assert not {name for name in pairs.columns if name in forest.columns} - {"system", "n"}
+    [every, forest] = [sections[name].table for name in ("pairs", "forest")]
+    assert every is not None and forest is not None
+    assert not {name for name in every.columns if name in forest.columns} - {"system", "n"}
+    # Both ways.
+    apart = {(row["system"], row["compared with"]): row for row in every.to_dicts()}
+    [one, other] = [apart[names] for names in (("a", "b"), ("b", "a"))]
+    assert (other["difference"], other["difference_low"], other["d"]) == (-one["difference"], -one["difference_high"], -one["d"])
+    assert (one["win/tie/loss"], other["win/tie/loss"]) == ("7/0/1", "1/0/7") and one["verdict"] == other["verdict"]
 
 
 def test_the_hardest_answers_missing_are_no_better_rank() -> None:
@@ -89,14 +103,15 @@ def test_the_hardest_answers_missing_are_no_better_rank() -> None:
     silent = [None if place in hard else value for place, value in enumerate(A)]
     few = [value if place in (6, 7) else None for place, value in enumerate(A)]
     comparison = compare_runs([scores(a=A, b=B, silent=silent, few=few)])
-    found = {one.name: one for one in comparison.standings["f1"]}
+    standings = [SimpleNamespace(**row) for row in comparison.standings["f1"].to_dicts()]
+    found = {one.name: one for one in standings}
     assert {name: (one.rank, one.rank_floor) for name, one in found.items()} == {
         "a": (1, 1),
         "b": (3, 2),
         "silent": (1, 3),
         "few": (None, None),
     }
-    assert [one.rank_differs for one in comparison.standings["f1"]] == [False, True, True, False]
+    assert [one.rank_differs for one in standings] == [False, True, True, False]
     assert found["silent"].mean == found["silent"].common == found["a"].common != found["a"].mean
     assert found["silent"].floor == pytest.approx(sum(value for value in silent if value) / 8)
     assert (found["silent"].missing, found["few"].missing) == (pytest.approx(3 / 8), pytest.approx(6 / 8))
@@ -114,7 +129,7 @@ def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:
     asked = [("mute", "q0", "f1"), *((name, query, "f1") for name, query in zip(rows["system"], rows["query"], strict=True))]
     expected = pl.DataFrame([*asked, ("other", "q0", "f2")], schema=["system", "query", "figure"], orient="row")
     comparison = compare_runs([RunScores("r1", ByQuery(pl.DataFrame(rows), expected=expected))])
-    assert [(one.name, one.rank, one.missing) for one in comparison.standings["f1"]] == [
+    assert comparison.standings["f1"].select("name", "rank", "missing").rows() == [
         ("b", 1, 0.0) if sum(rows["f1"][1::2]) > sum(rows["f1"][::2]) else ("a", 1, 0.0),
         ("b", 2, 0.0),
         ("mute", None, 1.0),
@@ -123,10 +138,10 @@ def test_who_answered_nothing_is_listed_and_who_was_not_asked_is_not() -> None:
 
 def test_other_documents_are_asked_about_and_no_fraction_is_beyond_a_hundred_points() -> None:
     run = scores(a=A[:2], b=B[:2])
-    [pair, _] = compare_runs([run], over="haystacks").pairs
+    [pair, _] = pairs(compare_runs([run], over="haystacks"))
     three = compare_runs([scores(a=A[:2], b=B[:2], c=[0.1, 0.3])], over="haystacks")
     assert pair.paired.over == "haystacks" and three.about["f1"] == "other documents than these 2"
-    assert all(-1 <= (one.paired.low or 0) <= (one.paired.high or 0) <= 1 for one in three.of("f1"))
+    assert all(-1 <= (one.paired.low or 0) <= (one.paired.high or 0) <= 1 for one in pairs(three, "f1"))
     assert "2 documents are few" in three.warnings[0]
 
 
@@ -137,7 +152,7 @@ def test_retrievers_are_compared_by_what_the_retrieval_table_has(tmp_path: Path)
     assert isinstance(comparison, SystemComparison)
     rows = {(row["retriever"], row["k"]): row for row in result.scores["retrieval"].iter_rows(named=True)}
     for figure, k, column in (("F1", None, "f1"), ("F1@5", 5, "f1"), ("nDCG@10", 10, "ndcg")):
-        [pair] = comparison.of(figure)
+        [pair] = pairs(comparison, figure)
         assert pair.paired.n_queries == rows["bm25", k]["n"] == 8
         assert pair.paired.difference == pytest.approx(rows["bm25", k][column] - rows["oracle", k][column])
     report = summhay_ray.make_report(result.run, str(tmp_path))

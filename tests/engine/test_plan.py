@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,17 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
     found = planned(tmp_path, haystacks=[str(summhay_data / f"topic_news{news}.json")], **shown, **models)
     names = ("stage", "model", "calls", "input_tokens", "usd_micros", "min_micros", "max_micros")
     assert [tuple(getattr(stage, name) for name in names) for stage in found.stages] == RELEASED[news]
+
+
+@pytest.mark.parametrize("summarizer", [MODEL, "offline/lead"])
+def test_a_marked_repeat_is_planned_as_an_unmarked_one(tmp_path: Path, summarizer: str | dict[str, object]) -> None:
+    too_long = {**MODEL, "model": "openai/long", "max_tokens": 1_000_000}
+    grid = grid_of(repeats=4, summarizers=[summarizer, too_long], judges=[JUDGE, "offline/judge"])
+    items = list(grid.items())
+    assert sum(bool(item.repeat_of) for item in items) == 3 * len(items) // 4
+    found = plan(grid, Store(str(tmp_path)))
+    grid.items = lambda: (replace(item, repeat_of="") for item in items)  # type: ignore[method-assign]
+    assert plan(grid, Store(str(tmp_path))) == found
 
 
 def test_planned_items_are_let_go_without_the_garbage_collector(tmp_path: Path) -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from interval_coverage import Design, measured
 from scipy import stats
 
-from summhay_ray.metrics import Over, Paired, PairedDifference
+from summhay_ray.metrics import Over, Paired
 
 pytestmark = pytest.mark.core
 
 
-def difference(apart: np.ndarray, haystacks: list[str], over: Over = "queries") -> PairedDifference:
-    [found] = Paired(haystacks, seed=3, over=over).differences(np.stack([apart, np.zeros(len(apart))], axis=1), [(0, 1)])
-    assert found is not None
+def rows(found: pl.DataFrame) -> list[Any]:
+    return [SimpleNamespace(**row) for row in found.to_dicts()]
+
+
+def difference(apart: np.ndarray, haystacks: list[str], over: Over = "queries") -> Any:
+    [found] = rows(Paired(haystacks, seed=3, over=over).differences(np.stack([apart, np.zeros(len(apart))], axis=1), [(0, 1)]))
     return found
 
 
@@ -46,7 +52,7 @@ def test_one_haystack_is_the_paired_t_test_of_scipy_and_the_power_of_statsmodels
     least = power.solve_power(nobs=30, alpha=0.05, power=0.8)
     assert found.detectable == pytest.approx(least * apart.std(ddof=1), rel=0.01)
     needed = power.solve_power(effect_size=found.effect, alpha=0.05, power=0.8)
-    assert found.queries_needed is not None and abs(found.queries_needed - needed) < 2
+    assert abs(found.queries_needed - needed) < 2
     assert (found.wins, found.ties, found.losses) == ((apart > 0).sum(), 0, (apart < 0).sum())
 
 
@@ -59,7 +65,7 @@ def test_other_haystacks_are_the_t_test_of_scipy_over_them_but_never_surer_than_
     alike = apart - np.repeat(apart.reshape(4, 6).mean(axis=1), 6) + 0.1
     within, between = difference(alike, haystacks), difference(alike, haystacks, "haystacks")
     assert between.se == within.se and between.freedom == 3 < within.freedom == 20
-    assert between.p is not None and within.p is not None and between.p > within.p
+    assert between.p > within.p
 
 
 def test_further_queries_of_two_haystacks_are_a_mean_with_a_haystack_as_a_fixed_effect() -> None:
@@ -101,20 +107,18 @@ def test_haystacks_of_other_sizes_have_the_variance_and_freedom_of_bell_and_mcca
 def test_a_pair_differs_exactly_where_its_interval_excludes_zero(over: Over, lost: int) -> None:
     values, pairs, haystacks = many(12)
     values[:lost, 3], values[2 : 2 + lost, 7] = np.nan, np.nan
-    found = [one for one in Paired(haystacks, over=over).differences(values, pairs) if one is not None]
+    found = rows(Paired(haystacks, over=over).differences(values, pairs))
     assert len(found) == 66 and all(one.n_pairs == 66 for one in found)
     for one in found:
-        assert one.low is not None and one.high is not None and one.p is not None
-        assert one.differs == (one.p_adjusted < 0.05) == (one.low > 0 or one.high < 0)
+        assert (one.p_adjusted < 0.05) == (one.low > 0 or one.high < 0)
         assert one.p <= one.p_adjusted <= min(1, 66 * one.p) + 1e-12
-        assert one.reversed().low == -one.high
     # Two haystacks say little of others.
-    assert any(one.differs for one in found) == (over == "queries")
+    assert any(one.p_adjusted < 0.05 for one in found) == (over == "queries")
 
 
 def test_many_systems_can_differ() -> None:
     values, pairs, haystacks = many(40)
-    assert sum(one is not None and one.differs for one in Paired(haystacks).differences(values, pairs)) > 100
+    assert (Paired(haystacks).differences(values, pairs)["p_adjusted"] < 0.05).sum() > 100
 
 
 def test_equal_systems_are_no_evidence_and_share_the_better_rank() -> None:
@@ -122,23 +126,22 @@ def test_equal_systems_are_no_evidence_and_share_the_better_rank() -> None:
     # The same figures but for their last digits.
     values = np.stack([base - 0.3 + np.linspace(0, 0.1, 18), base, base + 1e-15, base * (1 + 1e-15)], axis=1)
     paired = Paired(["h", "i"] * 9)
-    equal = [one for one in paired.differences(values, [(1, 2), (1, 3)]) if one is not None]
+    equal = rows(paired.differences(values, [(1, 2), (1, 3)]))
     assert {(one.low, one.high, one.se, one.p, one.p_adjusted, one.detectable, one.ties) for one in equal} == {
         (None, None, None, None, 1.0, None, 18)
     }
     found = paired.ranks(values)
-    assert (found["rank_low"], found["rank_high"]) == ([4, 1, 1, 1], [4, 3, 3, 3])
-    assert found["may_be_best"] == [False, True, True, True]
+    assert found.select("rank_low", "rank_high", "may_be_best").rows() == [(4, 4, False), *[(1, 3, True)] * 3]
     assert found["from_best_low"][1] is None and found["from_best_high"][0] == 0
 
 
 def test_a_difference_that_is_the_same_on_every_query_has_an_interval() -> None:
     # As if one more query had none: t is the number of queries.
     found = difference(np.full(20, 1.0), ["h"] * 20)
-    assert found.se == pytest.approx(1 / 20) and found.differs and found.low is not None and 0 < found.low < 1
-    assert not difference(np.full(2, 1.0), ["h"] * 2).differs
+    assert found.se == pytest.approx(1 / 20) and 0 < found.low < 1
+    assert difference(np.full(2, 1.0), ["h"] * 2).low < 0
     alone = difference(np.array([0.2]), ["h"])
-    assert (alone.difference, alone.low, alone.p, alone.detectable, alone.differs) == (0.2, None, None, None, False)
+    assert (alone.difference, alone.low, alone.p, alone.detectable, alone.p_adjusted) == (0.2, None, None, None, 1)
 
 
 def test_what_is_missing_counts_for_neither() -> None:
@@ -147,20 +150,21 @@ def test_what_is_missing_counts_for_neither() -> None:
     kept = ~np.isnan(apart)
     found = difference(apart, haystacks)
     assert found == difference(apart[kept], [name for name, is_kept in zip(haystacks, kept, strict=True) if is_kept])
-    assert Paired(haystacks).differences(np.full((36, 2), np.nan), [(0, 1)]) == [None]
+    [none] = rows(Paired(haystacks).differences(np.full((36, 2), np.nan), [(0, 1)]))
+    assert (none.n_queries, none.difference, none.p_adjusted) == (0, None, 1)
 
 
 def test_a_clear_winner_is_the_only_one_that_may_be_best() -> None:
     values, _, haystacks = many(5)
     values[:, 0] += 1
-    found = Paired(haystacks).ranks(values)
-    assert (found["may_be_best"][0], found["from_best_low"][0], found["rank_low"][0], found["rank_high"][0]) == (True, 0, 1, 1)
-    assert not any(found["may_be_best"][1:]) and not any(found["from_best_high"][1:])
+    best, *others = rows(Paired(haystacks).ranks(values))
+    assert (best.may_be_best, best.from_best_low, best.rank_low, best.rank_high) == (True, 0, 1, 1)
+    assert not any(one.may_be_best or one.from_best_high for one in others)
 
 
 def test_the_same_seed_gives_the_same_figures() -> None:
     values, pairs, haystacks = many(5)
-    assert Paired(haystacks).differences(values, pairs) == Paired(haystacks).differences(values, pairs)
+    assert Paired(haystacks).differences(values, pairs).equals(Paired(haystacks).differences(values, pairs))
 
 
 @pytest.mark.parametrize("over", ["queries", "haystacks"])

@@ -68,13 +68,9 @@ def measured(design: Design, experiments: int = 2000, draws: int = DRAWS) -> Rat
         if design.over == "haystacks":
             values = values + np.repeat(rng.normal(0, BETWEEN, (design.haystacks, design.systems)), sizes, axis=0)
         paired = Paired(haystacks, seed, draws, design.over)
-        told = [
-            (one.difference, one.high, one.se, one.freedom, one.p, one.differs)
-            for one in paired.differences(values, pairs)
-            if one
-        ]
-        difference, high, se, freedom, p, differs = np.array(told, dtype=float).T
-        off, differs = np.abs(difference - true), differs > 0
+        told = paired.differences(values, pairs)
+        difference, high, se, freedom, p = told.select("difference", "high", "se", "freedom", "p").to_numpy().T
+        off, differs = np.abs(difference - true), told["p_adjusted"].to_numpy() < LEVEL
         best = paired.ranks(values)["may_be_best"][-1] if design.systems <= 5 else np.nan
         rates = (
             differs[true == 0].any(),

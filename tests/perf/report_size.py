@@ -78,7 +78,7 @@ def opened(out: Path) -> tuple[float, float] | None:
         page.goto((out / "index.html").as_uri())
         there = time.perf_counter()
         page.goto(f"{(out / 'index.html').as_uri()}#samples")
-        page.wait_for_selector("#grid .slick-row", timeout=60_000)
+        page.wait_for_selector("#grid .rows [role=row]", timeout=60_000)
         return there - begin, time.perf_counter() - there
 
 

@@ -95,9 +95,13 @@ def test_from_a_figure_to_a_cited_document_and_back_by_keyboard(browser: Any, fo
     cell = page.locator("#s-results td.figure a").first
     cell.focus()
     page.keyboard.press("Enter")
-    page.wait_for_selector("#grid .slick-row")
+    page.wait_for_selector("#grid .rows [role=row]")
     assert "model=" in page.url and "4 of 24" in page.locator("#viewer-h").inner_text()
     # The list has the keyboard: its first row is the active one.
+    active = page.locator("#grid .rows [aria-selected=true]")
+    for key, place in (("End", 3), ("ArrowUp", 2), ("Home", 0)):
+        page.keyboard.press(key)
+        assert active.get_attribute("aria-rowindex") == str(place + 2) and active.is_visible()
     page.keyboard.press("Enter")
     page.wait_for_selector(".verdict")
     first = page.url
@@ -155,7 +159,7 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
     heads.nth(joint).click()
     assert column() == sorted(column())
     tab.open(folder, "#samples")
-    page.wait_for_selector("#grid .slick-row")
+    page.wait_for_selector("#grid .rows [role=row]")
     page.get_by_label("retriever").select_option("bm25")
     page.wait_for_selector("#viewer-h:has-text('8 of 24')")
     page.get_by_label("search").fill("support")
@@ -171,11 +175,11 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
     page.get_by_label("in texts").fill("")
     page.keyboard.press("Enter")
     page.wait_for_selector("#viewer-h:has-text('4 of 24')")
-    page.locator(".slick-header-column", has_text="joint").click()
-    page.wait_for_selector(".slick-sort-indicator-asc")
+    page.locator("#grid [role=columnheader]", has_text="joint").click()
+    page.wait_for_selector("#grid [aria-sort=ascending]")
     assert "sort=joint" in page.url
-    place = page.locator(".slick-header-column").all_inner_texts().index("joint (%)")
-    shown = [float(row.locator(".slick-cell").nth(place).inner_text()) for row in page.locator("#grid .slick-row").all()]
+    place = page.locator("#grid [role=columnheader]").all_inner_texts().index("joint (%)")
+    shown = [float(row.locator("[role=gridcell]").nth(place).inner_text()) for row in page.locator("#grid .rows [role=row]").all()]
     assert shown == sorted(shown) and tab.told == []
 
 
@@ -183,7 +187,7 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
 def test_everybody_can_use_it(browser: Any, made: Report, folder: Path, width: int, scheme: str) -> None:
     tab = Tab(browser, width, scheme)
     cell = made.runs[0].run.table("summaries")["cell_id"][0]
-    for address, there in (("", "#s-results"), ("#samples", "#grid .slick-row"), (f"#sample/{cell}", ".verdict")):
+    for address, there in (("", "#s-results"), ("#samples", "#grid .rows [role=row]"), (f"#sample/{cell}", ".verdict")):
         page = tab.open(folder, address)
         page.wait_for_selector(there)
         assert amiss(page) == [], address
@@ -205,7 +209,7 @@ def test_a_hostile_haystack_stays_text(browser: Any, tmp_path: Path) -> None:
     tab = Tab(browser)
     page = tab.open(tmp_path / "out")
     cell = run.table("judgments")["cell_id"][0]
-    for address, there in (("#samples", "#grid .slick-row"), (f"#sample/{cell}", ".verdict")):
+    for address, there in (("#samples", "#grid .rows [role=row]"), (f"#sample/{cell}", ".verdict")):
         tab.open(tmp_path / "out", address)
         page.wait_for_selector(there)
     page.locator(".docs a").first.click()
@@ -235,7 +239,7 @@ def url(made: Report) -> str:
 def test_a_served_report_is_live(browser: Any, url: str) -> None:
     tab = Tab(browser, offline=False)
     tab.page.goto(f"{url}#samples")
-    tab.page.wait_for_selector("#grid .slick-row")
+    tab.page.wait_for_selector("#grid .rows [role=row]")
     assert tab.page.evaluate("document.body.dataset.live") == "1" and json.dumps(tab.told) == "[]"
 
 

@@ -89,9 +89,9 @@ def test_under_another_name_nothing_is_served(served: Served, host: str) -> None
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(served: Served) -> None:
     data = served.folder / "data"
-    (data / "grid.js").unlink()
-    (data / "grid.js").symlink_to(served.folder / "mine.html")
-    assert served.asked("data/grid.js")[0] == 404
+    (data / "index-0.js").unlink()
+    (data / "index-0.js").symlink_to(served.folder / "mine.html")
+    assert served.asked("data/index-0.js")[0] == 404
     data.rename(served.folder / "moved")
     data.symlink_to(served.folder / "moved")
     assert served.asked("data/manifest.js")[0] == 404

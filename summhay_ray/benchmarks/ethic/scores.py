@@ -245,16 +245,10 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
         if both.is_empty():
             continue
         values = both.select("score", "score_high").to_numpy()
-        [found_difference] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)])
-        assert found_difference is not None
-        names = ("difference", "p")
-        told = {
-            "low": found_difference.a,
-            "high": found_difference.b,
-            **{name: getattr(found_difference, name) for name in names},
-        }
-        ends = {"difference_low": found_difference.low, "difference_high": found_difference.high}
-        rows.append({"model": model, **told, **ends, "n": found_difference.n_queries})
+        [told] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)]).to_dicts()
+        ends = {"difference_low": told["low"], "difference_high": told["high"]}
+        given = {"low": told["a"], "high": told["b"], "difference": told["difference"], "p": told["p"]}
+        rows.append({"model": model, **given, **ends, "n": told["n_queries"]})
     figures = ("low", "high", "difference", "p", "difference_low", "difference_high")
     return pl.DataFrame(rows, schema={"model": pl.String, **dict.fromkeys(figures, pl.Float64), "n": pl.Int64})
 

@@ -89,17 +89,13 @@ class CompareResult:
             {f"{first} \\ {second}": _SHORT[label], **{_SHORT[other]: n for other, n in row.items()}}
             for label, row in confusion.items()
         ]
-        by_judge = [
-            pl.col(name).list.get(place).alias(f"{title} {letter}")
-            for name, title in (
-                ("joint", "joint"),
-                ("joint_ranks", "rank"),
-                ("coverage", "coverage"),
-                ("coverage_ranks", "its rank"),
-            )
+        titles = {"joint": "joint", "joint_ranks": "rank", "coverage": "coverage", "coverage_ranks": "its rank"}
+        by_judge = {
+            f"{title} {letter}": pl.col(name).list.get(place)
+            for name, title in titles.items()
             for place, letter in enumerate("AB")
-        ]
-        systems = self.systems.select("system", *by_judge, "n")
+        }
+        systems = self.systems.select("system", **by_judge, n="n")
         differences = [
             {
                 "cell": row["cell_id"],
@@ -111,16 +107,13 @@ class CompareResult:
         ]
         title = f"Systems by A, {first}, and by B, {second}: raw figures and their ranks"
         units = {name: "%" for name in systems.columns if name.startswith(_FIGURES)}
+        agreed = pl.DataFrame([*counts.items()], schema=["figure", "value"], orient="row")
+        apart = pl.DataFrame(differences, schema=["cell", "insight", first, second, "text"])
         return [
-            Section(
-                f"{first} and {second} on {self.run}", table=pl.DataFrame({"figure": [*counts], "value": [*counts.values()]})
-            ),
+            Section(f"{first} and {second} on {self.run}", table=agreed),
             Section("Labels, insights", table=pl.DataFrame(labels)),
             Section(title, table=systems, units=units),
-            Section(
-                f"Where they differ most ({len(differences)} shown)",
-                table=pl.DataFrame(differences, schema=["cell", "insight", first, second, "text"]),
-            ),
+            Section(f"Where they differ most ({len(differences)} shown)", table=apart),
         ]
 
 
@@ -141,7 +134,7 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
     summaries = run.table("summaries").select("cell_id", *SYSTEM, "haystack_id", "subtopic_id", "bullets")
     both = both.join(summaries, on="cell_id", how="left", maintain_order="left")
     systems = _systems(both)
-    costs = [costs_of(run, judge, both[name].to_list()) for judge, name in ((first, "key"), (second, "key_2"))]
+    own, others = (costs_of(run, judge, both[key].to_list()) for judge, key in ((first, "key"), (second, "key_2")))
     return CompareResult(
         run=run.run_id,
         judges=(first, second),
@@ -150,8 +143,8 @@ def compare_judges(run: RunStore, judges: Sequence[str] = (), rows: int = 20) ->
         differences=_differences(both, run, rows),
         systems=systems,
         ranking={name: rank_agreement(*zip(*systems[name], strict=True)) for name in _FIGURES},
-        input_tokens=(costs[0][0], costs[1][0]),
-        usd=(costs[0][1] / MICROS, costs[1][1] / MICROS),
+        input_tokens=(own[0], others[0]),
+        usd=(own[1] / MICROS, others[1] / MICROS),
     )
 
 

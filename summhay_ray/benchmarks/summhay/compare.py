@@ -10,7 +10,7 @@ import polars as pl
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, compare_pairs, compare_runs, every_pair
+from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, compare_pairs, compare_runs
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of
 from summhay_ray.store import RunStore
@@ -37,11 +37,11 @@ def compare_systems(
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    compared = compare_runs([_scores(result, result.judge) for result in results], systems, seed, over)
+    compared = compare_runs([judged_scores(result, result.judge) for result in results], systems, seed, over)
     return replace(compared, warnings=[*compared.warnings, *warnings])
 
 
-def _scores(result: ScoreResult, judge: str) -> RunScores:
+def judged_scores(result: ScoreResult, judge: str) -> RunScores:
     """The figures per query of a run's systems, by one judge. Its other name is COLUMN_MODEL, as in tables of scores."""
     systems = {system.system: system for system in result.systems if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
@@ -82,11 +82,6 @@ def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased
     return {"coverage": Unbiased(bias, shift=bias.mean), "joint": Unbiased(bias, factor=share, slope=slope)}
 
 
-def all_pairs(result: ScoreResult, judge: str) -> SystemComparison | None:
-    """Every pair of a run's systems by one judge, compared by joint; None for fewer than two systems or too many pairs."""
-    return every_pair(_scores(result, judge), ("joint",))
-
-
 def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]) -> SystemComparison | None:
     """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
     `others`; None without such pairs."""
@@ -97,7 +92,7 @@ def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others
         for other in own
         if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
     ]
-    return compare_pairs([_scores(result, judge)], pairs)
+    return compare_pairs([judged_scores(result, judge)], pairs)
 
 
 def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:

@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
-from summhay_ray.benchmarks.summhay.compare import against_ideal, all_pairs
+from summhay_ray.benchmarks.summhay.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.judges import judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
-from summhay_ray.comparison import comparison_sections
+from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import Z_95, SystemScore, column_of, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RunStore
@@ -46,7 +46,7 @@ def sections(run: RunStore, compat: Compat = "default", judge: str = "") -> list
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
     outlines = stored_outlines(run.store, run.record)
-    compared = all_pairs(result, best)
+    compared = every_pair(judged_scores(result, best), ("joint",))
     made = [
         _people(result, best),
         *([] if compared is None else comparison_sections(compared)),
@@ -227,23 +227,16 @@ def _lost(result: ScoreResult, judge: str) -> Section | None:
     systems = {system.system: system for system in _of(result, judge)}
     retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
     compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
-    if compared is None or not compared.pairs:
+    if compared is None:
         return None
     rows: dict[str, dict[str, Any]] = {}
-    for pair in compared.pairs:
-        paired, figure = pair.paired, pair.figure
-        row = rows.setdefault(
-            pair.b.system, {"model": pair.b.model, "retriever": _column(systems[pair.b.system]), "n": paired.n_queries}
-        )
-        row |= {
-            figure: paired.a,
-            f"{figure} lost": paired.difference,
-            f"{figure} lost_low": paired.low,
-            f"{figure} lost_high": paired.high,
-        }
+    for pair in compared.table.iter_rows(named=True):
+        other, figure = systems[pair["system_b"]], pair["figure"]
+        row = rows.setdefault(other.system, {"model": other.model, "retriever": _column(other), "n": pair["n_queries"]})
+        row |= {figure: pair["a"], **{f"{figure} lost{end}": pair[name] for end, name in ENDS.items()}}
         # A summary without a covered insight has no citations to score.
         if figure == "citation":
-            row["n of citation"] = paired.n_queries
+            row["n of citation"] = pair["n_queries"]
     text = (
         "The oracle's figure, and the loss when the same model and strategy see a retriever's documents instead: the mean "
         "difference per query, over queries answered in both settings (asked by ODSum, Table 5). The 95 % intervals of a figure "

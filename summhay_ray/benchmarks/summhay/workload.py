@@ -185,12 +185,13 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
             }
             size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
             for index, (label, semantic) in enumerate(summarizers):
-                system = self.systems[unit.retriever, unit.ordering, index]
+                system, first = self.systems[unit.retriever, unit.ordering, index], ""
                 named_unit = astuple(unit)
                 for repeat in range(self.spec.repeats):
                     cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
                     data = {"unit": named_unit, "summarizer": index, "repeat": repeat, "system": system}
-                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, unit.haystack_id)
+                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first, unit.haystack_id)
+                    first = first or cell_id
 
     def query_of(self, item: Item) -> str:
         """See `Workload`: the subtopic."""

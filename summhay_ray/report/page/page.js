@@ -53,7 +53,7 @@
       document.head.append(script);
     });
     if (!again) loaded.set(name, promise);
-    if (loaded.size > 60) for (const key of [...loaded.keys()].filter((one) => !/^(manifest|grid|index)/.test(one)).slice(0, 20)) loaded.delete(key);
+    if (loaded.size > 60) for (const key of [...loaded.keys()].filter((one) => !/^(manifest|index)/.test(one)).slice(0, 20)) loaded.delete(key);
     return promise;
   };
   const alone = "The samples lie in the folder data/, which is not beside this page: copy the whole folder of the report, or open it where it was made.";
@@ -144,14 +144,47 @@
     spoken.set(sought, rows);
   };
 
+  // --- a list of any length: only the rows in view are elements -------------------------------------------------------
+  const ROW = 29, TALLEST = 8e6; // pixels; browsers cut elements of some more off, so beyond it a pixel of the bar is more than one of the list
+  const listed = (columns, n, open) => {
+    let active = 0;
+    const line = (attributes, cells) => { const row = make("div", { role: "row", ...attributes }, cells); row.style.gridTemplateColumns = columns.map(({ width }) => `minmax(${width}px, ${width}fr)`).join(" "); return row; };
+    const body = make("div", { role: "rowgroup", class: "rows" });
+    const heads = line({ "aria-rowindex": 1 }, columns.map((one) => make("div", { role: "columnheader", class: one.cls, "aria-sort": one.order }, make("button", { tabindex: -1, on: { click: one.sort } }, one.name))));
+    const box = make("div", { id: "grid", role: "grid", tabindex: 0, "aria-label": "Samples", "aria-rowcount": n + 1 }, make("div", { role: "rowgroup", class: "heads" }, heads), body);
+    body.style.height = `${Math.min(n * ROW, TALLEST)}px`;
+    body.style.minWidth = heads.style.minWidth = `${columns.reduce((sum, { width }) => sum + width, 0)}px`;
+    const measured = () => { const view = box.clientHeight - ROW; return { view, scale: Math.max(1, n * ROW - view) / Math.max(1, body.clientHeight - view) }; };
+    const draw = () => {
+      const { view, scale } = measured(), top = box.scrollTop * scale;
+      const first = Math.max(0, Math.floor(top / ROW) - 5), last = Math.min(n, Math.ceil((top + view) / ROW) + 5);
+      body.replaceChildren(...Array.from({ length: Math.max(0, last - first) }, (_, more) => {
+        const place = first + more, on = { click: () => open(place) };
+        const row = line({ id: `row-${place}`, "aria-rowindex": place + 2, "aria-selected": place === active ? "true" : "false", on }, columns.map((one) => make("div", { role: "gridcell", class: one.cls }, one.cell(place))));
+        row.style.top = `${box.scrollTop + place * ROW - top}px`;
+        return row;
+      }));
+      box.setAttribute("aria-activedescendant", active >= first && active < last ? `row-${active}` : "");
+    };
+    const move = (place) => {
+      const { view, scale } = measured(), here = ROW * (active = Math.min(n - 1, Math.max(0, place)));
+      box.scrollTop = Math.min(here, Math.max(here + ROW - view, box.scrollTop * scale)) / scale;
+      draw();
+    };
+    const page = () => Math.max(1, Math.floor((box.clientHeight - ROW) / ROW) - 1);
+    const keys = { ArrowDown: () => move(active + 1), ArrowUp: () => move(active - 1), PageDown: () => move(active + page()), PageUp: () => move(active - page()), Home: () => move(0), End: () => move(n - 1), Enter: () => open(active) };
+    box.addEventListener("keydown", (event) => { if (n && event.target === box && Object.hasOwn(keys, event.key)) { event.preventDefault(); keys[event.key](); } });
+    box.addEventListener("scroll", () => requestAnimationFrame(draw));
+    new ResizeObserver(draw).observe(box);
+    return box;
+  };
+
   // --- the list of samples --------------------------------------------------------------------------------------------
   const viewer = $("#viewer"), report = $("#report");
-  let grid = null;
-  const show = (which) => { document.body.classList.toggle("viewing", which === "viewer"); viewer.hidden = which !== "viewer"; report.hidden = which === "viewer"; if (which !== "viewer" && grid) { grid.destroy(); grid = null; } };
+  const show = (which) => { document.body.classList.toggle("viewing", which === "viewer"); viewer.hidden = which !== "viewer"; report.hidden = which === "viewer"; };
   const list = async (query) => {
-    await Promise.all([ready(), load("grid")]);
+    await ready();
     await heard(query);
-    if (grid) { grid.destroy(); grid = null; }
     const rows = chosen(query);
     const set = (name, value) => { const next = new URLSearchParams(query); if (value) next.set(name, value); else next.delete(name); location.hash = link("samples", next); };
     const controls = manifest.facets.map((facet) => {
@@ -165,27 +198,15 @@
       make("option", { value: "" }, "any"), VERDICTS.map((name) => make("option", { value: name, selected: query.get("verdict") === name }, `some ${name}`)))));
     controls.push(make("label", {}, "search", make("input", { type: "search", value: query.get("search") || "", placeholder: "system, query, id", on: { change: (event) => set("search", event.target.value) } })),
       make("label", {}, "in texts", make("input", { type: "search", value: query.get("text") || "", placeholder: "words of a summary", on: { change: (event) => set("text", event.target.value) } })));
-    const box = make("div", { id: "grid" });
+    const [sorted, down] = [(query.get("sort") || "").replace(/^-/, ""), (query.get("sort") || "").startsWith("-")];
+    const sort = (name) => { const next = new URLSearchParams(query); next.set("sort", (name === sorted && !down ? "-" : "") + name); location.hash = link("samples", next); };
+    const columns = manifest.facets.map((facet) => ({ name: facet.name + (facet.unit ? ` (${facet.unit})` : ""), width: facet.kind === "text" ? ({ query: 260, system: 220 }[facet.name] || 140) : 100,
+      cls: facet.kind === "number" ? "right" : "", order: facet.name !== sorted ? "none" : down ? "descending" : "ascending", sort: () => sort(facet.name), cell: (place) => shown(facet, index.columns[facet.name][rows[place]]) }));
+    const box = listed(columns, rows.length, (place) => { location.hash = link(`sample/${encodeURIComponent(index.ids[rows[place]])}`, query); });
     viewer.replaceChildren(make("p", {}, make("a", { href: "#" }, "← Report")), make("h2", { tabindex: "-1", id: "viewer-h" }, `Samples: ${rows.length.toLocaleString("en")} of ${index.n.toLocaleString("en")}`),
       make("div", { class: "bar", role: "search" }, controls), box, make("p", { class: "keys" }, "Arrow keys and Enter open a sample; a click on a head sorts."));
     show("viewer");
-    const columns = manifest.facets.map((facet) => ({ id: facet.name, name: facet.name + (facet.unit ? ` (${facet.unit})` : ""), field: facet.name, sortable: true, minWidth: 60,
-      width: facet.kind === "text" ? ({ query: 260, system: 220 }[facet.name] || 140) : 100, cssClass: facet.kind === "number" ? "right" : "", formatter: (_row, _cell, value) => shown(facet, value) }));
-    const source = { getLength: () => rows.length, getItem: (place) => { const row = rows[place], item = { row }; for (const facet of manifest.facets) item[facet.name] = index.columns[facet.name][row]; return item; } };
-    if (!$("#grid-style")) document.head.append(make("style", { id: "grid-style" }, await load("grid")));
-    grid = new Slick.Grid(box, source, columns, { enableColumnReorder: false, enableHtmlRendering: false, enableCellNavigation: true, rowHeight: 29, headerRowHeight: 30, forceSyncScrolling: true, multiColumnSort: false });
-    const sorted = query.get("sort");
-    if (sorted) grid.setSortColumn(sorted.replace(/^-/, ""), !sorted.startsWith("-"));
-    const open = (place) => { location.hash = link(`sample/${encodeURIComponent(index.ids[rows[place]])}`, query); };
-    grid.onClick.subscribe((_event, told) => open(told.row));
-    grid.onKeyDown.subscribe((event, told) => { const plain = event.getNativeEvent ? event.getNativeEvent() : event; if (plain.key === "Enter") { event.preventDefault(); open(told.row); } });
-    grid.onSort.subscribe((_event, told) => { const next = new URLSearchParams(query); next.set("sort", (told.sortAsc ? "" : "-") + told.sortCol.id); location.hash = link("samples", next); });
-    // The library calls the whole box a grid, in which its focus traps may not stand: here the heads are a table, the rows a grid.
-    box.removeAttribute("role");
-    const name = (selector, role, label) => box.querySelectorAll(selector).forEach((one) => { one.setAttribute("role", role); one.setAttribute("aria-label", label); });
-    name(".slick-pane-header.slick-pane-left", "table", "Columns");
-    name(".slick-viewport-top.slick-viewport-left .grid-canvas", "grid", "Samples");
-    if (rows.length) { grid.setActiveCell(0, 0); grid.focus(); }
+    if (rows.length) box.focus();
   };
 
   // --- a sample ---------------------------------------------------------------------------------------------------------
@@ -316,7 +337,7 @@
       else { show("report"); if (path[0]) document.getElementById(path[0])?.scrollIntoView(); }
     } catch (error) {
       show("report");
-      notice(error instanceof URIError || (error instanceof Error && error.stack && !/^(manifest|index|samples|grid|documents|insights|answers|contexts)/.test(error.message)) ? `The viewer failed: ${error.message}` : alone);
+      notice(error instanceof URIError || (error instanceof Error && error.stack && !/^(manifest|index|samples|documents|insights|answers|contexts)/.test(error.message)) ? `The viewer failed: ${error.message}` : alone);
     }
   };
   addEventListener("hashchange", go);

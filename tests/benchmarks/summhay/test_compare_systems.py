@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from rejudged_runs import source_run
 from scipy import stats
 
 from summhay_ray.benchmarks.summhay import compare_systems, import_released, score_run
-from summhay_ray.benchmarks.summhay.compare import all_pairs
+from summhay_ray.benchmarks.summhay.compare import judged_scores
 from summhay_ray.benchmarks.summhay.sections import sections
+from summhay_ray.comparison import SystemComparison, every_pair
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store
 
@@ -31,15 +34,21 @@ def released(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Ru
     return store.run(made.run)
 
 
+def pairs(comparison: SystemComparison) -> list[Any]:
+    """The pairs of the JSON document, with attributes."""
+    told = json.dumps(comparison.to_json()["pairs"], allow_nan=False)
+    return list(json.loads(told, object_hook=lambda fields: SimpleNamespace(**fields)))
+
+
 def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released: RunStore) -> None:
-    found = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"))
-    assert [one.figure for one in found.pairs] == ["joint", "coverage", "citation"]
+    found = pairs(compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo")))
+    assert [one.figure for one in found] == ["joint", "coverage", "citation"]
     rows = score_run(released).queries
     values = {
         name: rows.filter(rows["system"] == name).sort("haystack_id", "subtopic_id")["joint"].to_numpy()
         for name in ("oracle_gpt-4o", "oracle_gpt4-turbo")
     }
-    joint, apart = found.pairs[0].paired, values["oracle_gpt-4o"] - values["oracle_gpt4-turbo"]
+    joint, apart = found[0].paired, values["oracle_gpt-4o"] - values["oracle_gpt4-turbo"]
     assert (joint.n_queries, joint.n_haystacks, joint.over) == (18, 2, "queries")
     assert joint.difference == pytest.approx(apart.mean())
     se = np.sqrt((apart.reshape(2, 9).var(axis=1, ddof=1)).mean() / 18)
@@ -47,31 +56,30 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
     others = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="haystacks")
     # Never surer of other haystacks than of these.
     least = max(se, stats.sem(apart.reshape(2, 9).mean(axis=1)))
-    assert others.pairs[0].paired.p == pytest.approx(2 * stats.t.sf(abs(apart.mean()) / least, 1))
+    assert pairs(others)[0].paired.p == pytest.approx(2 * stats.t.sf(abs(apart.mean()) / least, 1))
     assert "2 haystacks are few" in others.warnings[0]
     # One judge: its mean bias cancels in coverage, and is scaled away in joint.
-    assert found.pairs[1].corrected is not None
-    assert found.pairs[1].corrected.difference == pytest.approx(found.pairs[1].paired.difference)
-    assert found.pairs[0].corrected is not None and abs(found.pairs[0].corrected.difference) < abs(joint.difference)
+    assert found[1].corrected.difference == pytest.approx(found[1].paired.difference)
+    assert abs(found[0].corrected.difference) < abs(joint.difference) and found[2].corrected is None
 
 
 def test_of_78_systems_many_pairs_differ(released: RunStore) -> None:
-    comparison = all_pairs(score_run(released), "released")
+    comparison = every_pair(judged_scores(score_run(released), "released"), ("joint",))
     assert comparison is not None
-    assert len(comparison.pairs) == 3003 and sum(pair.paired.differs for pair in comparison.pairs) > 1000
-    [first, *_] = comparison.standings["joint"]
-    assert first.name in comparison.best("joint") and (first.rank, first.rank_low) == (1, 1) and first.missing == 0
+    assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() > 1000
+    [first, *_] = comparison.standings["joint"].to_dicts()
+    assert first["name"] in comparison.best("joint") and (first["rank"], first["rank_low"], first["missing"]) == (1, 1, 0)
 
 
 def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> None:
     found = compare_systems([run])
-    joint = [one.paired for one in found.pairs if one.figure == "joint"]
-    n = len(found.standings["joint"])
+    joint = [one.paired for one in pairs(found) if one.figure == "joint"]
+    n = found.standings["joint"].height
     assert len(joint) == n * (n - 1) // 2
     assert all(one.p is None or one.p_adjusted >= one.p for one in joint)
     told = found.to_json()["pairs"]
     assert all(one["differs"] is (one["paired"]["p_adjusted"] < 0.05) for one in told)
-    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["pairs"][0]["figure"] == "joint"
+    assert json.dumps(found.to_json(), allow_nan=False) and told[0]["figure"] == "joint"
     shown = next(iter(found.sections()))
     assert shown.title.startswith("joint, judged by offline/judge: differences, for ")
     assert shown.table is not None and shown.table.height == len(joint)
@@ -93,11 +101,11 @@ def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(r
 
 
 def test_two_runs_are_compared_system_by_system(run: RunStore) -> None:
-    found = compare_systems([run, run])
-    assert {(one.a.system == one.b.system, one.paired.difference) for one in found.pairs} == {(True, 0.0)}
-    assert {one.paired.ties for one in found.pairs} == {found.pairs[0].paired.n_queries}
-    names = sorted({one.a.system for one in found.pairs})
-    [chosen] = {(one.a.system, one.b.system) for one in compare_systems([run, run], (names[0], names[-1])).pairs}
+    found = pairs(compare_systems([run, run]))
+    assert {(one.a.system == one.b.system, one.paired.difference) for one in found} == {(True, 0.0)}
+    assert {one.paired.ties for one in found} == {found[0].paired.n_queries}
+    names = sorted({one.a.system for one in found})
+    [chosen] = {(one.a.system, one.b.system) for one in pairs(compare_systems([run, run], (names[0], names[-1])))}
     assert chosen == (names[0], names[-1])
 
 
