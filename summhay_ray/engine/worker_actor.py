@@ -187,7 +187,7 @@ class WorkerActor:
         if self._watching is None:
             return
         await self._gateway.drain(DRAIN_S)
-        log.info("stops: nothing is in flight, the answers are in the store")
+        log.info("stops; the answers that have come are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self._ledger.leave()
