@@ -179,7 +179,8 @@ def test_lists_sort_filter_and_search(browser: Any, folder: Path) -> None:
     page.wait_for_selector("#grid [aria-sort=ascending]")
     assert "sort=joint" in page.url
     place = page.locator("#grid [role=columnheader]").all_inner_texts().index("joint (%)")
-    shown = [float(row.locator("[role=gridcell]").nth(place).inner_text()) for row in page.locator("#grid .rows [role=row]").all()]
+    rows = page.locator("#grid .rows [role=row]").all()
+    shown = [float(row.locator("[role=gridcell]").nth(place).inner_text()) for row in rows]
     assert shown == sorted(shown) and tab.told == []
 
 
