@@ -44,6 +44,8 @@ class Nodes:
         self._config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
         self._ports = free_ports()
         self._started: list[subprocess.Popen[bytes]] = []
+        self.metrics: list[str] = []
+        """Where each started node exports its metrics, the head first."""
         self.port, self.dashboard = next(self._ports), next(self._ports)
 
     @property
@@ -53,7 +55,7 @@ class Nodes:
 
     def head(self, scale_to: int = 0) -> None:
         """Start the head; with `scale_to` its autoscaler adds up to so many nodes."""
-        options = ["--dashboard-port", str(self.dashboard), "--ray-client-server-port", str(next(self._ports))]
+        options = ["--block", "--dashboard-port", str(self.dashboard), "--ray-client-server-port", str(next(self._ports))]
         options += ["--temp-dir", str(self._folder), "--node-ip-address", "127.0.0.1"]
         self._start("head_start_ray_commands", options, self._scaling(scale_to))
 
@@ -97,17 +99,20 @@ class Nodes:
         }
 
     def _start(self, which: str, options: list[str], variables: dict[str, str]) -> None:
-        options += ["--block", "--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
+        options += ["--num-cpus", str(CPUS_A_NODE), "--dashboard-agent-listen-port", str(next(self._ports))]
         environment = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
+        metrics = next(self._ports)
+        self.metrics.append(f"http://127.0.0.1:{metrics}/metrics")
         environment |= {
             # Ray guards a cluster with a token where it finds one in ~/.ray; this one is a rehearsal that anybody joins.
             "RAY_AUTH_MODE": "disabled",
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
             "RAY_USAGE_STATS_ENABLED": "0",
             "SUMMHAY_RAY_STOP": ":",
-            "SUMMHAY_NO_SPOT": "true",
+            "SUMMHAY_SERVICE": "",
             "SUMMHAY_RAY_PORT": str(self.port),
             "SUMMHAY_OBJECT_PORT": str(next(self._ports)),
+            "SUMMHAY_METRICS_PORT": str(metrics),
             "SUMMHAY_RAY_OPTIONS": " ".join(options),
             **variables,
         }
@@ -137,6 +142,13 @@ class Nodes:
         except (OSError, ValueError, KeyError):
             return 0
         return sum(node.get("raylet", {}).get("state") == "ALIVE" for node in summary)
+
+    def drain_worker(self) -> list[int]:
+        """Tell the last node to end, as a machine that shuts down does: Ray drains it. Gives its processes, which then end."""
+        process = self._started.pop()
+        pids = _session(process.pid)
+        process.terminate()
+        return pids
 
     def kill_worker(self) -> None:
         """End the last node at once, as a spot instance that is taken away."""
@@ -236,6 +248,7 @@ def main() -> None:
             kind = f"1 of at most {given.nodes} nodes" if given.scale else f"{given.nodes} nodes"
             sys.stdout.write(f"{kind}; summhay run SPEC --address 127.0.0.1:{started.port}\n")
             sys.stdout.write(f"or as a job: summhay submit SPEC --address {started.url}\n")
+            sys.stdout.write(f"metrics: {' '.join(started.metrics)}\n")
             sys.stdout.flush()
             while True:
                 signal.pause()

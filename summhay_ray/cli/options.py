@@ -29,6 +29,23 @@ ExecutorOption = Annotated[
     Literal["auto", "inline", "ray"] | None,
     typer.Option(help="inline: in this process, without Ray; ray; auto: whichever is faster. Default the spec's."),
 ]
+
+
+def _log(level: str | None) -> None:
+    if level is not None:
+        from summhay_ray.logs import log_to_stderr
+
+        log_to_stderr(level.upper())
+
+
+LogLevelOption = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option(
+        "--log-level",
+        help="Log to stderr what workers and models do, from this level on; without it, workers on Ray log to Ray's files.",
+        callback=_log,
+    ),
+]
 JudgedOption = Annotated[
     str,
     typer.Option(

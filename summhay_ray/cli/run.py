@@ -21,6 +21,7 @@ from summhay_ray.cli.options import (
     CompatOption,
     ExecutorOption,
     JsonOption,
+    LogLevelOption,
     RunArgument,
     SetOption,
     SpecArgument,
@@ -56,6 +57,7 @@ def run(
     executor: ExecutorOption = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
     compat: CompatOption = "default",
     limit: Annotated[
         int | None, typer.Option("--limit", help="Answer only this many items, a fair sample; the run can be resumed.", min=1)
@@ -97,6 +99,7 @@ def retrieve(
     beir: Annotated[str | None, typer.Option("--beir", help="A folder to write each corpus to, as a BEIR folder.")] = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Rank the documents with every retriever of a spec and measure the rankings; nothing is summarized.
@@ -142,6 +145,7 @@ def coverage(
     executor: ExecutorOption = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure information coverage: the share of a context's chunks that a question needs (ETHIC, appendix A).
@@ -182,6 +186,7 @@ def rejudge(
     spec: Annotated[str | None, typer.Option(help="A spec (YAML) with judges, and with endpoints and prices of models.")] = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Judge the stored summaries of a run again; the old judgments stay.
@@ -218,6 +223,7 @@ def synth(
     out: Annotated[str | None, typer.Option("--out", help="A folder to write the haystacks to, as released JSON files.")] = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make haystacks from topics (subtopics, insights, queries, documents, each verified), or resume.
@@ -271,7 +277,7 @@ def _carry_out(
     from summhay_ray.cli.progress import ProgressDisplay
     from summhay_ray.cli.show import document
 
-    # Ray reports dead workers on stdout, which is reserved for results.
+    # Own code may print, and stdout is reserved for results.
     with ProgressDisplay(first=first) as display, contextlib.redirect_stdout(sys.stderr):
         result = start(display)
     display.warn(result.warnings)

@@ -14,6 +14,7 @@ from summhay_ray.cli.options import (
     BudgetOption,
     CompatOption,
     JsonOption,
+    LogLevelOption,
     SetOption,
     SpecArgument,
     UntrustedOption,
@@ -35,6 +36,7 @@ def submit(
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
     compat: CompatOption = "default",
+    log_level: LogLevelOption = None,
     wait: Annotated[bool, typer.Option(help="Show the job's log until its end; Ctrl-C leaves the job running.")] = True,
     as_json: JsonOption = False,
 ) -> None:

@@ -138,6 +138,8 @@ def before_ray(address: str) -> None:
     """Set the variables that Ray reads when it is imported."""
     # A thread of Ray Data that outlives our session must not connect to Ray again.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    # Lines of several workers that are alike but for their numbers are not alike to a person.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     if address == "local" and "ray" not in sys.modules:
         # A Ray without clusters listens on the loopback interface only.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")

@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ray
 
+from summhay_ray.engine.metrics import RunMetrics
 from summhay_ray.engine.money import ledger_of
 from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
+from summhay_ray.logs import log_to_stderr
 from summhay_ray.store import Parts, Store, StoreError
 
+log = logging.getLogger(__name__)
+
 COMPACT_AGAIN_S = 1.0
+METRICS_EVERY_S = 1.0
 
 
 @ray.remote(num_cpus=0, max_concurrency=10_000)
 class LedgerActor:
     """One run's ledger and committer. It is async, since listening workers wait in it.
 
-    `place`: the store's URI and the run's id. `driver`: the number of this start, and a description of its driver.
+    `place`: the store's URI and the run's id. `driver`: the number of this start, and a description of its driver. `name`: who
+    logs.
     """
 
-    def __init__(self, place: tuple[str, str], driver: tuple[int, str], budgets: Budgets, limits: Mapping[str, Limits]) -> None:
+    def __init__(
+        self,
+        place: tuple[str, str],
+        driver: tuple[int, str],
+        budgets: Budgets,
+        limits: Mapping[str, Limits],
+        name: str,
+        log_level: int,
+    ) -> None:
+        log_to_stderr(log_level, name)
         self._store_uri, self._run_id = place
         self._driver, self._budgets, self._limits = driver, budgets, limits
         self._service: LedgerService
@@ -36,6 +52,14 @@ class LedgerActor:
         store = Store(self._store_uri)
         self._committer = store.run(self._run_id).committer(*self._driver)
         self._service = ledger_of(store.run(self._run_id), self._driver[0], self._budgets, self._limits)
+        self._telling = asyncio.create_task(self._tell())
+        log.info("starts; the log has been read")
+
+    async def _tell(self) -> None:
+        metrics = RunMetrics(self._run_id)
+        while True:
+            metrics.tell(self._service.ledger.figures())
+            await asyncio.sleep(METRICS_EVERY_S)
 
     async def exchange(self, worker: str, message: Packed) -> Packed:
         return (await self._service.exchange(worker, WorkerMessage.unpacked(message))).packed()
@@ -69,6 +93,8 @@ class LedgerActor:
     async def end(self) -> None:
         """Record the end of this start: nothing is granted after it. Raises Superseded, StoreError, OSError."""
         await self._service.end()
+        self._telling.cancel()
+        log.info("ends")
 
     async def finish(self) -> None:
         """After the last rows: record the end, and merge the parts into the run's tables."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import logging
 import os
 import signal
 import socket
+import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,10 +28,10 @@ from summhay_ray.engine.ledger_actor import LedgerActor
 from summhay_ray.engine.placement import PlacementError, place, placed, result_of
 from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
-from summhay_ray.engine.sigterm import SETUP_HOOK
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
+from summhay_ray.logs import asked_level
 from summhay_ray.loops import run_loop
 from summhay_ray.store import n_vector_files
 
@@ -36,6 +39,7 @@ CLOSING_S = 30.0
 VECTORS_TOLD_EVERY_S = 2.0
 LONGEST_BASE = 16
 """Maximum bytes of the path of the temporary folder: a socket's path holds 103, and Ray's and our folders need the rest."""
+RAYS_LISTENER = "ray_listen_error_messages"
 TASKS_AT_ONCE = 100_000
 """More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
@@ -60,16 +64,15 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
             folder = stack.enter_context(_private_folder())
         except OSError as error:
             raise RayMissing(f"Ray has no temporary folder ({error}); nothing was asked, mend it or set TMPDIR") from error
-        environment: dict[str, Any] = {"worker_process_setup_hook": SETUP_HOOK}
-        options: dict[str, Any] = {"runtime_env": environment}
+        options: dict[str, Any] = {}
         if address == "local":
             # Ray makes its own folder readable for everybody, so it goes inside the private one.
             options |= {"_temp_dir": str(folder / "r"), "include_dashboard": False, "object_store_memory": 512 * 2**20}
-            # Nobody reads its metrics, and the workers that it starts ahead are not of the kind that a run needs.
+            # Nobody reads its metrics, which cost seconds, and it would start a worker for each CPU ahead.
             options["_system_config"] = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
         elif own_modules:
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
-            environment["env_vars"] = {"PYTHONPATH": paths}
+            options["runtime_env"] = {"env_vars": {"PYTHONPATH": paths}}
         # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
         empty = None if own_modules else folder / "empty"
         if empty is not None:
@@ -92,7 +95,8 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    options = {**options, "log_to_driver": False, "logging_level": "ERROR"}
+    # Workers' lines come to this process where somebody has asked for them; otherwise they are in Ray's files alone.
+    options = {**options, "log_to_driver": asked_level() is not None, "logging_level": "ERROR"}
     before = signal.getsignal(signal.SIGTERM)
     try:
         with _silent(), contextlib.chdir(stand) if stand else contextlib.nullcontext():
@@ -106,7 +110,8 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
         raise RayMissing(f"Ray does not start: {' '.join(str(error).split())[:300]}; nothing was asked, run again") from error
     hear_sigterm()
     try:
-        yield
+        with contextlib.redirect_stdout(_WithoutRaysOwn(sys.stdout)):
+            yield
     finally:
         _leave(known)
         with contextlib.suppress(ValueError):
@@ -115,16 +120,24 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
 
 def _leave(known: set[str]) -> None:
     """Shut Ray down, even while it is starting, and unset the variables that it has set, which are not for other clusters."""
-    with _unheard():
+    with contextlib.redirect_stdout(io.StringIO()):
         ray.shutdown()
     for name in set(os.environ) - known:
         if name.startswith("RAY_"):
             del os.environ[name]
 
 
-def _unheard() -> contextlib.AbstractContextManager[Any]:
-    """A context for the end of workers, without Ray's messages that each died and is restarted."""
-    return contextlib.redirect_stdout(io.StringIO())
+class _WithoutRaysOwn:
+    """A stdout without what a thread of Ray prints there of each worker that dies and is restarted, which is in Ray's logs."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.current_thread().name == RAYS_LISTENER else int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @contextlib.contextmanager
@@ -178,13 +191,14 @@ class RayExecution:
             driver=heartbeat.session.number,
             record=self._work.record,
             workers=sum(self._placement.seats.values()),
+            log_level=asked_level() or logging.INFO,
         )
         limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
         driver = heartbeat.session.number, heartbeat.session.where
-        self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits)
+        self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits, self._order.ledger, self._order.log_level)
         # The workers' processes start beside the ledger's, and wait for `ready`.
         placement = self._placement
         self._actors = {
@@ -238,8 +252,7 @@ class RayExecution:
             await first_end(asyncio.ensure_future(dispatch()), others)
             await _all_of([actor.close.remote() for actor in all_actors], CLOSING_S)
         except BaseException:
-            with _unheard():
-                await self._drain(all_actors)
+            await self._drain(all_actors)
             raise
         return dispatcher.counts
 
@@ -285,6 +298,7 @@ async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
 def _start(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
     actor = ray.remote(WorkerActor).options(
         **holds,
+        name=order.worker(kind, seat),
         max_restarts=-1,
         max_task_retries=-1,
         max_concurrency=TASKS_AT_ONCE,

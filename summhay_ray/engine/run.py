@@ -36,6 +36,7 @@ from summhay_ray.engine.usage import RecordedReach, keep_plan, keep_reach, keep_
 from summhay_ray.engine.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
+from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily
 
@@ -425,6 +426,7 @@ class Start:
         Planning starts before the ledger lets any worker call, so that the plan counts no call of this start as known; and before
         Ray, whose start leaves a processor free.
         """
+        quiet_unless_asked()
         if executor == "inline":
             try:
                 with hearing_sigterm(), planning:

@@ -8,6 +8,7 @@ files; if the store is a bucket that this machine can write, large inputs go the
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import shlex
 import tempfile
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.jobs import Job, JobError, asking, job_client, one_line, reach
 from summhay_ray.engine.package import SPEC, Package, pack
+from summhay_ray.logs import asked_level
 from summhay_ray.store import NoCredentials, Store
 
 STOP_WAIT_S = 25
@@ -48,6 +50,8 @@ class JobOrder:
             words += ["--compat", self.compat]
         if self.untrusted:
             words.append("--untrusted")
+        if (level := asked_level()) is not None:
+            words += ["--log-level", logging.getLevelName(level).lower()]
         return shlex.join(words)
 
 

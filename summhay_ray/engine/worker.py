@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from summhay_ray.llm import Gateway
 from summhay_ray.outcome import Failed, Malformed
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Finished, Parts, RunStore
+
+log = logging.getLogger(__name__)
 
 COMMIT_EVERY_S = 2.0
 ITEMS_A_COMMIT = 64
@@ -131,8 +134,10 @@ class Worker:
             await self._commits.keep(done)
         if done.stop is not None:
             raise done.stop
-        counted = len(done.rows.get(self._workload.counted.table, ()))
-        return ItemResult(done.item_id, done.over_budget, counted, len(done.rows.get("failures", ())))
+        counted, failures = len(done.rows.get(self._workload.counted.table, ())), done.rows.get("failures", ())
+        for row in failures:
+            log.warning("%s: %s failed: %s, attempts %d", done.item_id, row.stage or "item", row.error, row.attempts)
+        return ItemResult(done.item_id, done.over_budget, counted, len(failures))
 
     def _note(self, *strand: str) -> None:
         """Count a question that has ended. See `asked_in`."""

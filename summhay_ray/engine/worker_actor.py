@@ -1,7 +1,8 @@
 """A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
 
-Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. On SIGTERM, a
-worker finishes the calls in flight, writes their answers, and ends.
+Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
+worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
+answers, and ends; Ray starts it again on a node that stays.
 """
 
 from __future__ import annotations
@@ -9,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import ray
+from ray.autoscaler.v2.sdk import get_cluster_status
 
 from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.execution import DRAIN_S
@@ -26,14 +29,20 @@ from summhay_ray.engine.ledger_actor import RemoteLedger
 from summhay_ray.engine.prepared import finished_source, prepared, work_items
 from summhay_ray.engine.queues import ItemResult, Kind, batch_text, read_batch
 from summhay_ray.engine.registry import stored_workload
-from summhay_ray.engine.sigterm import on_notice
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
+from summhay_ray.logs import log_to_stderr
 from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
+
+log = logging.getLogger(__name__)
 
 BEAT_EVERY_S = 3.0
 LEAVE_S = 2.0
+LOOK_EVERY_S = 2.0
+"""How often a worker looks whether its node is drained; Ray gives the node 30 s."""
+DRAINING = "DRAINING"
+"""What Ray calls the state of a node that it drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +57,16 @@ class WorkOrder:
     """See `Work.record`."""
     workers: int = 1
     """Number of workers that commit."""
+    log_level: int = logging.INFO
 
     @property
     def ledger(self) -> str:
-        """The name of the ledger actor, unique to this start: run, number of the start, and store."""
-        return f"ledger {self.run_id} {self.driver} {self.store_uri}"
+        """The name of the ledger actor: run, kind, number of this start."""
+        return f"{self.run_id} ledger {self.driver}"
+
+    def worker(self, kind: Kind, seat: int) -> str:
+        """The name of a worker actor: run, kind, number among those of its kind."""
+        return f"{self.run_id} {kind} {seat}"
 
 
 class _Place:
@@ -86,9 +100,9 @@ class WorkerActor:
     """An async actor that answers batches of items."""
 
     def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
+        log_to_stderr(order.log_level, order.worker(kind, seat))
         self._order, self._kind, self._seat = order, kind, seat
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._draining = False
+        self._watching: asyncio.Task[None] | None = None
         self._preparing = ThreadPoolExecutor(max_workers=1)
 
     def _begin(self) -> None:
@@ -102,11 +116,17 @@ class WorkerActor:
         threading.Thread(target=self._beat, daemon=True).start()
         settings = workload.settings()
         local = workload.models_here() if any(model.local for model in settings.values()) else {}
-        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, lambda: os._exit(1), local)
+        places = {True: "in the worker", False: "called"}
+        models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
+        log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
+        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local)
         self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
         if kind == "calling":
             self._gateway.make_transports()
-        on_notice(self._end)
+
+    def _evicted(self) -> None:
+        log.error("the ledger has heard nothing for too long and gave the work to others; ends")
+        os._exit(1)
 
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.
@@ -114,54 +134,81 @@ class WorkerActor:
             self._ledger.beat()
             time.sleep(BEAT_EVERY_S)
 
+    async def _end_with_node(self) -> None:
+        # A thread for this alone: those of the loop may all be busy computing.
+        looking = ThreadPoolExecutor(max_workers=1)
+        while not await asyncio.get_running_loop().run_in_executor(looking, node_drains):
+            await asyncio.sleep(LOOK_EVERY_S)
+        log.warning("Ray drains the node: finishes the calls in flight, and starts again elsewhere")
+        try:
+            async with asyncio.timeout(DRAIN_S + 2 * LEAVE_S):
+                await self.drain()
+        finally:
+            # End even if draining fails (no store, expired credentials): the node is going.
+            os._exit(0)
+
     async def ready(self) -> None:
         """Start the worker if it has not started. Not in the constructor, whose errors Ray does not report in full.
 
         Raises StoreError, OSError.
         """
-        if self._loop is None:
-            self._begin()
-            self._loop = asyncio.get_running_loop()
+        if self._watching is None:
+            with told_errors():
+                self._begin()
+            self._watching = asyncio.create_task(self._end_with_node())
 
     async def prepare(self, sources: Mapping[str, str]) -> list[str]:
         """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
         await self.ready()
         wanted = {source: _items(text) for source, text in sources.items()}
-        texts, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
-        if parts is not None:
-            await self._ledger.commit(parts)
+        with told_errors():
+            texts, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
+            if parts is not None:
+                await self._ledger.commit(parts)
         return texts
 
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
-        results = await self._worker.answer(read_batch(text))
-        if self._draining:
-            # Ray ends a stopping process as soon as it is idle. It must not be idle before its log is in the store.
-            await asyncio.Future()
-        return results
+        with told_errors():
+            return await self._worker.answer(read_batch(text))
 
     async def close(self) -> None:
         """Send the ledger its last messages, and close the log."""
-        if self._loop is None:
+        if self._watching is None:
             return
+        self._watching.cancel()
         await self._gateway.close()
         await asyncio.to_thread(self._log.close)
+        log.info("ends: all is done")
 
     async def drain(self) -> None:
         """Accept no further calls, and finish those in flight."""
-        if self._loop is None:
+        if self._watching is None:
             return
-        self._draining = True
         await self._gateway.drain(DRAIN_S)
+        log.info("stops; the answers that have come are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self._ledger.leave()
 
-    def _end(self) -> None:
-        try:
-            if self._loop is not None:
-                asyncio.run_coroutine_threadsafe(self.drain(), self._loop).result(DRAIN_S + 2 * LEAVE_S)
-        finally:
-            # End even if draining fails (no store, expired credentials): the machine is going.
-            os._exit(0)
+
+@contextlib.contextmanager
+def told_errors() -> Iterator[None]:
+    """A context that logs the class of an error, and no more: its message may hold what a prompt says, and the driver has it."""
+    try:
+        yield
+    except Exception as error:
+        log.error("stopped by %s", type(error).__name__)
+        raise
+
+
+def node_drains() -> bool:
+    """Whether Ray drains this process's node; False where Ray does not say."""
+    here = ray.get_runtime_context()
+    try:
+        nodes = get_cluster_status(here.gcs_address).active_nodes
+    # The head may be busy or gone, and Ray raises nothing narrower; the next look is soon.
+    except Exception:  # noqa: BLE001
+        return False
+    return any(node.node_id == here.get_node_id() and node.node_status == DRAINING for node in nodes)

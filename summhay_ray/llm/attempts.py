@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from summhay_ray.llm.request import Request
 from summhay_ray.llm.retry import Decision, decide
 from summhay_ray.llm.secrets import known_secrets, one_line
 from summhay_ray.llm.transport import Transports
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
 """Error kind -> how many attempts of one call may end with it. Any other kind ends the call at once."""
@@ -78,13 +81,14 @@ class Attempts:
     ) -> Attempt:
         """Attempt a call again after its first attempt has failed, unless that was the last."""
         ends: Counter[str] = Counter()
-        pause_s = 0.0
+        pause_s, error = 0.0, ""
         current = granted
 
         def noted(attempt: Attempt) -> Attempt:
-            nonlocal pause_s
+            nonlocal pause_s, error
             pause_s = 0.0
             if attempt.decision is not None:
+                error = attempt.decision.error
                 ends[attempt.decision.kind] += 1
                 pause_s = self._pause(call, attempt.decision)
             return attempt
@@ -92,6 +96,7 @@ class Attempts:
         async def once() -> Attempt:
             nonlocal current
             call.sending = False
+            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, error)
             current = await self._claim_again(call, current, "retry")
             return noted(await self._in_turn(call, current, ends.total() + 1, log_reply))
 

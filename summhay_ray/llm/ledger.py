@@ -8,6 +8,7 @@ The time is always passed in as an argument, so that tests need not wait.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -21,6 +22,8 @@ from summhay_ray.llm.model_queue import Flight, ModelQueue, Waiting
 from summhay_ray.llm.models import Limits
 from summhay_ray.llm.pacing import Cap, Pacer
 from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
+
+log = logging.getLogger(__name__)
 
 HORIZON_S = 0.25
 """How long before its time a call is granted: long enough for the grant to arrive, short enough for a pause to take effect."""
@@ -79,7 +82,7 @@ class Ledger:
             self.counts["reused"] += message.reused
         for name in message.limited:
             if why := self._model(name).limited(now):
-                self._stop(self._model(name), ("quota_exhausted", why))
+                self._stop(name, ("quota_exhausted", why))
         for name in message.untimed:
             self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
@@ -135,7 +138,14 @@ class Ledger:
         self._outbox.pop(worker, None)
         for key, followers in list(self._followers.items()):
             self._followers[key] = [waiting for waiting in followers if waiting.worker != worker]
-        for key in [key for key, flight in self._flights.items() if flight.worker == worker]:
+        open_calls = [key for key, flight in self._flights.items() if flight.worker == worker]
+        if open_calls:
+            log.warning(
+                "worker %s is gone with %d calls in flight; those without an answer in the log are asked again",
+                worker,
+                len(open_calls),
+            )
+        for key in open_calls:
             claim, logged = self._flights[key].claim, self._flights[key].logged_micros
             if logged is None:
                 self.account.doubt(claim.purpose, claim.worst_micros)
@@ -167,6 +177,24 @@ class Ledger:
             "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
             "models": models,
             "claims": [asdict(claims) for claims in self._doubts.claims()],
+        }
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Model -> its calls, tokens, retries and 429s of this session, calls in flight and queued, and the run's dollars."""
+        return {
+            name: {
+                "calls": model.meter.calls,
+                "input_tokens": model.meter.input_tokens,
+                "output_tokens": model.meter.output_tokens,
+                "retries": model.meter.retries,
+                "limited": model.meter.limited,
+                "in_flight": model.sending,
+                "queued": sum(map(len, model.queues.values())) + len(model.again),
+                "spent_usd": self.account.spent(("model", name)) / 1e6,
+                "reserved_usd": self.account.reserved(("model", name)) / 1e6,
+                "uncertain_usd": self.account.uncertain(("model", name)) / 1e6,
+            }
+            for name, model in self._models.items()
         }
 
     def tend(self, now: float) -> None:
@@ -212,6 +240,8 @@ class Ledger:
             return now
         fits = self.account.fits(claim.purpose, claim.worst_micros)
         if fits == "no":
+            if not self.over_budget:
+                log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
             self.over_budget = True
             self._say(worker, claim, Grant("budget"))
             return None
@@ -303,14 +333,16 @@ class Ledger:
             self._land(done.key)
         model.heard |= done.location is not None or (done.sent and not done.unheard)
         if done.stop or (self._probing and not model.heard and done.unheard):
-            self._stop(model, done.stop or done.unheard or ("", ""))
+            self._stop(done.model, done.stop or done.unheard or ("", ""))
         if done.excess:
             self._doubt({done.key: done.excess})
 
-    def _stop(self, model: ModelQueue, why: tuple[str, str]) -> None:
+    def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
+        model = self._model(name)
         if model.stopped:
             return
+        log.warning("%s is given up: %s", name, why[0])
         model.stopped = why
         for (worker, _), queue in model.queues.items():
             for claim in queue:
@@ -357,7 +389,7 @@ class Ledger:
     def _doubt(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
         for model, reason in self._doubts.note(excesses):
-            self._stop(self._model(model), (USAGE_NOT_CREDIBLE, reason))
+            self._stop(model, (USAGE_NOT_CREDIBLE, reason))
 
     def _model(self, name: str) -> ModelQueue:
         if name not in self._models:

@@ -13,6 +13,8 @@ class Meter:
     """Counters of one model; requests and tokens are kept per second."""
 
     calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     limited: int = 0
     retries: int = 0
     _seconds: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -24,6 +26,8 @@ class Meter:
     def answered(self, at: float, input_tokens: int, output_tokens: int) -> None:
         """Count an answer and its tokens."""
         self.calls += 1
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
         self._seconds[int(at)].update({"input": input_tokens, "output": output_tokens})
 
     def read(self, now: float) -> dict[str, int]:

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,8 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
+from paid_runs import KEY_ENV, N_JUDGMENTS, N_SUMMARIES, fields_of
+from runs import has_ended, start, write_spec
+from simulated_provider import KEY, simulated_provider, until
 
 from summhay_ray import api
 from summhay_ray.store import Store
@@ -59,9 +64,11 @@ def load_local() -> Any:
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     local = load_local()
-    with local.cluster(2) as started:
-        sessions = [process.pid for process in started._started]
-        yield started
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_metrics_report_interval_ms", "1000")
+        with local.cluster(2) as started:
+            sessions = [process.pid for process in started._started]
+            yield started
     # What was killed is gone a moment later.
     end = time.monotonic() + 20
     while any(local._session(one) for one in sessions) and time.monotonic() < end:
@@ -180,6 +187,81 @@ def assert_no_canary(person: Person) -> None:
     assert "class Gate" in told and "def store_for_job" in told
     assert CANARY not in told
     assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())
+
+
+@contextlib.contextmanager
+def silent(pid: int) -> Iterator[None]:
+    """The provider answers nobody while the block runs."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def figures(url: str) -> dict[tuple[str, str, str], float]:
+    """(run, metric, model) -> value, of the metrics of runs that a node exports."""
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        lines = [line for line in answer.read().decode().splitlines() if line.startswith("ray_summhay_")]
+    found = {}
+    for line in lines:
+        tags = dict(re.findall(r'(\w+)="([^"]*)"', line))
+        name = line.removeprefix("ray_summhay_").partition("{")[0]
+        found[tags["run"], name, tags["model"]] = float(line.rsplit(" ", 1)[1])
+    return found
+
+
+def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {KEY_ENV: KEY, "RAY_AUTH_MODE": "disabled"}.items():
+        monkeypatch.setenv(name, value)
+    with simulated_provider("--latency", "0.5", "--cache-lifetime", "0") as provider:
+        assert provider.pid is not None
+        nodes.worker()
+        nodes.wait(3)
+        spec, where = write_spec(tmp_path, fields_of(provider.base, workers=3)), f"127.0.0.1:{nodes.port}"
+        run = start(spec, tmp_path / "store", "--address", where, "--log-level", "info")
+        assert until(lambda: provider.stats()["served"] >= 24 or run.poll() is not None, PATIENCE_S)
+        assert run.poll() is None, run.communicate()
+        told: dict[tuple[str, str, str], float] = {}
+
+        def stands_still() -> bool:
+            # The ledger sets its figures each second, and Ray exports them each second.
+            time.sleep(2.5)
+            before = dict(told)
+            told.update({key: value for url in nodes.metrics for key, value in figures(url).items()})
+            return told == before and sum(value for (_, metric, _), value in told.items() if metric == "in_flight") > 0
+
+        with silent(provider.pid):
+            assert until(stands_still, 60), told
+            with urllib.request.urlopen(f"{nodes.url}/api/v0/actors", timeout=30) as answer:
+                actors = {one["name"] for one in json.loads(answer.read())["data"]["result"]["result"] if one["state"] == "ALIVE"}
+        drained, ended_at = [psutil.Process(pid) for pid in nodes.drain_worker()], time.monotonic()
+        assert any("WorkerActor" in process.name() for process in drained)
+        # Ray would end it after 30 s; its workers are gone before, and none comes back.
+        assert until(lambda: all(map(has_ended, drained)), 25), (drained, time.monotonic() - ended_at)
+        out, said = (text.decode() for text in run.communicate(timeout=PATIENCE_S))
+        stats = provider.stats()
+    document = json.loads(out)
+    assert (run.returncode, document["status"], document["usd"]["uncertain"]) == (0, "done", 0), said
+    assert stats["served"] == stats["prompts"] == N_SUMMARIES + N_JUDGMENTS
+
+    name = document["run"]
+    assert actors >= {f"{name} ledger 1", *(f"{name} calling {number}" for number in range(3))}
+    models = {"openai/writer", "openai/judge-a", "openai/judge-b"}
+    known = {metric: {model: told[name, metric, model] for model in models} for metric in {metric for _, metric, _ in told}}
+    total = {metric: sum(values.values()) for metric, values in known.items()}
+    assert 24 <= total["calls"] + total["in_flight"] <= stats["served"] and known["input_tokens"]["openai/writer"] > 0
+    assert 0 < total["spent_usd"] < document["usd"]["spent"] and total["output_tokens"] > 0 < total["reserved_usd"]
+    assert total["queued"] + total["calls"] + total["in_flight"] <= stats["served"]
+    assert [total[metric] for metric in ("uncertain_usd", "retries", "limited")] == [0, 0, 0]
+
+    lines = said.splitlines()
+    assert {number for number in range(3) if any(f"INFO {name} calling {number}: starts" in line for line in lines)} == {0, 1, 2}
+    assert any(f"WARNING {name} calling" in line and "drains" in line for line in lines)
+    assert any(f"INFO {name} ledger 1: ends" in line for line in lines)
+    assert KEY not in said and "(raylet)" not in said
 
 
 WRITER = {"model": "offline/writer", "max_tokens": 600, "price": {"input_per_mtok": 1.0, "output_per_mtok": 2.0}}

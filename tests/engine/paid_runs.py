@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import PATIENCE_S, descendants, log_records, summhay, write_spec
+from runs import PATIENCE_S, log_records, summhay, write_spec
 from simulated_provider import KEY, Simulated, simulated_provider
 
 from summhay_ray import cli
@@ -127,26 +127,6 @@ def refused(spec: Path, store: str | Path, *more: str) -> tuple[int, str, float]
     with contextlib.redirect_stderr(told), pytest.raises(SystemExit) as stop:
         cli.main(["run", str(spec), "--store", str(store), *more, "--json"])
     return int(stop.value.code or 0), told.getvalue(), time.monotonic() - began
-
-
-def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """The pids of a run's workers that call."""
-    return [pid for pid, title in descendants(process.pid) if "WorkerActor" in title]
-
-
-def stop_worker(pid: int) -> float:
-    """SIGTERM to a worker; the seconds until it has ended."""
-    began = time.monotonic()
-    os.kill(pid, signal.SIGTERM)
-    while time.monotonic() < began + PATIENCE_S:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            break
-        if state == "Z":
-            break
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def logged(store: str | Path) -> Counter[str]:

@@ -19,9 +19,10 @@ from simulated_provider import KEY, simulated_provider, until
 # Whoever has no token asks Ray for the nodes of its cluster.
 STRANGER = """
 import sys
-from ray._raylet import GcsClient
+from ray.autoscaler.v2.sdk import get_cluster_status
 try:
-    print(len(GcsClient(address=sys.argv[1]).get_all_node_info(timeout=20)), "nodes")
+    status = get_cluster_status(sys.argv[1], timeout=20)
+    print(len(status.active_nodes) + len(status.idle_nodes), "nodes")
 except Exception as error:
     print(error)
 """

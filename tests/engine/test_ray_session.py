@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 import ray
 
 from summhay_ray.engine import Stopped
-from summhay_ray.engine.on_ray import RayMissing, ray_session
+from summhay_ray.engine.on_ray import RAYS_LISTENER, RayMissing, ray_session
 from summhay_ray.engine.placement import PlacementError
 
 pytestmark = pytest.mark.core
@@ -91,12 +92,16 @@ def test_sigterm_while_ray_comes_up_stops_the_run(monkeypatch: pytest.MonkeyPatc
         pass
 
 
-def test_what_ray_prints_of_workers_that_end_with_their_driver_is_not_heard(
+def test_what_ray_prints_of_workers_that_end_is_not_heard(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    told = "(raylet) Task WorkerActor.answer failed. There are infinite retries"
     monkeypatch.setattr(ray, "init", lambda **_: None)
-    monkeypatch.setattr(ray, "shutdown", lambda: print("(raylet) Task WorkerActor.answer failed. There are infinite retries"))
+    monkeypatch.setattr(ray, "shutdown", lambda: print(told))
     with pytest.raises(KeyboardInterrupt), ray_session("local"):
-        print("(raylet) while it works it is")
+        listener = threading.Thread(target=print, args=(told,), name=RAYS_LISTENER)
+        listener.start()
+        listener.join()
+        print("of the driver's own")
         raise KeyboardInterrupt
-    assert capsys.readouterr().out == "(raylet) while it works it is\n"
+    assert capsys.readouterr().out == "of the driver's own\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
@@ -15,9 +14,7 @@ from paid_runs import (
     Office,
     logged,
     said,
-    stop_worker,
     wait_for_session,
-    workers_of,
 )
 from runs import at_most, start, summhay
 from s3_servers import S3Server, running, set_credentials
@@ -64,23 +61,6 @@ def test_a_bad_network_changes_no_table_and_costs_no_call(desk: Office, server: 
         # The run's own folder is listed once, for the time at which it began.
         assert reads <= MOST_READS and len(listed) <= 1 and proxy.count("PUT") == 0
     assert set(logged(server.uri(store.split("/")[2], url=server.url)).values()) == {1}
-
-
-@pytest.mark.ray
-@pytest.mark.soak
-def test_a_worker_that_is_told_to_end_finishes_ships_and_repeats_nothing(desk: Office, server: S3Server, tmp_path: Path) -> None:
-    store = server.uri(server.bucket())
-    process = start(desk.spec(), store, *RAY)
-    desk.wait(process, 24)
-    took_s = stop_worker(workers_of(process)[0])
-    output, complaint = process.communicate(timeout=240)
-    assert process.returncode == 0, complaint.decode()[-2000:]
-    # One call's time, and the way to the store.
-    assert took_s < 10
-    done = json.loads(output)
-    assert done["status"] == "done" and desk.tables_of(done, store) == desk.tables
-    assert desk.served() == desk.calls and set(logged(store).values()) == {1}
-    assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
 
 
 @pytest.mark.ray

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import shlex
 import socket
 import threading
@@ -46,6 +47,12 @@ def test_a_job_is_summhay_run_with_the_code_that_checked_it(server: Server, tmp_
     assert sent["runtime_env"]["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "25"}
     assert not Path(sent["runtime_env"]["working_dir"]).exists()
     assert all(isinstance(value, str) for value in sent["metadata"].values())
+
+
+def test_a_job_logs_as_this_process_was_asked_to(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger("summhay_ray"), "level", logging.WARNING)
+    sent_to(tmp_path)
+    assert server.sent[0]["entrypoint"].endswith(" --log-level warning")
 
 
 def test_the_same_job_is_watched_and_not_sent_again(server: Server, tmp_path: Path) -> None:

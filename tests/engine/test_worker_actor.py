@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import logging
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from inline_runs import loaded
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import worker_actor
 from summhay_ray.engine.queues import Kind
-from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
+from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder, node_drains
 from summhay_ray.llm import LocalModel, News
 from summhay_ray.store import Store
 
@@ -45,11 +46,28 @@ class LedgerHandle:
         return [name for name, _ in list(self.asked)]
 
 
+def cluster_of(states: Mapping[str, str]) -> Any:
+    """What Ray says of a cluster with these nodes."""
+    return SimpleNamespace(active_nodes=[SimpleNamespace(node_id=node, node_status=state) for node, state in states.items()])
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """A worker's process has a log of its own; here it is this one's."""
+    log = logging.getLogger("summhay_ray")
+    handlers, level = list(log.handlers), log.level
+    yield
+    log.handlers[:] = handlers
+    log.setLevel(level)
+
+
 @pytest.fixture
 def handle(monkeypatch: pytest.MonkeyPatch) -> LedgerHandle:
     found = LedgerHandle()
-    context = SimpleNamespace(get_node_id=lambda: "node-1")
-    monkeypatch.setattr(worker_actor.ray, "get_actor", lambda name: found if name.startswith("ledger r") else None)
+    context = SimpleNamespace(get_node_id=lambda: "node-1", gcs_address="127.0.0.1:1")
+    monkeypatch.setattr(worker_actor.ray, "get_actor", lambda name: found if name.endswith(" ledger 1") else None)
+    monkeypatch.setattr(worker_actor, "get_cluster_status", lambda _: cluster_of({"node-1": "RUNNING"}))
+    monkeypatch.setattr(worker_actor, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(worker_actor.ray, "get_runtime_context", lambda: context)
     monkeypatch.setattr(worker_actor, "BEAT_EVERY_S", 0.02)
     return found
@@ -91,32 +109,31 @@ def test_it_beats_before_all_that_takes_time(handle: LedgerHandle, tmp_path: Pat
     assert beaten and beaten[0] >= 3
 
 
-def test_told_to_end_it_says_all_leaves_and_takes_no_further_item(
+def test_when_its_node_is_drained_it_says_all_leaves_and_ends(
     handle: LedgerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: list[int] = []
     monkeypatch.setattr(worker_actor.os, "_exit", ends.append)
+    states = {"node-1": "RUNNING", "node-2": "DRAINING"}
+    monkeypatch.setattr(worker_actor, "get_cluster_status", lambda _: cluster_of(states))
     one = made(tmp_path)
 
     async def run() -> None:
         assert await one.answer("[]") == []
-        # As the notice comes: in a thread of its own, while the loop goes on.
-        notice = threading.Thread(target=one._end)
-        notice.start()
-        while notice.is_alive():
+        await asyncio.sleep(0.1)
+        # Another node's end is not this worker's.
+        assert ends == []
+        states["node-1"] = "DRAINING"
+        while not ends:
             await asyncio.sleep(0.01)
-        late = asyncio.ensure_future(one.answer("[]"))
-        await asyncio.sleep(0.05)
-        # An answer would make Ray end the process before its log is in the store.
-        assert not late.done()
-        late.cancel()
 
     asyncio.run(run())
     assert ends == [0] and handle.names().count("leave") == 1
 
 
-def test_a_notice_before_any_item_ends_it_at_once(handle: LedgerHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends: list[int] = []
-    monkeypatch.setattr(worker_actor.os, "_exit", ends.append)
-    made(tmp_path)._end()
-    assert ends == [0]
+def test_a_head_that_does_not_say_is_asked_again(handle: LedgerHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: str) -> None:
+        raise RuntimeError("failed to connect to GCS")
+
+    monkeypatch.setattr(worker_actor, "get_cluster_status", gone)
+    assert not node_drains()

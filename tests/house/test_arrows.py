@@ -23,11 +23,12 @@ IMPORTS: Mapping[str, set[str]] = {
     "outputs": {"errors"},
     "yaml_text": set(),
     "loops": set(),
+    "logs": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula.
     "store": {"errors", "text"},
     "llm": {"loops", "outcome", "store", "text"},
-    "engine": {"inputs", "llm", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
+    "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.
@@ -81,6 +82,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "engine",
         "judge",
         "llm",
+        "logs",
         "outcome",
         "errors",
         "report",

@@ -108,7 +108,7 @@ def test_a_call_that_waits_to_be_tried_again_stops_with_the_model(room: Room, pr
         asking = asyncio.ensure_future(room.gateway.complete(request()))
         while not provider.requests:
             await asyncio.sleep(0.005)
-        room.ledger._stop(room.ledger._model("openai/fake"), ("authentication", "bad key"))
+        room.ledger._stop("openai/fake", ("authentication", "bad key"))
         return await asking
 
     outcome, _ = room.run(scene())
