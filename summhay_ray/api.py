@@ -611,7 +611,7 @@ def mine(
         mining.write_mined(run, Path(out))
         files.append(str(out))
     if review is not None and result.results.details["insights"]:
-        files += mining.write_sheet(run, Path(review))
+        files += mining.write_review(run, Path(review))
     details = {**result.results.details, "path": str(out) if str(out) in files else None, "files": files}
     return replace(result, results=replace(result.results, details=details))
 

@@ -23,7 +23,7 @@ _STYLE = (
 )
 
 
-def write_sheet(run: RunStore, path: Path) -> list[str]:
+def write_review(run: RunStore, path: Path) -> list[str]:
     """Write the sheet (CSV in UTF-8, doubts first) and the same as an HTML page beside it. Raises UserError if it exists."""
     if path.exists():
         raise UserError(f"{path} exists and may hold a person's review; give another file")

@@ -35,6 +35,7 @@ from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.export import released_text
 from summhay_ray.benchmarks.summhay.sources import STORE, source_bytes
 from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_file
 from summhay_ray.mine import (
     Evidence,
     Grouped,
@@ -388,7 +389,7 @@ def haystack_of(run: RunStore, reviewed: bool = True) -> dict[str, Any]:
 def write_mined(run: RunStore, path: Path) -> None:
     """Write the run's haystack. Raises UserError if another file of this name exists."""
     text = released_text(haystack_of(run))
-    if path.exists() and path.read_text(encoding="utf-8", errors="replace") != text and not _mined(path):
+    if path.exists() and not _mined(path):
         raise UserError(f"{path} exists and is no mined haystack; give another file")
     path.write_text(text, encoding="utf-8")
 
@@ -396,8 +397,8 @@ def write_mined(run: RunStore, path: Path) -> None:
 def _mined(path: Path) -> bool:
     """Whether the file is an earlier haystack of this command, which may be replaced."""
     try:
-        return "mine" in json.loads(path.read_bytes())["topic_metadata"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return "mine" in json.loads(read_file(path))["topic_metadata"]
+    except (OSError, UserError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
