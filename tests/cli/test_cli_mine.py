@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import yaml
@@ -95,10 +99,60 @@ def test_a_folder_in_which_nothing_can_recur_is_told_in_one_line(
 
 def test_a_sheet_that_cannot_be_read_names_row_and_column(folder: Path, cli: Cli) -> None:
     cli("mine", "tickets", "--review", "sheet.csv", "--store", "st")
-    text = Path("sheet.csv").read_text(encoding="utf-8-sig")
-    lines = text.splitlines()
-    Path("sheet.csv").write_text(
-        "\n".join([lines[0], lines[1].rstrip(",") + ",maybe,,,"]) + "\n" if lines[1].endswith(",,,") else text
-    )
-    said = cli("mine", "--accept", "nowhere.csv", "--store", "st")
-    assert said.code == 2 and "nowhere.csv" in said.err
+    rows = list(csv.DictReader(Path("sheet.csv").read_text(encoding="utf-8-sig").splitlines(keepends=True)))
+    rows[0]["keep"] = "perhaps"
+    with open("sheet.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    said = cli("mine", "--accept", "sheet.csv", "--store", "st")
+    assert said.code == 2 and "sheet.csv row 2, column keep" in said.err
+
+
+class _Checker(BaseHTTPRequestHandler):
+    """A model that finds every statement in every document, by the words of its first sentence."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        prompt = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"]
+        self.asked.append(prompt)
+        document, listed = prompt.split("<document>")[1].split("</document>")
+        numbers = re.findall(r"^(\d+)\. ", listed.split("Statements:")[1], re.MULTILINE)
+        words = document.strip().split(".")[0]
+        message = {"role": "assistant", "content": json.dumps(dict.fromkeys(numbers, words))}
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        head = {"id": "x", "object": "chat.completion", "created": 1, "model": "c", "usage": usage}
+        body = json.dumps({**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_a_check_model_is_asked_only_about_what_the_words_leave_open(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_question = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
+    (folder / "tickets" / "ticket-99.txt").write_text(f"{open_question}\n", encoding="utf-8")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Checker)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        base = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        check = {"model": "openai/c", "api_base": base, "price": {"input_per_mtok": 1, "output_per_mtok": 1}}
+        Path("mine.yaml").write_text(yaml.safe_dump({"kind": "mine", "folder": "tickets", "models": {"check": check}}))
+        planned = cli("plan", "mine.yaml", "--store", "st", "--json").document
+        found = cli("mine", "mine.yaml", "--out", "mine.json", "--store", "st", "--json").document
+        assert [stage["calls"] for stage in planned["stages"]] == [1] == [found["calls"]["made"]] == [len(_Checker.asked)]
+        assert open_question in _Checker.asked[0]
+        assert cli("run", "mine.yaml", "--store", "st", "--json").document["calls"]["made"] == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+    made = json.loads(Path("mine.json").read_text())
+    printer = next(one for subtopic in made["subtopics"] for one in subtopic["insights"] if "printer" in one["insight"])
+    assert "ticket-99.txt" in {one["document_id"] for one in printer["evidence"]} and found["unsure"] == 0
