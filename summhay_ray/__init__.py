@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from summhay_ray.api import (
+        accept,
         audit,
         audited,
         clean,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         judge_bench,
         make_report,
         migrate,
+        mine,
         plan,
         rejudge,
         release,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "accept",
     "audit",
     "audited",
     "clean",
@@ -58,6 +61,7 @@ __all__ = [
     "judge_bench",
     "make_report",
     "migrate",
+    "mine",
     "plan",
     "rejudge",
     "release",

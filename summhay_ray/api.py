@@ -574,6 +574,58 @@ def coverage(
     return measuring.coverage_run(request, Store(store_uri(store)), options)
 
 
+def mine(
+    folder: str | Path | Mapping[str, Any],
+    out: str | Path | None = None,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    review: str | Path | None = None,
+    overrides: Iterable[str] = (),
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
+
+    `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV; an HTML page beside it). Raises
+    SpecError or StoreError before any call is made, and UserError if a file exists.
+    """
+    from summhay_ray.benchmarks import mine as mining
+
+    options = _options(budget, executor, address, watch, note)
+    spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    if not isinstance(loaded, mining.Mine):
+        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    for path in (out, review):
+        if path and not Path(path).absolute().parent.is_dir():
+            raise UserError(f"{Path(path).parent} is not a folder; make it first")
+    opened = _opened(loaded, store)
+    result = engine.run_workload(loaded, opened, options)
+    run = opened.run(result.run)
+    files = []
+    if out is not None and result.results.details["insights"]:
+        mining.write_mined(run, Path(out))
+        files.append(str(out))
+    if review is not None and result.results.details["insights"]:
+        files += mining.write_review(run, Path(review))
+    details = {**result.results.details, "path": str(out) if str(out) in files else None, "files": files}
+    return replace(result, results=replace(result.results, details=details))
+
+
+def accept(sheet: str | Path, out: str | Path | None = None, store: str | None = None) -> dict[str, Any]:
+    """Take over a person's review of a mined haystack; the sheet names its run. `out`: a file for the haystack.
+
+    Raises UserError, which names the row and the column, for a sheet that cannot be read.
+    """
+    from summhay_ray.benchmarks import mine as mining
+
+    return mining.accept_sheet(Path(sheet), lambda run_id: _stored(run_id, store)[1], None if out is None else Path(out))
+
+
 def synth(
     spec: Spec,
     store: str | None = None,

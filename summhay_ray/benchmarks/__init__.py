@@ -13,6 +13,7 @@ KINDS = {
     "ethic_build": "summhay_ray.benchmarks.ethic:EthicBuild",
     "import": "summhay_ray.benchmarks.summhay:Import",
     "judge_bench": "summhay_ray.benchmarks.judge_bench:JudgeBench",
+    "mine": "summhay_ray.benchmarks.mine:Mine",
     "odsum": "summhay_ray.benchmarks.odsum:Odsum",
     "odsum_build": "summhay_ray.benchmarks.odsum.build:OdsumBuild",
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",

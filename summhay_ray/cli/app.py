@@ -31,7 +31,7 @@ from summhay_ray.cli.options import (
     VersionOption,
 )
 from summhay_ray.cli.report import report
-from summhay_ray.cli.run import coverage, rejudge, retrieve, run, show_scores, synth
+from summhay_ray.cli.run import coverage, mine, rejudge, retrieve, run, show_scores, synth
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.status import failures, release, runs, status, stop
 from summhay_ray.cli.submit import submit
@@ -332,6 +332,7 @@ app.command(rich_help_panel=RUN)(stop)
 app.command(rich_help_panel=RUN)(release)
 app.command(rich_help_panel=RUN)(submit)
 app.command(rich_help_panel=MAKE)(init)
+app.command(rich_help_panel=MAKE)(mine)
 app.command(rich_help_panel=MAKE)(synth)
 app.command(rich_help_panel=MAKE)(audit)
 app.command(rich_help_panel=MAKE)(verify)

@@ -250,6 +250,59 @@ def synth(
     _carry_out(start, f"reading {spec}", store, _again("synth", spec, overrides, untrusted), as_json)
 
 
+def mine(
+    folder: Annotated[
+        str,
+        typer.Argument(help="A folder of documents, or a spec of kind mine (a YAML file).", metavar="FOLDER", show_default=False),
+    ] = "",
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    out: Annotated[str | None, typer.Option("--out", help="The file for the haystack, as released JSON.")] = None,
+    review: Annotated[
+        str | None,
+        typer.Option("--review", help="A CSV file to write: insights, evidence and doubts, for a person; and an HTML page."),
+    ] = None,
+    accept: Annotated[str | None, typer.Option("--accept", help="That file, as a person has filled it in.")] = None,
+    overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a haystack of a folder of documents: insights that recur, with every document that says each, and queries; or resume.
+
+    Free, without a model, unless `--set models.check=MODEL` (or insight, query) names one. To use it in a run, give
+    `haystacks: [mine.json]`, or the spec. Exit codes: 0 done, 3 stopped at the budget, 4 finished, with files not read.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts
+
+    if bool(folder) == (accept is not None):
+        raise typer.BadParameter("give a FOLDER to mine, or --accept SHEET.csv to take over a person's review")
+    if accept is not None:
+        found = api.accept(accept, out, store)
+        document(found) if as_json else facts([(name, value) for name, value in found.items() if value is not None])
+        return
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.mine(
+            folder,
+            out,
+            store,
+            budget,
+            address,
+            display,
+            review=review,
+            overrides=overrides or (),
+            executor=executor,
+            note=display.note,
+            untrusted=untrusted,
+        )
+
+    written = [*(["--out", out] if out else []), *(["--review", review] if review else [])]
+    _carry_out(start, f"reading {folder}", store, _again("mine", folder, overrides, untrusted, *written), as_json)
+
+
 def _again(command: str, spec: str, overrides: Sequence[str] | None, untrusted: bool, *words: str) -> str:
     """The command that resumes a run, with every option that makes it this run."""
     return shlex.join(["summhay", command, spec, *words, *_each("--set", overrides), *["--untrusted"] * untrusted])
@@ -300,7 +353,7 @@ def _show(result: RunResult, store: str, again: str, everything: bool) -> None:
     shows.get(result.kind, lambda: sections(result.sections, everything))()
     head = ("run", result.run) if again else ("rejudge", f"{result.run} of {result.of}")
     go_on = f": {again}{store_option(store)} --budget MORE" if again else " the same command and a larger --budget"
-    written = result.files if result.kind == "synth" else ()
+    written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
     facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
 
 

@@ -6,7 +6,7 @@ from summhay_ray.synth.audit_tables import Labels, audit_tables, by_haystack, ha
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.bounds import Bounds, Tally, bounds
 from summhay_ray.synth.check_rows import OFFLINE
-from summhay_ray.synth.checks import is_english
+from summhay_ray.synth.checks import is_english, leak
 from summhay_ray.synth.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.existing import ExistingCheck, verify_haystack
 from summhay_ray.synth.faulty import Faults, faulty
@@ -24,6 +24,8 @@ from summhay_ray.synth.kinds import (
 )
 from summhay_ray.synth.placement import check_placement
 from summhay_ray.synth.synthesis import synthesize
+from summhay_ray.synth.words import quoted as is_quoted
+from summhay_ray.synth.words import read as read_words
 from summhay_ray.synth.writer import OfflineWriter, task_of
 
 __all__ = [
@@ -62,9 +64,12 @@ __all__ = [
     "faulty",
     "haystack_tables",
     "is_english",
+    "is_quoted",
+    "leak",
     "load_domain",
     "parse_domain",
     "read_audit",
+    "read_words",
     "synthesize",
     "task_of",
     "verify_haystack",

@@ -19,7 +19,7 @@ GROUPS = {
     "Run": ["run", "plan", "retrieve", "stop", "release", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export", "report"],
     "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
-    "Make": ["import", "init", "synth", "audit", "verify"],
+    "Make": ["import", "init", "mine", "synth", "audit", "verify"],
     "Serve and check": ["clean", "migrate", "doctor", "simulate"],
 }
 COMMANDS = [name for names in GROUPS.values() for name in names]

@@ -40,6 +40,8 @@ IMPORTS: Mapping[str, set[str]] = {
     "summarize": {"llm", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "loops", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
+    # Words, numbers and quotations are read, and queries checked, as a synthesis does it.
+    "mine": {"errors", "inputs", "synth", "text"},
     # Where they meet.
     "generators": {"encoders", "llm", "summarize"},
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
@@ -60,6 +62,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "judge",
             "loops",
             "metrics",
+            "mine",
             "outcome",
             "outputs",
             "plugins",

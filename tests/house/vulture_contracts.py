@@ -126,3 +126,9 @@ compute_s
 
 # A field of the JSON document of a run, which the job reads.
 tried_again
+
+# What the parser of HTML calls.
+handle_starttag
+handle_endtag
+handle_data
+attrs

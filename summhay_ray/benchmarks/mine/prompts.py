@@ -1,0 +1,50 @@
+"""The prompts of mining."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_CHECK = """\
+Below are a document and numbered statements. Which of the statements does the document make, in whatever words? A statement \
+with another number, or one that the document denies, is not made.
+
+<document>
+{document}
+</document>
+
+Statements:
+{statements}
+
+Answer with one JSON object: for each number a string, which quotes the words of the document that make the statement, or \
+is empty if it does not make it. Example: {{"1": "quoted words", "2": ""}}"""
+
+_INSIGHT = """\
+These sentences from different documents say the same. Write what they say as one complete sentence that is understood without \
+the documents, with its numbers, dates and names, and without anything that only one of them says. Answer with the sentence alone.
+
+{sentences}"""
+
+_QUERY = """\
+These statements belong to one subject, {subtopic}. Write one short question that they all answer, in which none of their \
+numbers, names or findings appears. Answer with the question alone.
+
+{statements}"""
+
+
+def check(document: str, statements: Sequence[str]) -> str:
+    """Which of the statements a document makes."""
+    return _CHECK.format(document=document, statements=_numbered(statements))
+
+
+def insight(sentences: Sequence[str]) -> str:
+    """What some sentences say in common."""
+    return _INSIGHT.format(sentences="\n".join(f"- {sentence}" for sentence in sentences))
+
+
+def query(subtopic: str, statements: Sequence[str]) -> str:
+    """A question that the statements answer."""
+    return _QUERY.format(subtopic=subtopic, statements=_numbered(statements))
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))

@@ -1,0 +1,26 @@
+"""The mine room: from documents to a haystack, by words alone: reads a folder, and finds the insights that recur in it,
+with every document that says each. For the benchmarks."""
+
+from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights, mine
+from summhay_ray.mine.insights import Evidence, Mined
+from summhay_ray.mine.reading import Source, Unread, read_folder
+from summhay_ray.mine.statements import language_of
+from summhay_ray.mine.subtopics import Grouped, group_insights
+
+__all__ = [
+    "COLUMNS",
+    "Evidence",
+    "Grouped",
+    "Kept",
+    "Mined",
+    "Source",
+    "Unread",
+    "accepted",
+    "doubts_first",
+    "group_insights",
+    "haystack_json",
+    "kept_insights",
+    "language_of",
+    "mine",
+    "read_folder",
+]

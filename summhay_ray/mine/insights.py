@@ -1,0 +1,312 @@
+"""Part of the mine room: finds the statements that recur across documents, and every document that makes each.
+
+1. Every sentence is compared with those that share enough of its weight (see `statements`). One that has like sentences in enough
+   documents is a candidate. What its like sentences agree on, each fact weighted by the share that has it, is its core.
+2. Its core is looked for in windows of one to three sentences of EVERY document. A document that has enough of it is evidence.
+3. Candidates are taken from the strongest on. One that rests on the same sentences as one that was taken is a repetition.
+
+Statements that are alike but have other numbers, or of which one denies, are opposites: neither is evidence for the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from summhay_ray.mine.statements import Floats, Ints, Statements
+
+ALIKE, FEW = 0.4, 2.6
+"""Two sentences are alike if the weight that they share is this part of the lighter one's weight, which counts as at least
+that of 2.6 facts that only one document has."""
+SURENESS = 3
+"""The power of a likeness in the core: sentences that say nearly the same count more than those that touch on it."""
+CORE = 0.25
+"""Least share of the like sentences that have a fact of the core."""
+SAYS, UNSURE = 0.45, 0.6
+"""A window says an insight from the first share of its core's weight on; below the second one it is unsure."""
+NEAR = 0.1
+"""A window that lacks no more than this comes near the insight, and is shown to a person or a model."""
+WORTH = (1.0, 0.95, 0.9)
+"""Factors of that share in one, two and three sentences: longer windows hold more words by chance."""
+REPEATS = 0.5
+"""Share of their sentences (in both, of those in either) from which two candidates are the same insight."""
+SAME = 0.95
+"""Likeness from which a sentence is not a candidate beside the other one."""
+OPPOSED = 0.6
+"""Share of the words of the heavier sentence that two opposites have in common at least."""
+_MOST_NEIGHBOURS = 200
+"""The nearest sentences describe a group; the bound limits memory where a sentence is in most documents."""
+_MOST_POSTED = 2000
+"""For a fact that more sentences have, only so many of them, evenly spread, are compared: time stays linear."""
+_AT_ONCE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A document that says an insight. `document`: index; `sentences`: the window; `score`: share of the core in it, 0 to 1."""
+
+    document: int
+    text: str
+    score: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the window has most of the insight."""
+        return self.score >= UNSURE
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """An insight that recurs. `confidence`: 0 to 1; a list of them is sorted by it. `opposites`: places in that list."""
+
+    text: str
+    evidence: tuple[Evidence, ...]
+    doubtful: tuple[Evidence, ...]
+    """Windows of other documents that come near it, or that only a part of the words speak for."""
+    confidence: float
+    opposites: tuple[int, ...] = ()
+
+
+def find_insights(statements: Statements, least: int) -> list[Mined]:
+    """The insights that at least `least` documents say, the surest first."""
+    finder = _Finder(statements, least)
+    kept = list(finder.chosen())
+    if not kept:
+        return []
+    most = max(math.log(1 + statements.sizes[found.sentence]) for found in kept)
+    order = sorted(kept, key=lambda found: (-finder.confidence(found), found.sentence))
+    mined = [
+        Mined(statements.texts[found.sentence], *finder.shown(found), round(finder.confidence(found) / most, 4))
+        for found in order
+    ]
+    places = {found.sentence: place for place, found in enumerate(order)}
+    opposed: dict[int, set[int]] = {}
+    for found in order:
+        for other in finder.opposed(found.sentence, [one.sentence for one in order]):
+            opposed.setdefault(places[found.sentence], set()).add(places[other])
+            opposed.setdefault(places[other], set()).add(places[found.sentence])
+    return [replace(one, opposites=tuple(sorted(opposed.get(place, ())))) for place, one in enumerate(mined)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A candidate, and the best window of each document: its first sentence, its size and its score (m)."""
+
+    sentence: int
+    firsts: Ints
+    lengths: Ints
+    scores: Floats
+
+    def within(self) -> npt.NDArray[np.bool_]:
+        """Which windows say it (m)."""
+        found: npt.NDArray[np.bool_] = self.scores >= SAYS
+        return found
+
+
+class _Finder:
+    """Finds and chooses candidates of one collection."""
+
+    def __init__(self, statements: Statements, least: int) -> None:
+        self._of, self._least = statements, least
+        self._words = np.where(statements.numeric, 0.0, statements.weights)
+        self._worded: Floats = statements.bags @ self._words
+        self._light = FEW * math.log(1 + statements.n_documents)
+        self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
+        self._starts, self._near, self._likeness = self._neighbours()
+
+    def chosen(self) -> Iterator[_Found]:
+        """The candidates that repeat no stronger one."""
+        strength, spread = self._strengths()
+        order = np.argsort(-strength, kind="stable")
+        resting: dict[int, list[int]] = {}
+        taken: list[int] = []
+        repeated = np.zeros(self._of.n, dtype=bool)
+        for sentence in order[spread[order] >= self._least].tolist():
+            if repeated[sentence]:
+                continue
+            found = self._found(sentence)
+            span = slice(self._starts[sentence], self._starts[sentence + 1])
+            repeated[self._near[span][self._likeness[span] >= SAME]] = True
+            firsts = found.firsts[found.within()].tolist()
+            if len(firsts) < self._least:
+                continue
+            shared: dict[int, int] = {}
+            for first in firsts:
+                for place in resting.get(first, ()):
+                    shared[place] = shared.get(place, 0) + 1
+            if any(both >= REPEATS * (len(firsts) + taken[place] - both) for place, both in shared.items()):
+                continue
+            for first in firsts:
+                resting.setdefault(first, []).append(len(taken))
+            taken.append(len(firsts))
+            yield found
+
+    def confidence(self, found: _Found) -> float:
+        """How surely its documents say it, times how specific it is."""
+        return float(found.scores[found.within()].mean() * math.log(1 + self._of.sizes[found.sentence]))
+
+    def shown(self, found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
+        """Its evidence, and what comes near it, in the order of the documents."""
+        listed = [
+            Evidence(int(self._of.documents[first]), " ".join(self._of.texts[first : first + size]), round(score, 4))
+            for first, size, score in zip(found.firsts.tolist(), found.lengths.tolist(), found.scores.tolist(), strict=True)
+        ]
+        return tuple(one for one in listed if one.score >= SAYS), tuple(one for one in listed if one.score < SAYS)
+
+    def opposed(self, sentence: int, others: Sequence[int]) -> Sequence[int]:
+        """Those of `others` that state the opposite of a sentence."""
+        near = self._near[self._starts[sentence] : self._starts[sentence + 1]]
+        listed = np.intersect1d(near, np.array(others, dtype=np.int64))
+        found: list[int] = listed[self._opposite(sentence, listed)].tolist()
+        return found
+
+    def _strengths(self) -> tuple[Floats, Ints]:
+        """How strong each sentence's group is (n): the mean likeness of many and specific sentences; and its documents (n)."""
+        of = self._of
+        owners = np.repeat(np.arange(of.n), np.diff(self._starts))
+        likeness = np.bincount(owners, self._likeness.astype(np.float64) ** SURENESS, of.n)
+        pairs = np.unique(owners * max(1, of.n_documents) + of.documents[self._near])
+        spread = np.bincount(pairs // max(1, of.n_documents), minlength=of.n)
+        mean = np.bincount(owners, self._likeness, of.n) / np.maximum(np.diff(self._starts), 1)
+        strength: Floats = mean * np.log1p(likeness) * np.log1p(of.sizes)
+        return np.round(strength, 9), spread
+
+    def _neighbours(self) -> tuple[Ints, Ints, npt.NDArray[np.float32]]:
+        """For each sentence those that are alike, itself included: starts (n + 1), sentences and likeness."""
+        of = self._of
+        needed = ALIKE * self._light
+        rows, columns, likeness = [], [], []
+        thinned = _thinned(of)
+        for begin in range(0, of.n, _AT_ONCE):
+            block = np.arange(begin, min(begin + _AT_ONCE, of.n))
+            asked = self._telling(block, needed)
+            touched = (asked @ thinned).tocoo()
+            both = of.states[touched.row + begin] & of.states[touched.col]
+            one, two = touched.row[both].astype(np.int64) + begin, touched.col[both].astype(np.int64)
+            shared = self._shared(one, two, of.weights)
+            alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
+            near = alike >= ALIKE
+            one, two, alike = one[near], two[near], alike[near]
+            order = np.lexsort((two, -np.round(alike, 6), one))
+            one, two, alike = one[order], two[order], alike[order]
+            first = np.arange(one.size) - np.searchsorted(one, one) < _MOST_NEIGHBOURS
+            rows.append(one[first])
+            columns.append(two[first].astype(np.int32))
+            likeness.append(alike[first].astype(np.float32))
+        counts = np.bincount(np.concatenate(rows), minlength=of.n) if rows else np.zeros(of.n, dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return starts, np.concatenate(columns) if columns else np.zeros(0, np.int32), np.concatenate(likeness or [np.zeros(0)])
+
+    def _telling(self, block: Ints, needed: float) -> sparse.csr_matrix:
+        """The block's sentences without their commonest facts, which together weigh less than what a like sentence must share."""
+        of = self._of
+        bags = of.bags[block]
+        weights = of.weights[bags.indices]
+        rows = np.repeat(np.arange(block.size), np.diff(bags.indptr))
+        order = np.lexsort((weights, rows))
+        summed = np.cumsum(weights[order])
+        before = np.concatenate([[0.0], summed])[bags.indptr[:-1]]
+        keep = np.zeros(weights.size, dtype=bool)
+        keep[order] = summed - before[rows[order]] >= needed
+        keep &= of.states[block][rows]
+        return sparse.csr_matrix((np.ones(keep.sum(), np.float32), (rows[keep], bags.indices[keep])), (block.size, bags.shape[1]))
+
+    def _shared(self, one: Ints, two: Ints, weights: Floats) -> Floats:
+        """The weight of the facts that each pair of sentences has in common."""
+        shared = [
+            np.asarray(self._of.bags[one[part]].multiply(self._of.bags[two[part]]) @ weights).ravel()
+            for part in (slice(at, at + 100_000) for at in range(0, one.size, 100_000))
+        ]
+        return np.concatenate(shared) if shared else np.zeros(0)
+
+    def _opposite(self, sentence: int, others: Ints) -> npt.NDArray[np.bool_]:
+        """Which of the others (m) have the sentence's words, but other numbers, or deny what it does not deny."""
+        of = self._of
+        own = of.facts(sentence)
+        bags = of.bags[others]
+        ones = np.full(others.size, sentence)
+        shared = self._shared(ones, others, self._words)
+        same_words = shared >= OPPOSED * np.maximum(np.maximum(self._worded[sentence], self._worded[others]), 1.0)
+        numbers = own[of.numeric[own]]
+        theirs = np.asarray(bags @ of.numeric.astype(np.float32)).ravel()
+        common = np.asarray(bags[:, numbers].sum(axis=1)).ravel()
+        other_numbers = (common < numbers.size) & (common < theirs)
+        found: npt.NDArray[np.bool_] = same_words & (other_numbers | (of.denies[others] != of.denies[sentence]))
+        return found
+
+    def _core(self, sentence: int) -> tuple[npt.NDArray[np.int32], Floats]:
+        """The facts that a candidate's group agrees on, and their weights, which add up to 1."""
+        of = self._of
+        span = slice(self._starts[sentence], self._starts[sentence + 1])
+        near, likeness = self._near[span].astype(np.int64), self._likeness[span].astype(np.float64) ** SURENESS
+        same_side = ~self._opposite(sentence, near)
+        share = sparse.csr_matrix(likeness[same_side] / likeness[same_side].sum()) @ of.bags[near[same_side]]
+        kept = share.data >= CORE
+        facts = share.indices[kept]
+        weights = share.data[kept] * of.weights[facts]
+        return facts, weights / weights.sum()
+
+    def _found(self, sentence: int) -> _Found:
+        """The best window of every document that may say a candidate."""
+        of = self._of
+        facts, weights = self._core(sentence)
+        rows = self._touched(facts, weights)
+        bags = of.bags[rows]
+        self._marked[facts] = np.arange(facts.size)
+        place = self._marked[bags.indices]
+        self._marked[facts] = -1
+        held = np.zeros((rows.size, facts.size), dtype=bool)
+        own = place >= 0
+        held[np.repeat(np.arange(rows.size), np.diff(bags.indptr))[own], place[own]] = True
+        says = np.flatnonzero(held @ weights >= SAYS - NEAR)
+        held[says[self._opposite(sentence, rows[says])]] = False
+        best, sizes = held @ weights, np.ones(rows.size, dtype=np.int64)
+        window = held
+        for size in range(2, len(WORTH) + 1):
+            step = size - 1
+            follows = np.zeros(rows.size, dtype=bool)
+            follows[:-step] = (rows[step:] == rows[:-step] + step) & (of.documents[rows[step:]] == of.documents[rows[:-step]])
+            added = np.zeros_like(held)
+            added[:-step] = held[step:]
+            window = window | (added & follows[:, None])
+            score = (window @ weights) * WORTH[step]
+            longer = follows & (score > best + 1e-9)
+            best, sizes = np.where(longer, score, best), np.where(longer, size, sizes)
+        near = best >= SAYS - NEAR
+        rows, sizes, best = rows[near], sizes[near], np.round(best[near], 6)
+        documents = of.documents[rows]
+        order = np.lexsort((rows, -best, documents))
+        first = np.ones(order.size, dtype=bool)
+        first[1:] = documents[order][1:] != documents[order][:-1]
+        chosen = order[first]
+        return _Found(sentence, rows[chosen], sizes[chosen], best[chosen])
+
+    def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
+        """The sentences of all windows that can have enough of a core, in order.
+
+        Such a window has one of its rarest facts: the others together weigh too little.
+        """
+        order = np.argsort(self._of.n_posted(facts), kind="stable")
+        before = np.concatenate([[0.0], np.cumsum(weights[order])])
+        needed = order[before[:-1] <= 1 - (SAYS - NEAR) + 1e-9]
+        posted = np.unique(np.concatenate([self._of.posted(fact) for fact in facts[needed].tolist()]))
+        around = (posted.astype(np.int64)[:, None] + np.arange(-(len(WORTH) - 1), len(WORTH))).ravel()
+        return np.unique(around[(around >= 0) & (around < self._of.n)])
+
+
+def _thinned(of: Statements) -> sparse.csr_matrix:
+    """Fact x sentence, where a fact that very many sentences have keeps an even sample of them."""
+    by_fact = of.bags.tocsc()
+    counts = np.diff(by_fact.indptr)
+    if counts.size and counts.max() > _MOST_POSTED:
+        place = np.arange(by_fact.indices.size) - np.repeat(by_fact.indptr[:-1], counts)
+        share = np.repeat(np.minimum(1.0, _MOST_POSTED / np.maximum(counts, 1)), counts)
+        keep = np.floor((place + 1) * share) > np.floor(place * share)
+        columns = np.repeat(np.arange(counts.size), counts)[keep]
+        return sparse.csr_matrix((by_fact.data[keep], (columns, by_fact.indices[keep])), by_fact.shape[::-1])
+    return by_fact.T.tocsr()

@@ -1,0 +1,209 @@
+"""Part of the mine room: reads the documents of a folder. Nothing is skipped in silence: what cannot be read is told.
+
+Text, Markdown and HTML are read here; a line of JSONL and a row of CSV is a document (`id`, `text`, `title`), also in a BEIR
+corpus. PDF and Word need the converter markitdown (extra `documents`).
+"""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_file
+from summhay_ray.text import chunks
+
+LARGEST = 20_000_000
+"""Most characters of one document that is not cut into parts."""
+CONVERTED = (".pdf", ".docx", ".doc", ".pptx", ".xlsx", ".odt", ".rtf", ".epub")
+_EXTRA = "pip install 'summhay-ray[documents]'"
+_ASIDE = ("script", "style", "nav", "footer", "header", "template", "noscript")
+_BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "td", "blockquote", "title")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document: its id (its path in the folder, with `#ID` for a row or a part of a file) and its text."""
+
+    document_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What could not be read: its path or id, the class of the error, and why, with how to mend it."""
+
+    document_id: str
+    error: str
+    message: str
+
+
+def read_folder(folder: Path, part_tokens: int | None = None) -> tuple[list[Source], list[Unread]]:
+    """All documents below a folder, by path. `part_tokens`: the most cl100k tokens of a part; None: nothing is cut.
+
+    Hidden files (`.name`) are not documents. Raises OSError if the folder itself cannot be read.
+    """
+    sources: list[Source] = []
+    unread: list[Unread] = []
+    seen: set[str] = set()
+    beir = (folder / "corpus.jsonl").is_file()
+    for path in _files(folder):
+        name = path.relative_to(folder).as_posix()
+        if beir and (name == "queries.jsonl" or name.startswith("qrels/")):
+            continue
+        for one in _read(path, name, folder, bare=beir and name == "corpus.jsonl"):
+            found = one if isinstance(one, Unread) else _flaw(one, seen, part_tokens)
+            if isinstance(found, Unread):
+                unread.append(found)
+            elif isinstance(one, Source):
+                seen.add(one.document_id)
+                sources += _parts(one, part_tokens)
+    return sources, unread
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(place) / name for name in sorted(files) if not name.startswith("."))
+
+
+def _flaw(source: Source, seen: set[str], part_tokens: int | None) -> Unread | None:
+    """Why a document cannot be used; None if it can."""
+    if not source.text.strip():
+        return Unread(source.document_id, "empty", "has no text; nothing can be found in it")
+    if source.document_id in seen:
+        return Unread(source.document_id, "same_id", "another document has this id; give each its own")
+    if part_tokens is None and len(source.text) > LARGEST:
+        why = f"has {len(source.text) / 1e6:.0f} million characters, more than {LARGEST // 10**6}"
+        return Unread(source.document_id, "too_long", f"{why}; cut it into parts with part_tokens, such as part_tokens: 1000")
+    return None
+
+
+def _parts(source: Source, part_tokens: int | None) -> list[Source]:
+    spans = chunks(source.text, part_tokens) if part_tokens else []
+    if len(spans) < 2:
+        return [source]
+    return [
+        Source(f"{source.document_id}#{number}", source.text[begin:end]) for number, (begin, end) in enumerate(spans, start=1)
+    ]
+
+
+def _read(path: Path, name: str, folder: Path, bare: bool) -> Iterator[Source | Unread]:
+    """The documents of one file, and what of it cannot be read. `bare`: the ids of rows stand alone, without the file's name."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        yield Unread(name, "outside", "is a link that leads out of the folder; copy the file into it")
+        return
+    kind = path.suffix.lower()
+    try:
+        if kind in CONVERTED:
+            yield _converted(path, name)
+            return
+        content = read_file(path)
+    except OSError as error:
+        yield Unread(name, "unreadable", f"cannot be read ({error.strerror}); mend its rights, or remove it")
+        return
+    except UserError as error:
+        yield Unread(name, "unreadable", f"is not read: {str(error).removeprefix(f'{path}: ')}")
+        return
+    if b"\0" in content and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        yield Unread(name, "binary", "is no text, but binary; convert it to text, or remove it")
+        return
+    try:
+        text = content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        yield Unread(name, "encoding", f"is not UTF-8 text (byte {error.start}); save it as UTF-8")
+        return
+    if kind in (".jsonl", ".ndjson"):
+        yield from _lines(text, name, bare)
+    elif kind in (".csv", ".tsv"):
+        yield from _table(text, name, "\t" if kind == ".tsv" else ",")
+    elif kind in (".html", ".htm", ".xhtml"):
+        yield Source(name, _Plain.of(text))
+    else:
+        yield Source(name, text)
+
+
+def _lines(text: str, name: str, bare: bool) -> Iterator[Source | Unread]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict) or not isinstance(row.get("text"), str):
+            yield Unread(f"{name}#{number}", "row", f"line {number} is no JSON object with a `text`; correct or remove it")
+            continue
+        yield _row(name, row, number, bare)
+
+
+def _table(text: str, name: str, comma: str) -> Iterator[Source | Unread]:
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=comma)
+    if "text" not in (reader.fieldnames or ()):
+        yield Unread(name, "columns", "has no column `text`; name its columns id, text and title in the first line")
+        return
+    try:
+        for number, row in enumerate(reader, start=1):
+            yield _row(name, {key: value for key, value in row.items() if isinstance(value, str)}, number, bare=False)
+    except csv.Error as error:
+        yield Unread(name, "row", f"is no CSV from line {reader.line_num} on ({error}); correct it")
+
+
+def _row(name: str, row: dict[str, object], number: int, bare: bool) -> Source:
+    """A row as a document: its title, where it has one, is its first line."""
+    given = row.get("_id", row.get("id"))
+    own = str(given) if isinstance(given, str | int) and str(given) else str(number)
+    title = str(row.get("title") or "").strip()
+    return Source(own if bare else f"{name}#{own}", f"{title}\n{row.get('text', '')}" if title else str(row.get("text", "")))
+
+
+def _converted(path: Path, name: str) -> Source | Unread:
+    try:
+        from markitdown import MarkItDown
+    except ImportError:
+        return Unread(name, "converter", f"needs a converter: {_EXTRA}")
+    try:
+        return Source(name, MarkItDown().convert_local(str(path)).text_content)
+    # The border to the converter and its parsers, which raise whatever a damaged file makes them raise.
+    except Exception as error:  # noqa: BLE001
+        why = " ".join(str(error).split())[:200]
+        return Unread(name, "converter", f"cannot be converted ({type(error).__name__}: {why}); save it as text")
+
+
+class _Plain(html.parser.HTMLParser):
+    """The text of a page, without scripts, styles and what frames it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: list[str] = []
+        self._aside = 0
+
+    @classmethod
+    def of(cls, page: str) -> str:
+        """The text of an HTML page, a line for each block."""
+        parser = cls()
+        parser.feed(page)
+        parser.close()
+        lines = (" ".join(line.split()) for line in "".join(parser._found).split("\n"))
+        return "\n".join(line for line in lines if line)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._aside += tag in _ASIDE
+        if tag in _BLOCKS:
+            self._found.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._aside -= tag in _ASIDE and self._aside > 0
+        if tag in _BLOCKS:
+            self._found.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._aside:
+            self._found.append(" ".join(data.split()) + " " if data.strip() else " ")

@@ -1,0 +1,125 @@
+"""Part of the mine room: the sentences of all documents, with the words and numbers by which they are compared.
+
+A *fact* of a sentence is the root of a word, or a number (`#1025`). Its weight is its rarity: the logarithm of the number of
+documents over the number of those that have it. Memory grows with the text: sentences are compared by an inverted index.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from summhay_ray.synth import read_words
+from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, sentences, sentences_of, words_of
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+FEWEST = 4
+"""A sentence with fewer facts (a heading, "She agreed.") states no insight."""
+_NUMBER_WEIGHT = 1.5
+"""Weight of a number, relative to a word of the same rarity."""
+_LEAST_WEIGHT = 0.05
+"""Weight of a fact that every document has."""
+_NO_STATEMENT = re.compile(
+    r"[!?？！]|\b(?:you|your|yours|click|subscribe|unsubscribe|advertisement|all rights reserved)\b"
+    r"|\b(?:visit|contact|follow) (?:us|our)\b|www\.|https?:|©",
+    re.IGNORECASE,
+)
+"""Questions, exclamations and what addresses the reader: advertisements and footers recur, too, and state nothing."""
+_DENIES = re.compile(
+    r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
+)
+_MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
+"""Markdown around a sentence, and a label in bold before it."""
+_ENGLISH = 0.2
+"""Least share of function words in an English text; it is mostly above 0.4."""
+
+
+class Statements:
+    """The sentences of documents, in order. Built once; compared by their facts."""
+
+    def __init__(self, documents: Sequence[str]) -> None:
+        self.n_documents = len(documents)
+        self.texts: list[str] = []
+        owners: list[int] = []
+        facts: list[int] = []
+        sizes: list[int] = []
+        places: dict[str, int] = {}
+        for number, document in enumerate(documents):
+            latin = is_latin(document)
+            for sentence in sentences(document) if latin else sentences_of(document):
+                shown = _MARKS.sub("", sentence).strip()
+                found = _facts(shown, latin)
+                if found:
+                    self.texts.append(shown)
+                    owners.append(number)
+                    sizes.append(len(found))
+                    facts += [places.setdefault(fact, len(places)) for fact in found]
+        self.documents: Ints = np.array(owners, dtype=np.int64)
+        """Index of each sentence's document (n)."""
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        shape = (len(self.texts), len(places))
+        self.bags = sparse.csr_matrix((np.ones(len(facts), dtype=np.float32), np.array(facts, dtype=np.int32), starts), shape)
+        """Sentence x fact: 1 where the sentence has the fact (n, n_facts)."""
+        self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
+        pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
+        frequency = np.bincount(pairs % max(1, len(places)), minlength=len(places))
+        rarity = np.log((1 + self.n_documents) / np.maximum(frequency, 1))
+        self.weights: Floats = np.maximum(rarity, _LEAST_WEIGHT) * np.where(self.numeric, _NUMBER_WEIGHT, 1.0)
+        """Weight of each fact (n_facts)."""
+        self.sizes: Floats = self.bags @ self.weights
+        """Weight of each sentence: of all its facts (n)."""
+        self.denies = np.fromiter((bool(_DENIES.search(text)) for text in self.texts), dtype=bool, count=len(self.texts))
+        self.states = np.fromiter(
+            (
+                size >= FEWEST and not _NO_STATEMENT.search(text)
+                for text, size in zip(self.texts, np.diff(starts).tolist(), strict=True)
+            ),
+            dtype=bool,
+            count=len(self.texts),
+        )
+        """Whether a sentence may state an insight (n)."""
+        by_fact = self.bags.tocsc()
+        self._posted, self._post_starts = by_fact.indices, by_fact.indptr
+
+    @property
+    def n(self) -> int:
+        """Number of sentences."""
+        return len(self.texts)
+
+    def facts(self, sentence: int) -> npt.NDArray[np.int32]:
+        """The facts of a sentence."""
+        found: npt.NDArray[np.int32] = self.bags.indices[self.bags.indptr[sentence] : self.bags.indptr[sentence + 1]]
+        return found
+
+    def posted(self, fact: int) -> npt.NDArray[np.int32]:
+        """The sentences that have a fact, in order."""
+        found: npt.NDArray[np.int32] = self._posted[self._post_starts[fact] : self._post_starts[fact + 1]]
+        return found
+
+    def n_posted(self, facts: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """How many sentences have each of the facts."""
+        found: npt.NDArray[np.int32] = self._post_starts[facts + 1] - self._post_starts[facts]
+        return found
+
+
+def _facts(text: str, latin: bool) -> list[str]:
+    """The facts of a text, sorted."""
+    if not latin:
+        return sorted({f"#{word}" if word.isdecimal() else word for word in words_of(text)})
+    reading = read_words(text)
+    return sorted({*reading.roots, *(f"#{number}" for number in reading.numbers)})
+
+
+def language_of(documents: Sequence[str]) -> str:
+    """`english`, `latin` (another language in Latin letters, or a list of names) or `other` (another script)."""
+    sample = " ".join(document[:2000] for document in documents[:200])
+    if not is_latin(sample):
+        return "other"
+    words = plain_words(sample)
+    return "english" if sum(word in FUNCTION_WORDS for word in words) >= _ENGLISH * len(words) else "latin"

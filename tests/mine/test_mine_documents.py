@@ -1,0 +1,102 @@
+"""Mining of documents: what recurs, where, and what is read of a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tickets import FACTS, OPPOSITE, write_tickets
+
+from summhay_ray.mine import Source, mine, read_folder
+
+pytestmark = pytest.mark.core
+
+
+def test_recurring_facts_are_found_with_every_document_that_says_them(tmp_path: Path) -> None:
+    said = write_tickets(tmp_path)
+    sources, unread = read_folder(tmp_path)
+    mined, _ = mine(sources, 3)
+    found = {frozenset(sources[one.document].document_id for one in insight.evidence) for insight in mined}
+    assert not unread
+    assert {frozenset(documents) for documents in said.values()} <= found
+    assert len(mined) == len(FACTS) + 1, [one.text for one in mined]
+    assert [one.confidence for one in mined] == sorted((one.confidence for one in mined), reverse=True)
+
+
+def test_a_denial_is_an_insight_of_its_own_and_named(tmp_path: Path) -> None:
+    said = write_tickets(tmp_path)
+    sources, _ = read_folder(tmp_path)
+    mined, _ = mine(sources, 3)
+    denial = next(one for one in mined if one.text == OPPOSITE)
+    (other,) = denial.opposites
+    stated = {sources[one.document].document_id for one in mined[other].evidence}
+    assert stated == said[FACTS[3][0]]
+    assert {sources[one.document].document_id for one in denial.evidence} == {
+        f"ticket-{ticket:02d}.txt" for ticket in range(18) if ticket % 5 == 2
+    }
+
+
+def test_equal_documents_count_once_and_all_hold_the_insight() -> None:
+    fact = "The nightly export to Orbis fails when a customer has more than 512 orders."
+    others = ["Sabine asked for a second monitor and collects it.", "The kettle was blamed first, wrongly as it turned out."]
+    texts = [fact, fact, fact, *others]
+    assert mine([Source(str(place), text) for place, text in enumerate(texts)], 3)[0] == []
+    told = [f"{fact} {word} saw it." for word in ("Marek", "Ilse", "Sabine")]
+    mined, copies = mine([Source(str(place), text) for place, text in enumerate([*told, told[0], *others])], 3)
+    assert copies == [(3, 0)]
+    assert [one.document for one in mined[0].evidence] == [0, 3, 1, 2] or {one.document for one in mined[0].evidence} == {
+        0,
+        1,
+        2,
+        3,
+    }
+
+
+def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/note.md").write_text("# Title\n\nA note.", encoding="utf-8")
+    (tmp_path / "page.html").write_text("<title>T</title><script>no()</script><p>A &amp; B.</p><nav>menu</nav>", encoding="utf-8")
+    (tmp_path / "rows.csv").write_text("id,title,text\n7,Head,Body\n,,Plain\n", encoding="utf-8")
+    lines = [json.dumps({"id": "x", "text": "One."}), "{broken", json.dumps({"title": "no text"})]
+    (tmp_path / "lines.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\0\0")
+    (tmp_path / "old.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "link.txt").symlink_to("/etc/hostname")
+    sources, unread = read_folder(tmp_path)
+    texts = {source.document_id: source.text for source in sources}
+    assert texts == {
+        "a/note.md": "# Title\n\nA note.",
+        "lines.jsonl#x": "One.",
+        "page.html": "T\nA & B.",
+        "rows.csv#7": "Head\nBody",
+        "rows.csv#2": "Plain",
+    }
+    assert {one.document_id: one.error for one in unread} == {
+        "empty.txt": "empty",
+        "lines.jsonl#2": "row",
+        "lines.jsonl#3": "row",
+        "link.txt": "outside",
+        "old.txt": "encoding",
+        "picture.png": "binary",
+    }
+
+
+def test_a_beir_corpus_keeps_its_ids_and_long_documents_are_cut_where_asked(tmp_path: Path) -> None:
+    rows = [{"_id": "d1", "title": "T", "text": "A sentence. " * 100}, {"_id": "d2", "text": "Short."}]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"_id": "q", "text": "Q?"}), encoding="utf-8")
+    assert [source.document_id for source in read_folder(tmp_path)[0]] == ["d1", "d2"]
+    parts = [source.document_id for source in read_folder(tmp_path, 100)[0]]
+    assert parts == ["d1#1", "d1#2", "d1#3", "d1#4", "d2"] or (parts[0] == "d1#1" and parts[-1] == "d2")
+
+
+@given(st.lists(st.text(max_size=200), max_size=6))
+def test_any_texts_can_be_mined(texts: list[str]) -> None:
+    mined, _ = mine([Source(str(place), text) for place, text in enumerate(texts)], 2)
+    for insight in mined:
+        assert len({one.document for one in insight.evidence}) >= 2
+        assert 0 < insight.confidence <= 1
