@@ -16,6 +16,7 @@ from summhay_ray.cli.app import app
 from summhay_ray.cli.options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
 from summhay_ray.cli.visible import one_line
 from summhay_ray.errors import UserError
+from summhay_ray.loops import collect_rarely
 
 __all__ = ["main"]
 
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     0 done, 1 failed, 2 usage, 3 budget, 4 with failures, 130 Ctrl-C, 143 SIGTERM.
     """
+    collect_rarely()
     # When a shell asks for completions, typer prints them and ends the process.
     completing = "_SUMMHAY_COMPLETE" in os.environ
     # Only the main thread may install signal handlers.

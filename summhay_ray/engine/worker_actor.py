@@ -33,6 +33,7 @@ from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
 from summhay_ray.llm import Gateway
 from summhay_ray.logs import log_to_stderr
+from summhay_ray.loops import collect_rarely
 from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class WorkerActor:
         self._preparing = ThreadPoolExecutor(max_workers=1)
 
     def _begin(self) -> None:
+        collect_rarely()
         order, kind, seat = self._order, self._kind, self._seat
         self._place = place = _Place(order)
         files, workload = place.store.files, place.workload
