@@ -86,6 +86,7 @@ IMPORTS: Mapping[str, set[str]] = {
         "judge",
         "llm",
         "logs",
+        "loops",
         "outcome",
         "errors",
         "report",
