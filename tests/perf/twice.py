@@ -1,6 +1,6 @@
 """Hardly anything is paid for twice: a run that is SIGKILLed at random and started again, and what the provider served.
 
-    python tests/perf/twice.py                            # 5,000 calls, 20 kills
+    python tests/perf/twice.py                            # 5,000 calls, 10 kills
     python tests/perf/twice.py --calls 600 --kills 3
 
 Served calls less distinct ones are at most those that were sent and not yet durable at the kills, which are at most twice as many
@@ -20,7 +20,7 @@ from asking_runs import PATIENCE_S, Job, Row, is_done, job, kill_all
 from simulated_provider import simulated_provider
 
 IN_FLIGHT = 64
-DURABLE_S = 2.0
+DURABLE_S = 0.75
 """So long after its reply has come, an answer is durable."""
 PROVIDER = ("--answers", "short", "--latency", "0.1", "--latency-spread", "0.9", "--token-skew", "0.1", "--no-usage", "0.05")
 INLINE = ("--executor", "inline")
@@ -76,19 +76,23 @@ class Result:
         return [wrong for wrong, is_so in found.items() if is_so]
 
 
-def killed(one: Job, n: float) -> Kill | None:
-    """Start the run, and kill it when the provider has served so many more; None where it ended before."""
+def killed(one: Job, n: float, deaths: list[float]) -> Kill | None:
+    """Start the run, and kill it when the provider has served so many more; None where it ended before. `deaths`: when it was
+    killed, to which this kill is added."""
     process = one.start(*INLINE)
     if not one.wait_served(process, n):
         return None
-    at = time.time()
+    deaths.append(at := time.time())
     kill_all([process.pid])
     # What the dead had written to their connections is still read, and it is theirs.
     while one.tally()["in_flight"]:
         time.sleep(0.02)
     calls = one.requests()
     served = [call for call in calls if call["served"]]
-    durable = frozenset(call["prompt"] for call in served if call["answered"] and call["done"] <= at - DURABLE_S)
+    # What was answered too shortly before a kill, or to the dead, may be asked again.
+    answered = [call for call in served if call["answered"]]
+    lost = {call["n"] for call in answered if any(call["time"] <= death < call["done"] + DURABLE_S for death in deaths)}
+    durable = frozenset(call["prompt"] for call in answered if call["n"] not in lost)
     unanswered = sum(call["done"] > at and not call["answered"] for call in served)
     return Kill(len(calls), durable, unanswered)
 
@@ -99,7 +103,8 @@ def measure(calls: int, kills: int, seed: int = 1) -> Result:
     moments = [0.0, *sorted(chance.uniform(0, 0.97 * calls) for _ in range(kills))]
     with simulated_provider(*PROVIDER) as provider, job(provider, limits={"concurrency": IN_FLIGHT}, items=calls) as one:
         steps = [max(1.0, moment - before) for before, moment in itertools.pairwise(moments)]
-        found = [kill for step in steps if (kill := killed(one, step))]
+        deaths: list[float] = []
+        found = [kill for step in steps if (kill := killed(one, step, deaths))]
         one.start(*INLINE).wait(PATIENCE_S)
         first, requests = one.tally(), one.requests()
         began = time.monotonic()
@@ -114,7 +119,7 @@ def measure(calls: int, kills: int, seed: int = 1) -> Result:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=5000)
-    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     found = measure(asked.calls, asked.kills, asked.seed)
