@@ -20,7 +20,7 @@ from asking_runs import PATIENCE_S, Job, Row, is_done, job, kill_all
 from simulated_provider import simulated_provider
 
 IN_FLIGHT = 64
-DURABLE_S = 0.75
+DURABLE_S = 1.0
 """So long after its reply has come, an answer is durable."""
 PROVIDER = ("--answers", "short", "--latency", "0.1", "--latency-spread", "0.9", "--token-skew", "0.1", "--no-usage", "0.05")
 INLINE = ("--executor", "inline")
