@@ -267,6 +267,7 @@ def mine(
     accept: Annotated[str | None, typer.Option("--accept", help="That file, as a person has filled it in.")] = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a haystack of a folder of documents: insights that recur, with every document that says each, and queries; or resume.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from summhay_ray.errors import UserError
-from summhay_ray.mine.insights import Evidence, Mined, find_insights
+from summhay_ray.mine.insights import UNSURE, Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
 from summhay_ray.mine.statements import Statements
 from summhay_ray.mine.subtopics import Grouped
@@ -111,7 +111,7 @@ def doubts_first(raw: Mapping[str, Any], run: str) -> list[dict[str, str]]:
     rows = []
     for one in kept_insights(raw):
         shown = sorted(one["evidence"], key=lambda evidence: float(evidence["score"]))
-        unsure = [evidence for evidence in shown if evidence["score"] < 0.6]
+        unsure = [evidence for evidence in shown if evidence["score"] < UNSURE]
         doubts = [f"{len(unsure)} of {len(shown)} documents are unsure"] if unsure else []
         doubts += [f"{len(one['doubtful'])} more documents come near it"] if one["doubtful"] else []
         doubts += [f"the opposite is said, too: {', '.join(one['opposites'])}"] if one["opposites"] else []

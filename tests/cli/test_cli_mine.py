@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import yaml
@@ -109,50 +109,100 @@ def test_a_sheet_that_cannot_be_read_names_row_and_column(folder: Path, cli: Cli
     assert said.code == 2 and "sheet.csv row 2, column keep" in said.err
 
 
-class _Checker(BaseHTTPRequestHandler):
-    """A model that finds every statement in every document, by the words of its first sentence."""
-
-    asked: ClassVar[list[str]] = []
-
-    def do_POST(self) -> None:
-        prompt = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"]
-        self.asked.append(prompt)
-        document, listed = prompt.split("<document>")[1].split("</document>")
-        numbers = re.findall(r"^(\d+)\. ", listed.split("Statements:")[1], re.MULTILINE)
-        words = document.strip().split(".")[0]
-        message = {"role": "assistant", "content": json.dumps(dict.fromkeys(numbers, words))}
-        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        head = {"id": "x", "object": "chat.completion", "created": 1, "model": "c", "usage": usage}
-        body = json.dumps({**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None: ...
+Answer = Callable[[str, list[str]], object]
+"""(First sentence of the document, numbers of the statements) -> the JSON that the model answers with."""
+OPEN = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
 
 
-def test_a_check_model_is_asked_only_about_what_the_words_leave_open(
-    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    open_question = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
-    (folder / "tickets" / "ticket-99.txt").write_text(f"{open_question}\n", encoding="utf-8")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Checker)
+@contextlib.contextmanager
+def checking(answer: Answer) -> Iterator[tuple[Path, list[str]]]:
+    """A spec whose check model answers so, and the prompts that the model has got; one ticket is open to it."""
+    asked: list[str] = []
+
+    class Checker(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            prompt = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"]
+            asked.append(prompt)
+            document, listed = prompt.split("<document>")[1].split("</document>")
+            numbers = re.findall(r"^(\d+)\. ", listed.split("Statements:")[1], re.MULTILINE)
+            message = {"role": "assistant", "content": json.dumps(answer(document.strip().split(".")[0], numbers))}
+            usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+            head = {"id": "x", "object": "chat.completion", "created": 1, "model": "c", "usage": usage}
+            body = json.dumps({**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    Path("tickets/ticket-99.txt").write_text(f"{OPEN}\n", encoding="utf-8")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Checker)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
         check = {"model": "openai/c", "api_base": base, "price": {"input_per_mtok": 1, "output_per_mtok": 1}}
         Path("mine.yaml").write_text(yaml.safe_dump({"kind": "mine", "folder": "tickets", "models": {"check": check}}))
-        planned = cli("plan", "mine.yaml", "--store", "st", "--json").document
-        found = cli("mine", "mine.yaml", "--out", "mine.json", "--store", "st", "--json").document
-        assert [stage["calls"] for stage in planned["stages"]] == [1] == [found["calls"]["made"]] == [len(_Checker.asked)]
-        assert open_question in _Checker.asked[0]
-        assert cli("run", "mine.yaml", "--store", "st", "--json").document["calls"]["made"] == 0
+        yield Path("mine.yaml"), asked
     finally:
         server.shutdown()
         server.server_close()
+
+
+def printer() -> list[str]:
+    """The documents that say what recurs of the printer."""
     made = json.loads(Path("mine.json").read_text())
-    printer = next(one for subtopic in made["subtopics"] for one in subtopic["insights"] if "printer" in one["insight"])
-    assert "ticket-99.txt" in {one["document_id"] for one in printer["evidence"]} and found["unsure"] == 0
+    found = next(one for subtopic in made["subtopics"] for one in subtopic["insights"] if "printer" in one["insight"])
+    return [one["document_id"] for one in found["evidence"]]
+
+
+def test_a_check_model_is_asked_only_about_what_the_words_leave_open(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with checking(lambda words, numbers: dict.fromkeys(numbers, words)) as (spec, asked):
+        planned = cli("plan", spec, "--store", "st", "--json").document
+        found = cli("mine", spec, "--out", "mine.json", "--store", "st", "--json").document
+        assert [stage["calls"] for stage in planned["stages"]] == [1] == [found["calls"]["made"]] == [len(asked)]
+        assert OPEN in asked[0]
+        assert cli("run", spec, "--store", "st", "--json").document["calls"]["made"] == 0
+    assert "ticket-99.txt" in printer() and found["unsure"] == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said", "unsure"),
+    [
+        (lambda _, numbers: dict.fromkeys(numbers, ""), 0, False, 0),
+        (lambda _, numbers: dict.fromkeys(numbers, "the printer is green"), 0, True, 1),
+        (lambda _, numbers: {}, 4, True, 1),
+        (lambda _, numbers: dict.fromkeys(numbers, None), 4, True, 1),
+    ],
+    ids=["not said", "words that are not there", "no number", "no string"],
+)
+def test_what_a_check_model_leaves_open_stays_as_unsure_as_it_was(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, answer: Answer, code: int, said: bool, unsure: int
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with checking(answer) as (spec, _):
+        found = cli("mine", spec, "--out", "mine.json", "--store", "st", "--json")
+    assert found.code == code and ("ticket-99.txt" in printer()) == said
+    assert found.document["unsure"] == unsure
+
+
+def test_a_model_by_which_nothing_recurs_leaves_no_haystack(folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with checking(lambda _, numbers: dict.fromkeys(numbers, "")) as (spec, asked):
+        # The words find one insight in six documents, of which the model takes one away.
+        found = cli("mine", spec, "--set", "min_documents=6", "--out", "mine.json", "--store", "st", "--json")
+        assert len(asked) == 1 and found.code == 4
+    assert found.document["insights"] is None and not Path("mine.json").exists()
+    assert "nothing_recurs" in cli("failures", found.document["run"], "--store", "st").out
+
+
+def test_a_sheet_in_another_encoding_is_refused(folder: Path, cli: Cli) -> None:
+    assert cli("mine", "tickets", "--review", "sheet.csv", "--store", "st").code == 0
+    with Path("sheet.csv").open("ab") as sheet:
+        sheet.write("gr\u00fcn".encode("latin-1"))
+    said = cli("mine", "--accept", "sheet.csv", "--store", "st")
+    assert said.code == 2 and "sheet.csv line" in said.err

@@ -81,9 +81,12 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
 
 def _rows(path: Path) -> list[dict[str, str]]:
     try:
-        text = read_file(path).decode("utf-8-sig", "replace")
+        text = read_file(path).decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); give the sheet that --review wrote") from error
+    except UnicodeDecodeError as error:
+        row = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path} line {row}: is not UTF-8; save the sheet as CSV UTF-8") from error
     csv.field_size_limit(2**31 - 1)
     reader = csv.DictReader(io.StringIO(text, newline=""))
     if lacking := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -120,7 +119,7 @@ class Mine(Benchmark[MineSpec]):
         self.store: Store | None = None
         if not inputs.settled:
             inputs.give(DOCUMENTS, _read(spec, inputs))
-        held = json.loads(zlib.decompress(inputs.read(DOCUMENTS)))
+        held = json.loads(inputs.read(DOCUMENTS))
         self.folder_name: str = held["name"]
         self.sources = [Source(*row) for row in held["documents"]]
         self.unread = [Unread(*row) for row in held["unread"]]
@@ -176,6 +175,10 @@ class Mine(Benchmark[MineSpec]):
         asked: set[tuple[int, int]] = set()
         if "check" in models:
             mined, asked = await self._checked(mined, ask)
+        if not mined:
+            why = f"by the check model's word, no {self.spec.min_documents} documents say the same; lower min_documents"
+            ask.fail("check", Failed("nothing_recurs", why))
+            return {}
         if "insight" in models:
             mined = await self._worded(mined, ask)
         topic = self.spec.topic or self.folder_name
@@ -238,15 +241,21 @@ class Mine(Benchmark[MineSpec]):
             text, listed = self.sources[document].text, [mined[place].text for place in places]
             try:
                 reply = await ask("check", prompts.check(text, listed), model=self.spec.models.check)
-                said = read_json(reply)
-                for number, place in enumerate(places, start=1):
-                    words = said.get(str(number))
-                    shown = isinstance(words, str) and bool(words.strip()) and is_quoted(words, text)
-                    decided[place, document] = words.strip() if isinstance(words, str) and shown else None
+                numbers = [str(number) for number in range(1, len(places) + 1)]
+                said = read_json(reply, *numbers)
+                if not all(isinstance(said[number], str) for number in numbers):
+                    raise Unreadable(reply, "a string for each number")
+                for number, place in zip(numbers, places, strict=True):
+                    words = said[number].strip()
+                    # Words that the document does not have decide nothing: the pair stays as unsure as it was.
+                    if not words or is_quoted(words, text):
+                        decided[place, document] = words or None
             except NoReply as none:
                 ask.record(none)
 
         await asyncio.gather(*(read(document, places) for document, places in sorted(unsure.items())))
+        if ask.planning:
+            return list(mined), set()
         checked = []
         for place, one in enumerate(mined):
             both = sorted((*one.evidence, *one.doubtful), key=lambda found: found.document)
@@ -260,7 +269,7 @@ class Mine(Benchmark[MineSpec]):
             replace(checked[place], opposites=tuple(number[other] for other in checked[place].opposites if other in number))
             for place in enough
         ]
-        return kept_ones or list(mined), {(number[place], document) for place, document in decided if place in number}
+        return kept_ones, {(number[place], document) for place, document in decided if place in number}
 
     @staticmethod
     def _decided(found: Evidence, words: str | None, evident: bool) -> Evidence | None:
@@ -298,7 +307,9 @@ class Mine(Benchmark[MineSpec]):
                 query = " ".join(reply.text.split())
                 if not query:
                     raise Unreadable(reply, "one question")
-                return group if any(leak(query, text, group.text).found for text in listed) else replace(group, query=query)
+                if any(leak(query, text, group.text).found for text in listed):
+                    raise Unreadable(reply, "a question that gives none of its insights away")
+                return replace(group, query=query)
             except NoReply as none:
                 ask.record(none)
                 return group
@@ -331,9 +342,9 @@ class Mine(Benchmark[MineSpec]):
         return [surest, every, Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics")]
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`: the sizes of the haystack."""
+        """See `Workload`: the sizes of the haystack, null if there is none."""
         made = next(scores["haystack"].iter_rows(named=True), None) or {}
-        sizes = {name: made.get(name, 0) for name in ("documents", "insights", "subtopics", "unsure")}
+        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
         return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
 
     def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
@@ -419,7 +430,7 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
         "documents": [[*asdict(one).values()] for one in sources],
         "unread": [[*asdict(one).values()] for one in unread],
     }
-    return zlib.compress(json.dumps(held, ensure_ascii=True).encode("ascii"))
+    return source_bytes(held)
 
 
 def _notes(sources: Sequence[Source], copies: Sequence[tuple[int, int]], checked: bool) -> list[str]:
