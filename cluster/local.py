@@ -2,7 +2,7 @@
 
 Its nodes are started by the commands of cluster/aws.yaml as they stand there, each with ports of its own; all see this machine's
 disk, so a local store is shared. Each offers 2 CPUs, whatever the machine has. With --scale there is a head alone, and Ray's
-autoscaler adds up to NODES - 1 spot_worker nodes of aws.yaml where a run needs them.
+autoscaler adds up to NODES - 1 nodes of the worker types of aws.yaml where a run needs them; the GPUs of these nodes are numbers.
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ class Nodes:
             "head_node_type": "ray.head.default",
             "available_node_types": {
                 "ray.head.default": {"resources": {"CPU": CPUS_A_NODE}, "node_config": {}, "max_workers": 0},
-                "spot_worker": {**types["spot_worker"], "node_config": {}, "max_workers": scale_to},
+                **{
+                    name: {**kind, "node_config": {}, "max_workers": min(scale_to, kind["max_workers"])}
+                    for name, kind in types.items()
+                    if name != self._config["head_node_type"]
+                },
             },
         }
         path = self._folder.with_suffix(".scaling.yaml")

@@ -131,7 +131,7 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
 
 
 def computed(pool: Mapping[str, float]) -> str:
-    """What the pool of actors for local models did, and how long it took; see `engine.computing.compute`."""
+    """What the pool of actors for local models did, and how long it took; see `engine.pools.Pools.took`."""
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from summhay_ray.engine.execution import before_ray
-from summhay_ray.engine.ray_data import in_order_and_quiet
+from summhay_ray.engine.ray_data import quiet
 from summhay_ray.errors import UserError
 
 CPUS_A_TASK = 1
@@ -53,7 +53,7 @@ def through(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserEr
     def batch(rows: Mapping[str, Any]) -> dict[str, Any]:
         return {"found": np.array([json.dumps(tried(text)) for text in rows["item"]], dtype=object)}
 
-    in_order_and_quiet()
+    quiet(in_order=True)
     rows = [{"item": json.dumps(item)} for item in items]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(batch, batch_size=1, num_cpus=CPUS_A_TASK)
     with contextlib.closing(iter(data.iter_batches(batch_size=None, prefetch_batches=1))) as blocks:

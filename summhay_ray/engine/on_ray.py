@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import io
 import logging
 import os
@@ -13,21 +14,22 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.engine.computing import COMPUTING, at_hand, compute
 from summhay_ray.engine.contract import Item
-from summhay_ray.engine.execution import DRAIN_S, Work, first_end, hear_sigterm, until_stopped
+from summhay_ray.engine.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.heartbeat import Heartbeat
 from summhay_ray.engine.ledger_actor import LedgerActor
-from summhay_ray.engine.placement import PlacementError, place, placed, result_of
+from summhay_ray.engine.placement import EMBED, PlacementError, place, result_of
+from summhay_ray.engine.pools import Left, Pools
 from summhay_ray.engine.prepared_on_ray import work_items_of
 from summhay_ray.engine.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
+from summhay_ray.engine.scaling import Workers
 from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
@@ -51,8 +53,10 @@ class RayMissing(UserError):
 
 
 @contextlib.contextmanager
-def ray_session(address: str, own_modules: bool = False) -> Iterator[None]:
+def ray_session(address: str, own_modules: bool = False) -> Iterator[str]:
     """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
+
+    It gives the URL of Ray's dashboard; empty if there is none.
 
     `own_modules`: let workers import the user's own modules from the current folder.
     """
@@ -90,7 +94,7 @@ def _private_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _session(address: str, options: dict[str, Any], stand: Path | None) -> Iterator[None]:
+def _session(address: str, options: dict[str, Any], stand: Path | None) -> Iterator[str]:
     known = set(os.environ)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # At this level Ray's C++ side neither warns of Ray Data's own actors nor prints that a level was set.
@@ -100,7 +104,7 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
     before = signal.getsignal(signal.SIGTERM)
     try:
         with _silent(), contextlib.chdir(stand) if stand else contextlib.nullcontext():
-            ray.init(address=address, **options)
+            dashboard = ray.init(address=address, **options).dashboard_url
     except (UserError, KeyboardInterrupt):
         _leave(known)
         raise
@@ -111,7 +115,7 @@ def _session(address: str, options: dict[str, Any], stand: Path | None) -> Itera
     hear_sigterm()
     try:
         with contextlib.redirect_stdout(_WithoutRaysOwn(sys.stdout)):
-            yield
+            yield f"http://{dashboard}" if dashboard else ""
     finally:
         _leave(known)
         with contextlib.suppress(ValueError):
@@ -170,15 +174,21 @@ class RayExecution:
 
     name = "ray"
 
-    def __init__(self, work: Work, own_ray: bool) -> None:
+    def __init__(self, work: Work, own_ray: bool, dashboard: str = "") -> None:
         self._work = work
-        self._placement = place(work, own_ray)
+        self._placement = place(work, own_ray, dashboard)
+        if self._placement.pools:
+            # It takes a second and more: meanwhile the actors start.
+            threading.Thread(target=importlib.import_module, args=("ray.data",), daemon=True).start()
         self._computing: dict[str, Any] = {}
+        wanted, pool = work.workload.spec.resources.get(EMBED), self._placement.pools.get(EMBED)
+        if wanted and pool and wanted.gpus > pool.gpus:
+            self._computing["warnings"] = [f"resources.{EMBED}: this machine has no GPU; the models ran on CPUs"]
 
     @property
     def workers(self) -> int:
         """See `Execution`."""
-        return sum(self._placement.seats.values())
+        return sum(bounds.fewest for bounds in self._placement.workers.values())
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
         """See `Execution`."""
@@ -190,7 +200,8 @@ class RayExecution:
             run_id=run.run_id,
             driver=heartbeat.session.number,
             record=self._work.record,
-            workers=sum(self._placement.seats.values()),
+            workers=sum(some.most for some in self._placement.workers.values())
+            + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,
         )
         limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}
@@ -201,10 +212,8 @@ class RayExecution:
         self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits, self._order.ledger, self._order.log_level)
         # The workers' processes start beside the ledger's, and wait for `ready`.
         placement = self._placement
-        self._actors = {
-            kind: [_start(self._order, kind, seat, placement.holds(kind)) for seat in range(n)]
-            for kind, n in placement.seats.items()
-        }
+        self._pools = Pools(workload, self._order, placement.pools)
+        self._workers = Workers(placement.workers, lambda kind, seat: _start(self._order, kind, seat, placement.holds(kind)))
         ray.get(self._ledger.begin.remote())
 
     def snapshot(self) -> dict[str, Any]:
@@ -223,63 +232,61 @@ class RayExecution:
         finally:
             hear_sigterm()
 
-    async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
-        order, placement, actors = self._order, self._placement, self._actors
-        all_actors = [actor for workers in actors.values() for actor in workers]
+    async def _run(self, left: Left) -> Counter[str]:
+        placement, workers, pools = self._placement, self._workers, self._pools
 
         async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
-            results: Sequence[ItemResult] = await actors[kind][worker].answer.remote(batch_text(batch))
+            results: Sequence[ItemResult] = await workers[kind, worker].answer.remote(batch_text(batch))
             return results
 
-        dispatcher = Dispatcher(placement.queues, send)
+        async def snapshot() -> Mapping[str, Any]:
+            numbers: Mapping[str, Any] = await self._ledger.snapshot.remote()
+            return numbers
 
-        async def dispatch() -> None:
-            workload = placement.workload
-            if (resources := workload.spec.resources.get(COMPUTING)) is not None:
-                parts = workload.computing([item for items in left.values() for item in items])
-                found = at_hand(resources)
-                if parts and found != resources:
-                    self._computing["warnings"] = [f"resources.{COMPUTING}: the cluster has no GPU; the models ran on CPUs"]
-                async with self._telling_vectors(len(parts)) as told:
-                    self._computing["computing"] = await compute(parts, order, found, len(all_actors), told)
-            numbered = [(actor, number) for workers in actors.values() for number, actor in enumerate(workers)]
-            async with contextlib.aclosing(work_items_of(left, workload, numbered)) as blocks:
-                await dispatcher.run(blocks)
+        async def prepared(sources: AsyncGenerator[Left, None]) -> AsyncGenerator[Sequence[WorkItem], None]:
+            async with contextlib.aclosing(sources):
+                async for some in sources:
+                    async for block in work_items_of(some, placement.workload, workers.prepare, len(workers.all()) or 1):
+                        yield block
 
-        beginning = placed([actor.ready.remote() for actor in all_actors])
-        others = [asyncio.ensure_future(beginning), asyncio.ensure_future(until_stopped(self._heartbeat))]
+        dispatcher = Dispatcher(placement.queues, send, workers.seats)
+        work = dispatcher.run(*map(prepared, pools.feeds(left)))
+        others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat), self._tell_pool()]
+        if placement.types is not None:
+            others.append(placement.types.watch())
         try:
-            await first_end(asyncio.ensure_future(dispatch()), others)
-            await _all_of([actor.close.remote() for actor in all_actors], CLOSING_S)
+            await first_end(asyncio.ensure_future(work), [*map(asyncio.ensure_future, others)])
+            await _all_of([actor.close.remote() for actor in workers.all()], CLOSING_S)
         except BaseException:
-            await self._drain(all_actors)
+            await self._drain(workers.all())
             raise
-        return dispatcher.counts
-
-    @contextlib.asynccontextmanager
-    async def _telling_vectors(self, n_parts: int) -> AsyncIterator[Callable[[int], None]]:
-        """A block in which the progress tells what the pool has done; the given function takes the number of finished parts."""
-        files, done = self._work.run.store.files, [0]
-        before = await asyncio.to_thread(n_vector_files, files)
-
-        async def tell() -> None:
-            while True:
-                new = await asyncio.to_thread(n_vector_files, files) - before
-                self._computing["doing"] = f"embedding: {done[0]} of {n_parts} parts, {new} blocks of texts stored"
-                await asyncio.sleep(VECTORS_TOLD_EVERY_S)
-
-        telling = asyncio.ensure_future(tell())
-        try:
-            yield lambda n: done.__setitem__(0, n)
         finally:
-            telling.cancel()
             self._computing.pop("doing", None)
+            self._computing["computing"] = pools.took()
+        return dispatcher.counts + pools.counts
+
+    async def _tell_pool(self) -> None:
+        """Let the progress tell what the pool for `Workload.compute` has done, until cancelled."""
+        files, pools = self._work.run.store.files, self._pools
+        before = await asyncio.to_thread(n_vector_files, files) if EMBED in self._placement.pools else 0
+        while True:
+            await asyncio.sleep(VECTORS_TOLD_EVERY_S)
+            self._computing.pop("doing", None)
+            if pools.n_computed < pools.n_parts:
+                new = await asyncio.to_thread(n_vector_files, files) - before
+                done = f"{pools.n_computed} of {pools.n_parts}"
+                self._computing["doing"] = f"embedding: {done} parts, {new} blocks of texts stored"
 
     async def _drain(self, actors: Sequence[Any]) -> None:
         with contextlib.suppress(ray.exceptions.RayError):
             await self._ledger.stop.remote()
             self._work.stopping((await self._ledger.snapshot.remote())["in_flight"])
         await _all_of([actor.drain.remote() for actor in actors], DRAIN_S + CLOSING_S / 2)
+        # The actors of pools have no handles: a model of the user's own that asks a provider ends its calls there by itself.
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while self._placement.pools and (await self._ledger.snapshot.remote())["in_flight"]:
+                    await asyncio.sleep(LOOK_EVERY_S)
         with contextlib.suppress(ray.exceptions.RayError):
             await self._ledger.end.remote()
 

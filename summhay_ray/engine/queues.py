@@ -9,9 +9,10 @@ still waits for another one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -73,6 +74,10 @@ class ItemResult:
     failures: int = 0
     """Number of its failure rows."""
 
+    def counts(self) -> dict[str, int]:
+        """What it adds to the counts of the run."""
+        return {} if self.over_budget else {"items_done": 1, "counted": self.counted, "failures": self.failures}
+
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
@@ -80,6 +85,7 @@ class QueueSettings:
 
     kind: Kind
     workers: int
+    """The most that there may be at any time."""
     at_once: int
     """Maximum number of items in progress at each worker."""
     together: int
@@ -97,9 +103,8 @@ def queue_settings(
     by_queue = {}
     for name, n_items in sorted(left.items()):
         queue = queues[name]
-        families = {model.partition("/")[0] for model in queue.models}
-        family = next((name for name in resources or {} if name in families), "")
-        n_workers = resources[family].actors if resources and family else workers
+        family = family_of(queue.models, resources or {})
+        n_workers = resources[family].actors.max if resources and family else workers
         share = -(-n_items // (n_workers * 4))
         called = [settings[model].limits.concurrency for model in queue.models if not settings[model].local]
         least, most = COMPUTING_AT_ONCE
@@ -114,11 +119,24 @@ def queue_settings(
     return by_queue
 
 
+def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> str:
+    """The family of models with `resources` among these; empty if there is none."""
+    families = {model.partition("/")[0] for model in models}
+    return next((name for name in resources if name in families), "")
+
+
+def answers_here(workload: Workload[Any], queue: str) -> bool:
+    """Whether a queue's items ask no provider and no model with actors of its own, so that a pool prepares and answers them."""
+    settings, models = workload.settings(), workload.queues()[queue].models
+    return all(settings[model].local for model in models) and not family_of(models, workload.spec.resources)
+
+
 class ItemQueue:
     """One queue: its waiting items, and the number of items in progress at each worker."""
 
-    def __init__(self, settings: QueueSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: QueueSettings, seats: Collection[int] | None = None) -> None:
+        """`seats`: the numbers of the workers that there are now; all of them if left out."""
+        self.settings, self._seats = settings, range(settings.workers) if seats is None else seats
         self.waiting = 0
         self.closed = False
         """Whether the budget is used up, so that nothing more is sent."""
@@ -133,16 +151,19 @@ class ItemQueue:
         if self.closed:
             return
         self.waiting += 1
-        home = None if work.home is None or not work.item.reads else work.home % self.settings.workers
+        home = work.home if work.item.reads and work.home in self._seats else None
         if work.item.group and self.settings.kind == "calling":
-            if home is None:
-                home = min(range(self.settings.workers), key=lambda worker: self._out[worker] + len(self._own[worker]))
-            home = self._groups.setdefault(work.item.group, home)
+            known = self._groups.get(work.item.group)
+            if known is not None and known in self._seats:
+                home = known
+            elif home is None:
+                home = min(self._seats, key=lambda worker: self._out[worker] + len(self._own[worker]))
+            self._groups[work.item.group] = home
         (self._shared if home is None else self._own[home]).append(work)
 
     def take(self) -> tuple[int, list[WorkItem]] | None:
         """The next batch and the worker (index) for it; None if nothing waits or no worker has room."""
-        for worker in sorted(range(self.settings.workers), key=self._out.__getitem__):
+        for worker in sorted(self._seats, key=lambda worker: (self._out[worker], worker)):
             room = min(self.settings.together, self.settings.at_once - self._out[worker])
             if room <= 0:
                 return None
@@ -163,7 +184,7 @@ class ItemQueue:
 
     def _take_over(self, worker: int) -> None:
         """Give a worker the last of what waits for a full one: an item; or its group, unless nothing else waits there."""
-        full = [other for other, out in enumerate(self._out) if out >= self.settings.at_once]
+        full = [other for other in self._seats if self._out[other] >= self.settings.at_once]
         if not full or not (waiting := max((self._own[other] for other in full), key=len)):
             return
         group = waiting[-1].item.group
@@ -183,6 +204,15 @@ class ItemQueue:
             if self._stops >= BUDGET_STOPS:
                 self._close()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether more waits than the workers take."""
+        return self.waiting > 0 and all(self._out[worker] >= self.settings.at_once for worker in self._seats)
+
+    def is_idle(self, worker: int) -> bool:
+        """Whether a worker has nothing to do, and nothing waits for any."""
+        return not self.waiting and not self._out[worker]
+
     def _close(self) -> None:
         self.closed, self.waiting = True, 0
         for waiting in (self._shared, *self._own):
@@ -196,39 +226,55 @@ Send = Callable[[Kind, int, Sequence[WorkItem]], Awaitable[Sequence[ItemResult]]
 class Dispatcher:
     """Sends the items of all queues. `counts`: items, counted rows and failures of the batches that are done."""
 
-    def __init__(self, queues: Mapping[str, QueueSettings], send: Send) -> None:
-        self._queues = {name: ItemQueue(settings) for name, settings in queues.items()}
+    def __init__(
+        self, queues: Mapping[str, QueueSettings], send: Send, seats: Mapping[Kind, Collection[int]] | None = None
+    ) -> None:
+        """`seats`: kind -> the numbers of the workers that there are now, which may change (then `pump`); all if left out."""
+        self._queues = {name: ItemQueue(settings, (seats or {}).get(settings.kind)) for name, settings in queues.items()}
         self._send = send
         self._moved = asyncio.Event()
+        self._batches: asyncio.TaskGroup | None = None
         self.counts: Counter[str] = Counter()
 
-    async def run(self, blocks: AsyncIterator[Sequence[WorkItem]]) -> None:
-        """Return when every item is done, or every queue has used up the budget. The first error of a batch stops all and is
-        raised."""
+    async def run(self, *feeds: AsyncGenerator[Sequence[WorkItem], None]) -> None:
+        """Return when every item of the feeds is done, or every queue has used up the budget. The first error of a batch or a
+        feed stops all and is raised. From a feed no more is taken while every queue has enough."""
         try:
-            async with asyncio.TaskGroup() as batches:
-                async for block in blocks:
-                    for work in block:
-                        self._queues[work.item.queue].put(work)
-                    for queue in self._queues.values():
-                        self._pump(queue, batches)
-                    await self._need_items()
-                    if all(queue.closed for queue in self._queues.values()):
-                        break
+            async with asyncio.TaskGroup() as self._batches:
+                for feed in feeds:
+                    self._batches.create_task(self._take(feed))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    def _pump(self, queue: ItemQueue, batches: asyncio.TaskGroup) -> None:
-        while (batch := queue.take()) is not None:
-            batches.create_task(self._send_batch(queue, *batch, batches))
+    async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
+        async with contextlib.aclosing(feed):
+            async for block in feed:
+                for work in block:
+                    self._queues[work.item.queue].put(work)
+                self.pump()
+                await self._need_items()
+                if all(queue.closed for queue in self._queues.values()):
+                    break
 
-    async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem], batches: asyncio.TaskGroup) -> None:
+    def of(self, kind: Kind) -> list[ItemQueue]:
+        """The queues that send to workers of this kind."""
+        return [queue for queue in self._queues.values() if queue.settings.kind == kind]
+
+    def pump(self) -> None:
+        """Send what waits to the workers that have room."""
+        for queue in self._queues.values():
+            self._pump(queue)
+
+    def _pump(self, queue: ItemQueue) -> None:
+        while self._batches is not None and (batch := queue.take()) is not None:
+            self._batches.create_task(self._send_batch(queue, *batch))
+
+    async def _send_batch(self, queue: ItemQueue, worker: int, batch: Sequence[WorkItem]) -> None:
         results = await self._send(queue.settings.kind, worker, batch)
         for result in results:
-            if not result.over_budget:
-                self.counts.update({"items_done": 1, "counted": result.counted, "failures": result.failures})
+            self.counts.update(result.counts())
         queue.done(worker, results)
-        self._pump(queue, batches)
+        self._pump(queue)
         self._moved.set()
 
     async def _need_items(self) -> None:

@@ -6,17 +6,22 @@ Ray Data is imported only where it is used: it takes seconds.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 
-def in_order_and_quiet() -> None:
-    """Configure this process's pipelines: results keep the order of the input, and nothing is printed."""
+def quiet(in_order: bool = False) -> None:
+    """Configure this process's pipelines: nothing is printed, and a pool grows as soon as all of its actors are busy.
+
+    `in_order`: whether results keep the order of the input.
+    """
     from ray.data import DataContext
 
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.verbose_stats_logs = False
     context.print_on_execution_start = False
-    context.execution_options.preserve_order = True
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context.execution_options.preserve_order = in_order
+    context.autoscaling_config = replace(context.autoscaling_config, actor_pool_util_upscaling_threshold=1.0)
     # The errors that it logs are raised as well; without this, a stopped stream would print its traceback.
-    logging.getLogger("ray.data.exceptions").setLevel(logging.CRITICAL)
+    for name in ("ray.data", "ray.data.exceptions"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -87,7 +87,7 @@ class RunResult:
     example: str = ""
     """The id of a finished item, for `explain`."""
     computing: Mapping[str, float] = field(default_factory=dict)
-    """What the pool of actors for local models did (`engine.computing.compute`); empty without one."""
+    """What the pool of actors for local models did (`engine.pools.Pools.took`); empty without one."""
 
     @property
     def scores(self) -> Any:
@@ -442,8 +442,8 @@ class Start:
         from summhay_ray.engine.on_ray import RayExecution, ray_session
 
         try:
-            with planning, ray_session(address, own_modules=not self.workload.inputs.untrusted):
-                yield RayExecution(work, own_ray=self.options.address is None)
+            with planning, ray_session(address, own_modules=not self.workload.inputs.untrusted) as dashboard:
+                yield RayExecution(work, self.options.address is None, dashboard)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
             raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
@@ -461,7 +461,7 @@ class Start:
         state = self.state.now(RunSnapshot(self.run))
         # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
         tell = self._teller(state, planning.plan if self.options.limit is None else lambda: None, session)
-        tell({**first, "doing": f"starting {execution.workers} workers" if execution.name == "ray" else "preparing"})
+        tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
         left = state.left()
         with Watch(execution.snapshot, tell):
             # An earlier driver may have finished the run in the meantime.

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
@@ -166,10 +166,32 @@ class LimitsSpec(Strict):
     concurrency: int = Field(default=64, ge=1, description="concurrent calls over the whole cluster")
 
 
+class RangeSpec(Strict):
+    """How many actors there are: as many as the work needs, between two numbers."""
+
+    min: int = Field(default=0, ge=0, description="actors that are kept even where fewer would do")
+    max: int = Field(ge=1, description="most actors; a cluster that scales starts nodes for them")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RangeSpec:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min} and max is {self.max}; give a min of {self.max} or less")
+        return self
+
+
+def _range(value: Any) -> Any:
+    """A number of actors as a range."""
+    return {"min": value, "max": value} if isinstance(value, int) and not isinstance(value, bool) and value > 0 else value
+
+
+Range = Annotated[RangeSpec, BeforeValidator(_range, json_schema_input_type=Annotated[int, Field(ge=1)] | RangeSpec)]
+"""A number of actors, or a mapping with `min` and `max`."""
+
+
 class ResourcesSpec(Strict):
     """Resources of the actors that run models in this cluster."""
 
-    actors: int = Field(default=1, ge=1, description="number of actors; each loads the model")
+    actors: Range = Field(default=RangeSpec(min=1, max=1), description="number of actors, or min and max; each loads the model")
     cpus: float = Field(default=1.0, gt=0, description="CPUs (and threads) per actor, as far as the cluster has them")
     gpus: float = Field(default=0.0, ge=0, description="GPUs per actor; a fraction shares one; 0: the model runs on CPUs")
     batch_tokens: int = Field(default=16384, ge=1, description="for embed: tokens per batch, padding included")
@@ -217,7 +239,9 @@ class Spec(Strict):
         default_factory=dict, description="model -> most that it may spend in this run, in dollars"
     )
     limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> its rate limits")
-    workers: int | None = Field(default=None, ge=1, description="worker actors; null: one per CPU, at most 4 per node")
+    workers: Range | None = Field(
+        default=None, description="actors that call models, or min and max; null: one per CPU, at most 4 per node, more on demand"
+    )
     resources: dict[str, ResourcesSpec] = Field(
         default_factory=dict, description="embed, or a family such as transformers -> actors and GPUs for its models"
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import socket
@@ -26,8 +25,8 @@ from ray.autoscaler.v2.sdk import get_cluster_status
 from summhay_ray.engine.contract import Item, Workload
 from summhay_ray.engine.execution import DRAIN_S
 from summhay_ray.engine.ledger_actor import RemoteLedger
-from summhay_ray.engine.prepared import finished_source, prepared, work_items
-from summhay_ray.engine.queues import ItemResult, Kind, batch_text, read_batch
+from summhay_ray.engine.prepared import finished_source, prepared, prepares, work_items
+from summhay_ray.engine.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
 from summhay_ray.engine.registry import stored_workload
 from summhay_ray.engine.state import PREPARED
 from summhay_ray.engine.worker import Worker
@@ -65,8 +64,8 @@ class WorkOrder:
         """The name of the ledger actor: run, kind, number of this start."""
         return f"{self.run_id} ledger {self.driver}"
 
-    def worker(self, kind: Kind, seat: int) -> str:
-        """The name of a worker actor: run, kind, number among those of its kind."""
+    def worker(self, kind: Kind, seat: int | str) -> str:
+        """The name of a worker actor: run, kind, number among those of its kind. Of a pool's, the id that Ray gave it."""
         return f"{self.run_id} {kind} {seat}"
 
 
@@ -82,25 +81,21 @@ class _Place:
             # The driver's machine may have credentials, so name the node that lacks them.
             raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
 
-    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[str], Parts | None]:
-        """Prepare sources; returns a batch's text for each, and the parts of their rows, which are not committed yet."""
-        rows, texts = [], []
+    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[WorkItem], Parts | None]:
+        """Prepare sources; returns their items, and the parts of the sources' rows, which are not committed yet."""
+        rows, works = [], []
         for source, items in sources.items():
             ready = prepared(self.workload, source, items)
             if (finished := finished_source(source, ready)) is not None:
                 rows.append(finished)
-            texts.append(batch_text(work_items(items, ready)))
-        return texts, self.run.write(PREPARED, rows) if rows else None
-
-
-def _items(text: str) -> list[Item]:
-    return [Item(**fields) for fields in json.loads(text)]
+            works += work_items(items, ready)
+        return works, self.run.write(PREPARED, rows) if rows else None
 
 
 class WorkerActor:
     """An async actor that answers batches of items."""
 
-    def __init__(self, order: WorkOrder, kind: Kind, seat: int) -> None:
+    def __init__(self, order: WorkOrder, kind: Kind, seat: int | str) -> None:
         log_to_stderr(order.log_level, order.worker(kind, seat))
         self._order, self._kind, self._seat = order, kind, seat
         self._watching: asyncio.Task[None] | None = None
@@ -159,15 +154,38 @@ class WorkerActor:
                 self._begin()
             self._watching = asyncio.create_task(self._end_with_node())
 
-    async def prepare(self, sources: Mapping[str, str]) -> list[str]:
-        """Prepare sources (source -> its items as JSON) and commit their rows; returns a batch's text for each."""
+    async def prepare(self, text: str) -> str:
+        """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
         await self.ready()
-        wanted = {source: _items(text) for source, text in sources.items()}
         with told_errors():
-            texts, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, wanted)
-            if parts is not None:
-                await self._ledger.commit(parts)
-        return texts
+            return batch_text(await self._prepared([work.item for work in read_batch(text)]))
+
+    async def _prepared(self, items: Sequence[Item]) -> list[WorkItem]:
+        if not prepares(self._place.workload):
+            return [WorkItem(item) for item in items]
+        sources: dict[str, list[Item]] = {}
+        for item in items:
+            sources.setdefault(item.source, []).append(item)
+        works, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, sources)
+        if parts is not None:
+            await self._ledger.commit(parts)
+        return works
+
+    async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
+        """Prepare and answer items that ask only models in this cluster; returns when all is committed and told the ledger."""
+        await self.ready()
+        with told_errors():
+            queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()
+
+            async def one(work: WorkItem) -> list[ItemResult]:
+                queue = work.item.queue
+                async with rooms.setdefault(queue, asyncio.Semaphore(queues[queue].at_once or COMPUTING_AT_ONCE[1])):
+                    return await self._worker.answer([work])
+
+            results = await asyncio.gather(*map(one, await self._prepared(items)))
+            # Its pool may end this actor before the next message.
+            await self._gateway.flush()
+            return [result for some in results for result in some]
 
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""

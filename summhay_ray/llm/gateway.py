@@ -107,6 +107,10 @@ class Gateway:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
         self._transports.make(self._models.values())
 
+    async def flush(self) -> None:
+        """Send the last settlements."""
+        await self._client.flush()
+
     async def close(self) -> None:
         """Send the last settlements, and close all connections."""
         await self._client.close()

@@ -131,8 +131,8 @@ class LedgerClient:
             return "late"
         return "early" if granted.at > now else ""
 
-    async def close(self) -> None:
-        """Send what is left, and stop."""
+    async def flush(self) -> None:
+        """Return when the ledger has what is to be sent, or does not take it for a while."""
         if self._reused:
             self._mail.set()
         with contextlib.suppress(TimeoutError):
@@ -140,6 +140,10 @@ class LedgerClient:
                 # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
                 while self._tasks and not self._is_over() and (self._mail.is_set() or self._travelling):
                     await asyncio.sleep(TRIP_EVERY_S)
+
+    async def close(self) -> None:
+        """Send what is left, and stop."""
+        await self.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

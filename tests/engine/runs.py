@@ -82,13 +82,18 @@ def wait_for_answers(process: subprocess.Popen[bytes], store: Path, n: int) -> b
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the driver, as a crash would. Its workers notice within seconds, and write nothing more then."""
-    workers = [psutil.Process(pid) for pid, title in descendants(process.pid) if "WorkerActor" in title]
+    workers = [psutil.Process(pid) for pid, title in descendants(process.pid) if is_worker(title)]
     process.send_signal(signal.SIGKILL)
     process.communicate()
     end = time.monotonic() + PATIENCE_S
     while not all(map(has_ended, workers)):
         assert time.monotonic() < end, "workers outlive their driver"
         time.sleep(0.1)
+
+
+def is_worker(title: str) -> bool:
+    """Whether a process calls models, or is of a pool that computes."""
+    return "WorkerActor" in title or "MapWorker" in title
 
 
 def has_ended(process: psutil.Process) -> bool:
@@ -113,7 +118,7 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
 def kill_worker(driver: int) -> bool:
     """SIGKILL to one worker of a run that we started; False where there is none."""
     for pid, title in descendants(driver):
-        if "WorkerActor" in title:
+        if is_worker(title):
             os.kill(pid, signal.SIGKILL)
             return True
     return False

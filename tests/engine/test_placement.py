@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 import still_time
 from inline_runs import loaded
 
-from summhay_ray.engine import ResourcesSpec, placement
+from summhay_ray.engine import placement
 from summhay_ray.engine.execution import Work
-from summhay_ray.engine.placement import CPUS_A_WORKER, PLACED_WITHIN_S, Placement, PlacementError, place, placed
+from summhay_ray.engine.placement import (
+    CPUS_A_WORKER,
+    CPUS_IN_A_POOL,
+    MOST_IN_A_POOL,
+    PLACED_WITHIN_S,
+    POOL,
+    Bounds,
+    Placement,
+    PlacementError,
+    Pool,
+    place,
+    placed,
+)
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
 WORKERS = 4
+CALLED = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1"}
 
 
 def cluster(patch: pytest.MonkeyPatch, cpus: float, free: float) -> None:
@@ -98,59 +109,66 @@ def test_what_hinders_a_worker_from_beginning_is_told(monkeypatch: pytest.Monkey
         still_time.run(placed([broken()]))
 
 
-def test_actors_that_compute_wait_for_no_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    from summhay_ray.engine.computing import compute
-
-    cluster(monkeypatch, 8.0, 8.0)
-    wanted = ResourcesSpec(actors=4, gpus=1)
-    # Two parts need no more than two actors.
-    with pytest.raises(
-        PlacementError, match="resources.embed: 2 actors need 2 GPUs and the cluster has 0; set gpus: 0, or start"
-    ):
-        asyncio.run(compute([{"part": 1}, {"part": 2}], None, wanted, 1, print))  # type: ignore[arg-type]
-    asyncio.run(compute([], None, wanted, 1, print))  # type: ignore[arg-type]
+def grid_work(**fields: Any) -> Work:
+    grid = loaded(**fields)
+    return Work(grid, None, {"": list(grid.items())})  # type: ignore[arg-type]
 
 
-def test_models_that_embed_run_on_cpus_where_the_cluster_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from summhay_ray.engine.computing import at_hand
+def one_node(patch: pytest.MonkeyPatch, cpus: float) -> None:
+    cluster(patch, cpus, cpus)
+    patch.setattr(placement.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": cpus}}, {"Alive": False}])
 
-    wanted = ResourcesSpec(actors=2, gpus=1)
-    cluster(monkeypatch, 8.0, 8.0)
-    assert at_hand(wanted) == ResourcesSpec(actors=2, gpus=0)
+
+def test_only_what_asks_a_provider_has_workers_and_the_rest_is_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_node(monkeypatch, 2.0)
+    free = place(grid_work(summarizers=["offline/lead", "replay/gpt-4o"]))
+    assert not free.workers and free.pools == {POOL: Pool(1, MOST_IN_A_POOL, CPUS_IN_A_POOL, first=2)}
+    both = place(grid_work(summarizers=["offline/lead", CALLED]))
+    assert both.workers == {"calling": Bounds(2, 2)}
+    assert both.pools == {POOL: Pool(1, MOST_IN_A_POOL, CPUS_IN_A_POOL, first=2)}
+    assert place(grid_work(summarizers=["offline/lead"], workers=3)).pools[POOL].most == 3
+    assert not place(grid_work(summarizers=[CALLED])).pools
+    # A free summarizer with a judge that is paid asks a provider.
+    judged = place(grid_work(summarizers=["offline/lead"], judges=[CALLED]))
+    assert judged.workers == {"computing": Bounds(2, 2)}
+
+
+def test_workers_grow_where_the_cluster_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_node(monkeypatch, 2.0)
+
+    def bounds(own_ray: bool = False, **fields: Any) -> Bounds:
+        return place(grid_work(summarizers=[CALLED], **fields), own_ray).workers["calling"]
+
+    assert bounds(workers={"min": 0, "max": 5}) == Bounds(1, 5) and bounds(workers=3) == Bounds(3, 3)
+    # By default from what the present nodes hold, to what the providers may be sent at once.
+    many = {"openai/mine": {"concurrency": 1000}}
+    assert bounds() == Bounds(2, 2) and bounds(limits=many) == Bounds(2, 16)
+    assert bounds(own_ray=True, limits=many) == Bounds(2, 2)
+
+
+def test_models_that_embed_run_on_cpus_where_this_machine_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_node(monkeypatch, 8.0)
+    wanted = {"embed": {"actors": {"min": 1, "max": 4}, "gpus": 1, "cpus": 2}}
+    work = grid_work(retrievers=[{"embed": "all-MiniLM-L6-v2"}], resources=wanted)
+    monkeypatch.setattr(type(work.workload), "computing", lambda self, items: [{"part": 1}])
+    assert place(work).pools["embed"] == Pool(1, 4, 2.0, 0.0)
     monkeypatch.setattr(placement.ray, "cluster_resources", lambda: {"CPU": 8.0, "GPU": 1.0})
-    assert at_hand(wanted) == wanted
-
-
-def test_what_a_pool_did_is_summed_over_its_actors() -> None:
-    from summhay_ray.engine.computing import took
-
-    def batch(actor: str, started: float, **done: float) -> dict[str, Any]:
-        found = {"actor": [actor], "started": [started], "took": [json.dumps(done)]}
-        return {name: np.array(values) for name, values in found.items()}
-
-    done = [
-        batch("a", 12.5, load_s=2.0, compute_s=1.0, texts=3),
-        batch("b", 13.25, load_s=1.0, compute_s=4.0, texts=5),
-        batch("a", 12.5, load_s=0.0, compute_s=0.5, texts=2),
-        batch("b", 13.25),
-    ]
-    assert took(done, 10.0) == {"actors": 2, "start_s": 3.25, "load_s": 3.0, "compute_s": 5.5, "texts": 10}
+    assert place(work).pools["embed"] == Pool(1, 4, 2.0, 1.0)
 
 
 def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster(monkeypatch, 8.0, 8.0)
-    monkeypatch.setattr(placement.ray, "nodes", lambda: [{"Alive": True}])
+    one_node(monkeypatch, 8.0)
 
     def placement_of(**own: Any) -> Placement:
-        grid = loaded(summarizers=["offline/lead", "replay/mine"], workers=3, resources={"replay": own})
-        return place(Work(grid, None, {"": list(grid.items())}))  # type: ignore[arg-type]
+        return place(grid_work(summarizers=["offline/lead", "replay/mine"], workers=3, resources={"replay": own}))
 
     found = placement_of(actors=2, cpus=2, gpus=0)
-    assert found.seats == {"replay": 2, "computing": 3}
-    assert found.holds("replay") == {"num_cpus": 2, "num_gpus": 0} and found.holds("computing") == {"num_cpus": CPUS_A_WORKER}
+    assert found.workers == {"replay": Bounds(2, 2)} and list(found.pools) == [POOL]
+    assert found.holds("replay") == {"num_cpus": 2, "num_gpus": 0} and found.holds("calling") == {"num_cpus": CPUS_A_WORKER}
+    assert placement_of(actors={"max": 3}).workers == {"replay": Bounds(1, 3)}
     # As many CPUs as there are beside the others; an actor never waits for more than a machine has.
-    assert placement_of(actors=2, cpus=9).holds("replay")["num_cpus"] == (8 - CPUS_A_WORKER * (3 + 1)) / 2
-    with pytest.raises(PlacementError, match="resources.replay: 2 actors need 1 GPUs and the cluster has 0; set gpus: 0, or"):
+    assert placement_of(actors=2, cpus=9).holds("replay")["num_cpus"] == (8 - CPUS_A_WORKER * 2) / 2
+    with pytest.raises(PlacementError, match="resources.replay: an actor needs 0.5 GPUs and this machine has 0; set gpus: 0, or"):
         placement_of(actors=2, gpus=0.5)
     with pytest.raises(
         UserError, match="resources: nothing in the spec computes in actors of 'summarize'; expected one of embed, "
@@ -158,6 +176,8 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
         loaded(resources={"summarize": {"actors": 2}})
     with pytest.raises(UserError, match="resources: offline: batch_size is for embed only; its models answer one call at a time"):
         loaded(resources={"offline": {"batch_size": 2}})
+    with pytest.raises(UserError, match="resources.offline.actors: min is 3 and max is 2; give a min of 2 or less"):
+        loaded(resources={"offline": {"actors": {"min": 3, "max": 2}}})
 
 
 @pytest.mark.parametrize(
@@ -165,26 +185,24 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
     [
         (2.0, {"workers": 8}, ""),
         (2.0, {"workers": 9}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 8 or less"),
-        # One kind of worker for the model that is called, another for the one that computes.
-        (2.0, {"workers": 5, "both": True}, "10 workers need 2.5 CPUs and the cluster has 2; set workers: 4 or less"),
-        (1.0, {"both": True}, ""),
+        # What asks no provider has a pool beside them.
+        (2.0, {"workers": 8, "both": True}, "8 workers and 1 pools need 2.25 CPUs and the cluster has 2; set workers: 7 or less"),
         (0.2, {"workers": 1}, "1 workers need 0.25 CPUs and the cluster has 0.2; start more nodes"),
+        (0.2, {}, "0 workers and 1 pools need 0.25 CPUs and the cluster has 0.2; start more nodes"),
+        (0.5, {"workers": {"min": 1, "max": 20}}, ""),
     ],
 )
 def test_workers_that_have_no_room_are_refused(
     monkeypatch: pytest.MonkeyPatch, cpus: float, fields: dict[str, Any], message: str
 ) -> None:
-    cluster(monkeypatch, cpus, cpus)
-    monkeypatch.setattr(placement.ray, "nodes", lambda: [{"Alive": True}, {"Alive": False}])
-    called = {"model": "openai/mine", "price": 0, "api_base": "http://127.0.0.1:1/v1"}
-    models = ["offline/lead", *([called] if fields.get("both") else [])]
-    grid = loaded(summarizers=models, workers=fields.get("workers"))
-    left = {"": list(grid.items())}
-    work = Work(grid, None, left)  # type: ignore[arg-type]
+    one_node(monkeypatch, cpus)
+    models = [
+        *([CALLED] if "workers" in fields else []),
+        *(["offline/lead"] if "workers" not in fields or "both" in fields else []),
+    ]
+    work = grid_work(summarizers=models, workers=fields.get("workers"))
     if message:
         with pytest.raises(PlacementError, match=message):
             place(work)
     else:
-        found = place(work)
-        assert len(found.queues) == len(models)
-        assert sum(found.seats.values()) == sum({one.kind: one.workers for one in found.queues.values()}.values())
+        assert place(work).workers

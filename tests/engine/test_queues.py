@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -204,7 +204,7 @@ class Workers:
 
 async def blocks_of(
     items: Sequence[WorkItem], size: int = 16, taken: list[int] | None = None
-) -> AsyncIterator[Sequence[WorkItem]]:
+) -> AsyncGenerator[Sequence[WorkItem], None]:
     for start in range(0, len(items), size):
         if taken is not None:
             taken.append(size)
@@ -252,7 +252,7 @@ def test_nothing_more_is_prepared_when_every_queue_has_closed() -> None:
     async def run() -> Dispatcher:
         dispatcher = Dispatcher({QUICK: QueueSettings("calling", 1, 100, 4)}, workers)
 
-        async def slow_blocks() -> AsyncIterator[Sequence[WorkItem]]:
+        async def slow_blocks() -> AsyncGenerator[Sequence[WorkItem], None]:
             async for block in blocks_of(items, taken=taken):
                 yield block
                 await asyncio.sleep(0.001)
@@ -262,6 +262,31 @@ def test_nothing_more_is_prepared_when_every_queue_has_closed() -> None:
 
     assert asyncio.run(run()).counts == {}
     assert BUDGET_STOPS <= sum(taken) < 1000
+
+
+def test_items_are_sent_to_the_workers_that_there_are() -> None:
+    workers = Workers({QUICK: 0.01})
+    seats = {1}
+    sent: list[int] = []
+
+    async def send(kind: Kind, worker: int, batch: Sequence[WorkItem]) -> list[ItemResult]:
+        sent.append(worker)
+        return await workers(kind, worker, batch)
+
+    async def run() -> None:
+        dispatcher = Dispatcher({QUICK: QueueSettings("calling", 3, 4, 2)}, send, {"calling": seats})
+        doing = asyncio.ensure_future(dispatcher.run(blocks_of([work(f"q{number}", group="g") for number in range(40)])))
+        await asyncio.sleep(0.015)
+        (queue,) = dispatcher.of("calling")
+        assert set(sent) == {1} and queue.is_full and not queue.is_idle(1)
+        # One that comes takes over, and one that has gone is sent nothing.
+        seats.add(2)
+        dispatcher.pump()
+        assert sent[-1] in seats
+        await doing
+        assert dispatcher.counts["items_done"] == 40 and queue.is_idle(1) and set(sent) <= seats
+
+    still_time.run(run())
 
 
 def test_items_are_prepared_no_faster_than_the_hungriest_queue_needs_them() -> None:

@@ -27,7 +27,7 @@ from summhay_ray.engine import check_spec, read_fields, validated, workload_of
 from summhay_ray.records import Summary
 from summhay_ray.store import RunStore, Store, StoreError
 
-SUMMARIES_A_SLICE = 512
+SUMMARIES_A_SLICE = 128
 """Most summaries in one slice."""
 AT_ONCE = 128
 """Summaries judged concurrently if all judges run in the worker, where each takes milliseconds."""

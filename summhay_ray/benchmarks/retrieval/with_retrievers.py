@@ -219,7 +219,7 @@ class WithRetrievers:
             if self._computed[retriever]:
                 found.setdefault(corpus_id, {})[retriever] = None
         resources: ResourcesSpec | None = self.spec.resources.get(STAGE)
-        n = -(-resources.actors // len(found)) if resources and found else 1
+        n = -(-resources.actors.max // len(found)) if resources and found else 1
         # A shared corpus is embedded before it is scored, since scoring reranks rankings by its vectors.
         scores = any(isinstance(one, Scoring) for one in self.encoders_here)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]

@@ -217,11 +217,11 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         return n
 
     def queues(self) -> Mapping[str, Queue]:
-        """See `Workload`: one queue per summarizer; each also needs every judge's model."""
+        """See `Workload`: one queue per summarizer; each also needs every judge's model, and the retrievers' services."""
         settings = self.settings()
-        judges = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners()]))
+        others = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners(), *self.services]))
         return {
-            summarizer.label: Queue((*summarizer.models, *judges), computes=settings[summarizer.model].local)
+            summarizer.label: Queue((*summarizer.models, *others), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
 

@@ -57,7 +57,7 @@ CALLS_PER_TOPIC = 8
 """Calls that a topic has in flight on average; only its documents are written concurrently."""
 WORDS_AT_ONCE = 8_000_000
 """Most words of all documents in the making in a worker, which take about 50 bytes a word with their checks."""
-TOPICS_A_SOURCE = 16
+TOPICS_A_SOURCE = 1
 """Topics that are prepared together."""
 _ROOM = 4000
 """Tokens of a prompt beside its context."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from tiny_models import sentence_model
 pytest.importorskip("sentence_transformers")
 
 from summhay_ray import api
-from summhay_ray.engine.computing import Computer
+from summhay_ray.engine import pools
+from summhay_ray.engine.pools import Computer
 from summhay_ray.engine.worker_actor import WorkOrder
 from summhay_ray.store import Store
 
@@ -43,16 +45,19 @@ def test_two_actors_give_what_one_process_gives(tmp_path: Path) -> None:
 
 
 @pytest.mark.core
-def test_an_actor_keeps_what_a_part_needs(tmp_path: Path) -> None:
+def test_an_actor_keeps_what_a_part_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = str(sentence_model(tmp_path / "small"))
     fields = {"kind": "retrieval", "haystacks": ["sample/news"], "retrievers": ["bm25", {"embed": model}], "k": [5]}
     loaded, store = api.load(fields), Store(str(tmp_path / "store"))
     run = loaded.open(store)
     order = WorkOrder(store.files.uri, run.run_id, 1, {**run.record, **loaded.record(store), "kind": loaded.record_kind})
-    (part,) = loaded.computing(list(loaded.items()))
-    assert Computer(order)({"part": np.array([json.dumps(part)])})["problem"].tolist() == [""]
+    parts = loaded.computing(list(loaded.items()))
+    lost = [{**part, "corpus": "0" * 64} for part in parts]
+    monkeypatch.setattr(pools.ray, "get_runtime_context", lambda: SimpleNamespace(get_actor_id=lambda: "actor"))
+    # What cannot be computed is left to preparing, which reports it.
+    for some, n_texts in ((lost, 0), (parts, None), (parts, 0)):
+        (computed,) = Computer(order)({"parts": np.array([json.dumps(some)])})["computed"]
+        assert n_texts is None or json.loads(computed)["took"].get("texts", 0) == n_texts
     kept = vectors(tmp_path / "store")
     retrieved(tmp_path / "alone", model, "inline", haystacks=["sample/news"])
     assert kept and kept == vectors(tmp_path / "alone")
-    lost = {**part, "corpus": "0" * 64}
-    assert Computer(order)({"part": np.array([json.dumps(lost)])})["problem"].tolist()[0].startswith("KeyError")
