@@ -263,7 +263,8 @@ class RayExecution:
         finally:
             self._computing.pop("doing", None)
             self._computing["computing"] = pools.took()
-        return dispatcher.counts + pools.counts
+        dispatcher.counts.update(pools.counts)
+        return dispatcher.counts
 
     async def _tell_pool(self) -> None:
         """Let the progress tell what the pool for `Workload.compute` has done, until cancelled."""

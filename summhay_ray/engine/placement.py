@@ -130,8 +130,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     if own_ray:
         asked = {kind: _without_gpus(kind, wanted) for kind, wanted in asked.items()}
     else:
-        gpus = {kind: {"CPU": min(one.cpus, share), "GPU": one.gpus} for kind, one in asked.items() if one.gpus}
-        types = NodeTypes(gpus, dashboard)
+        types = NodeTypes({kind: {"CPU": min(one.cpus, share), "GPU": one.gpus} for kind, one in asked.items()}, dashboard)
         types.ask()
     own = {kind: _pool(one, share) for kind, one in asked.items()}
     pools = {EMBED: own[EMBED]} if EMBED in kinds else {}
@@ -160,7 +159,7 @@ def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
 
 
 class NodeTypes:
-    """What the autoscaler says about the GPUs that the actors of some kinds hold.
+    """What the autoscaler says about what the actors of some kinds hold.
 
     Ray tells nobody which types of nodes an autoscaler may start, but it does tell what none of them has.
     """
@@ -195,7 +194,8 @@ class NodeTypes:
         """What the autoscaler has said since. Raises PlacementError if no type of node has what is asked."""
         told = [event.message for event in self._events() if event.event_id not in self._known]
         for kind, needs in self._asked.items():
-            if any(NO_TYPE in message and f"'GPU': {needs['GPU']}" in message for message in told):
+            wanted = [f"'{name}': {n}" for name, n in needs.items() if n]
+            if any(NO_TYPE in message and all(part in message for part in wanted) for message in told):
                 needed = f"{needs['GPU']:g} GPUs and {needs['CPU']:.2g} CPUs"
                 lack = f"an actor needs {needed}, and no type of the cluster's nodes has them"
                 raise PlacementError(f"resources.{kind}: {lack}; ask for less, or give the cluster nodes that have them")

@@ -1,0 +1,49 @@
+"""On Ray, what asks no provider is answered in a pool, beside the workers that call: the tables are those of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paid_runs import logged, office
+
+from summhay_ray.engine.contract import Item
+from summhay_ray.engine.pools import blocks_of
+
+
+@pytest.mark.core
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from("abc")), max_size=40), st.integers(1, 20))
+def test_a_block_is_whole_sources_that_read_the_same(sizes: Sequence[tuple[int, str]], most: int) -> None:
+    sources = [
+        [Item(f"{place}/{n}", source=str(place), reads=reads) for n in range(size)] for place, (size, reads) in enumerate(sizes)
+    ]
+    found = list(blocks_of(sources, most))
+    assert sorted(item.id for block in found for item in block) == sorted(item.id for items in sources for item in items)
+    for block in found:
+        assert len({item.reads for item in block}) == 1
+        assert len(block) <= most or len({item.source for item in block}) == 1
+    assert sum(len({item.source for item in block}) for block in found) == len(sources)
+
+
+@pytest.mark.ray
+def test_a_grid_of_free_and_called_models_has_the_tables_of_one_process(tmp_path: Path) -> None:
+    with office(tmp_path) as provider:
+        models = [{"model": "openai/writer", "api_base": provider.provider.base, "api_key_env": "PAID_RUNS_KEY", "price": 0}]
+        changes = {
+            "retrievers": ["bm25", "full"],
+            "summarizers": [*models, "offline/lead"],
+            "judges": ["offline/judge"],
+            "limits": {},
+            "workers": {"min": 1, "max": 2},
+        }
+        alone, pooled = tmp_path / "alone", tmp_path / "pooled"
+        one = provider.again(provider.spec(**changes), alone)
+        before = provider.served()
+        found = provider.again(provider.spec(**changes), pooled, "ray")
+        assert provider.tables_of(found, pooled) == provider.tables_of(one, alone)
+        assert provider.served() - before == 8 and set(logged(pooled).values()) == {1}
+        again = provider.again(provider.spec(**changes), pooled, "ray")
+        assert again["calls"]["made"] == 0
