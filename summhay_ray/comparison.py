@@ -367,11 +367,17 @@ def _matrix(scores: pl.DataFrame, column: str, systems: int) -> NDArray[Any]:
     return scores[column].to_numpy().reshape(-1, systems)
 
 
+def _ranks(values: NDArray[Any]) -> NDArray[Any]:
+    """Each value's rank from 1 for the least; ties get the lowest of theirs."""
+    import numpy as np
+
+    return np.searchsorted(np.sort(values), values) + 1.0
+
+
 def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over) -> pl.DataFrame:
     """The systems, ranked first, then those without a rank. `scores`: as of `_by_figure`, of one figure; of each query, a row
     for each of the systems `names`."""
     import numpy as np
-    from scipy import stats
 
     # Where a benchmark does not say what was asked: all that was answered by one of them.
     by_one = pl.col("answered").any().over(_QUERY)
@@ -397,7 +403,7 @@ def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over
     if ranked.any():
         kept, own = values[np.ix_(common, ranked)], found.filter(ranked)
         means = np.array([_mean(column) for column in kept.T])
-        ranks, by_floor = (stats.rankdata(-np.round(of, 9), method="min") for of in (means, floors[ranked]))
+        ranks, by_floor = (_ranks(-np.round(of, 9)) for of in (means, floors[ranked]))
         more = pl.DataFrame(
             {"place": own["place"], "common": means, "rank": ranks, "rank_floor": by_floor, "rank_differs": ranks != by_floor}
         )

@@ -89,9 +89,12 @@ def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgree
 
 def ranks(values: Sequence[float]) -> list[float]:
     """The rank of each value, from 1 for the greatest; ties get their average rank."""
-    from scipy import stats
+    import numpy as np
 
-    return list(map(float, stats.rankdata([-value for value in values])))
+    turned = -np.asarray(values, dtype=float)
+    in_order = np.sort(turned)
+    found: list[float] = ((np.searchsorted(in_order, turned) + np.searchsorted(in_order, turned, "right") + 1) / 2).tolist()
+    return found
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:

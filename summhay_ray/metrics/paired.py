@@ -91,7 +91,7 @@ class Paired:
         """
         import numpy as np
         import polars as pl
-        from scipy import stats
+        from scipy import special
 
         found, groups = self._fit(values, np.array(pairs).reshape(-1, 2), extra)
         known = ~np.isnan(found["p"])
@@ -99,7 +99,7 @@ class Paired:
         if n_pairs > 1:
             least = self._least(groups, np.zeros(len(known), dtype=int), signed=False)
             adjusted, level = _adjusted(adjusted, least[:, 0], n_pairs), float(_levels(least, n_pairs)[0])
-        reach = stats.t.isf(level / 2, found["freedom"]) * found["se"]
+        reach = -special.stdtrit(found["freedom"], level / 2) * found["se"]
         found |= {
             "low": np.maximum(found["difference"] - reach, -most),
             "high": np.minimum(found["difference"] + reach, most),
@@ -126,7 +126,7 @@ class Paired:
         """
         import numpy as np
         import polars as pl
-        from scipy import stats
+        from scipy import special
 
         n, means = values.shape[1], np.nanmean(values, axis=0)
         if n < 2:
@@ -144,7 +144,7 @@ class Paired:
         least = self._least(groups, b, signed=True)
         ahead = square(found["difference"], 0.0)
         # Each row has a critical value of its own. Pairs without spread tell nothing.
-        reach = square(stats.t.isf(_levels(least, n - 1)[b], found["freedom"]) * found["se"], np.inf)
+        reach = square(-special.stdtrit(found["freedom"], _levels(least, n - 1)[b]) * found["se"], np.inf)
         above = (square(_adjusted(found["p"], 2 * least.min(axis=1), n * (n - 1) // 2), 1.0) < LEVEL) & (ahead > 0)
         worse = np.asarray((ahead > reach).any(axis=1))
         highs = (reach - ahead).min(axis=1)
@@ -165,7 +165,7 @@ class Paired:
     def _fit(self, values: Floats, pairs: Places, extra: Floats | None = None) -> tuple[dict[str, Any], list[_Group]]:
         """Columns of `differences`, NaN where unknown, and the residuals that the pairs' draws are made of."""
         import numpy as np
-        from scipy import stats
+        from scipy import special
 
         counts, figures = ("n_queries", "n_haystacks", "wins", "ties", "losses"), ("a", "b", "difference", "effect", "se", "p")
         found: dict[str, Any] = {name: np.zeros(len(pairs), dtype=np.int64) for name in counts}
@@ -189,7 +189,7 @@ class Paired:
                 # If every query has the same difference: as if one more had none.
                 se = np.hypot(np.where(se > _TIE, se, np.abs(difference) / n), 0.0 if extra is None else extra[place])
                 se[se <= _TIE] = np.nan
-                told |= {"se": se, "freedom": freedom, "p": 2 * stats.t.sf(np.abs(difference) / se, freedom)}
+                told |= {"se": se, "freedom": freedom, "p": 2 * special.stdtr(freedom, -np.abs(difference) / se)}
                 kept = lengths[-1] > _TIE
                 groups.append(_Group(place[kept], a[kept], b[kept], lengths[-1][kept], residuals(own), units, normals))
             for name, column in told.items():
@@ -306,10 +306,10 @@ def _levels(least: Floats, n_pairs: int) -> Floats:
 def _tails(dimensions: int) -> tuple[Floats, Floats]:
     """(Grid, log of the tail) of the squared cosine between a random direction and a fixed one."""
     import numpy as np
-    from scipy import stats
+    from scipy import special
 
     grid = np.linspace(0, 6, 4001)
-    return grid, stats.beta.logsf(-np.expm1(-(grid**2)), 0.5, (dimensions - 1) / 2)
+    return grid, np.log(special.betaincc(0.5, (dimensions - 1) / 2, -np.expm1(-(grid**2))))
 
 
 def _tail(share: Floats, dimensions: int) -> Floats:
@@ -325,9 +325,9 @@ def _tail(share: Floats, dimensions: int) -> Floats:
 
 def _detectable(freedom: Floats, level: float) -> Floats:
     """The difference that is found with POWER, in standard errors."""
-    from scipy import stats
+    from scipy import special
 
-    reach: Floats = stats.t.isf(level / 2, freedom) + stats.t.ppf(POWER, freedom)
+    reach: Floats = special.stdtrit(freedom, POWER) - special.stdtrit(freedom, level / 2)
     return reach
 
 

@@ -83,7 +83,7 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("kind", ["summhay", *(pytest.param(kind, marks=pytest.mark.soak) for kind in list(SPECS)[1:])])
 def test_a_stored_run_is_read_without_code_of_ones_own(kind: str, tmp_path: Path) -> None:
     mine, theirs, store = tmp_path / "mine", tmp_path / "theirs", tmp_path / "store"
     for folder, code in ((mine, OWN), (theirs, HOSTILE)):

@@ -99,7 +99,7 @@ def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
     assert KEY not in (tmp_path / "record").read_text(encoding="ascii")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM])
 def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signals) -> None:
     command = [str(SUMMHAY), "simulate", "--port", "0", "--answers", "short", "--cached-price", "0.5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

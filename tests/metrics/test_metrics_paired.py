@@ -167,7 +167,7 @@ def test_the_same_seed_gives_the_same_figures() -> None:
     assert Paired(haystacks).differences(values, pairs).equals(Paired(haystacks).differences(values, pairs))
 
 
-@pytest.mark.parametrize("over", ["queries", "haystacks"])
+@pytest.mark.parametrize("over", ["queries", pytest.param("haystacks", marks=pytest.mark.soak)])
 def test_intervals_cover_and_tests_do_not_cry_wolf(over: Over) -> None:
     # 150 experiments: the standard error of the share is 1.8 points. The soak below has 2,000.
     found = measured(Design(5, 3, over=over), 150, 300)

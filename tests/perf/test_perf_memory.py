@@ -111,7 +111,7 @@ def test_growth_is_what_came_and_what_stayed() -> None:
     assert found["stays"]["peak_mib"] >= 70 and found["stays"]["kept_mib"] >= 70
 
 
-@pytest.mark.core
+@pytest.mark.soak
 def test_the_parts_of_a_small_grid(tmp_path: Path) -> None:
     found = measure_parts(tmp_path, spec_of(write_haystacks(tmp_path, 3, **TINY), ["oracle"]))
     # Three haystacks of two queries of two insights each.

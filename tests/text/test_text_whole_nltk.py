@@ -61,7 +61,7 @@ def at_once():
 
 assert "nltk" not in sys.modules
 expected = {"lead": "The cats sat.", "rouge": 2 / 3, "rouge-1": "The cats sat.", "stems": [1]}
-for _ in range(10):
+for _ in range(4):
     for _ in range(2):
         if os.fork() == 0:
             os._exit(at_once() != expected)
@@ -69,6 +69,6 @@ for _ in range(10):
 """
 
 
-def test_threads_of_twenty_fresh_processes_take_what_they_need_at_once() -> None:
+def test_threads_of_fresh_processes_take_what_they_need_at_once() -> None:
     done = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
