@@ -402,9 +402,11 @@ class Workload(Generic[S]):
         """Compute what the items of a source need, such as parts of a long text. It must not ask a model."""
         return Prepared()
 
-    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """The computations (as small JSON) that `prepare` needs for these items, such as embeddings. On Ray, the pool of actors
-        from the spec's `resources` runs them first, with `compute`; elsewhere `prepare` computes as needed. By default none."""
+    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """The computations (as small JSON) that `prepare` needs for these items, such as embeddings. On Ray, a pool of actors
+        runs them first, with `compute`, and `actors` may divide them; elsewhere `prepare` computes as needed. By default none.
+
+        Sources for which these are the same, or which read the same, are computed together."""
         return ()
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:

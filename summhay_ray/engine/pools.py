@@ -140,9 +140,12 @@ class Pools:
 
         Raise RayError.
         """
-        first = {source: items for source, items in left.items() if EMBED in self._pools and self._workload.computing(items)}
-        rest = {source: items for source, items in left.items() if source not in first}
-        return [self._at_once(self._called(rest)), self._answered(self._free(rest)), self._computed(first)]
+        groups: dict[str, dict[str, Sequence[Item]]] = {}
+        rest: dict[str, Sequence[Item]] = {}
+        for source, items in left.items():
+            parts = self._workload.computing(items) if EMBED in self._pools else ()
+            (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
+        return [self._at_once(self._called(rest)), self._answered(self._free(rest)), self._computed([*groups.values()])]
 
     def _called(self, sources: Left) -> Left:
         return _of(sources, lambda item: item.queue not in self._here)
@@ -170,13 +173,10 @@ class Pools:
         async for _ in self._done([_row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
             yield {}
 
-    async def _computed(self, sources: Left) -> AsyncGenerator[Left, None]:
+    async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
         """What needs something computed, as soon as it is; of this, what asks only models in this cluster is answered."""
-        together: dict[str, dict[str, Sequence[Item]]] = {}
-        for source, items in sources.items():
-            together.setdefault(items[0].reads or source, {})[source] = items
-        groups = list(together.values())
-        if EMBED not in self._workload.spec.resources or len(groups) >= self._pools[EMBED].most:
+        spec = self._workload.spec.resources.get(EMBED)
+        if spec is None or len(groups) >= spec.actors.max:
             rows = [
                 _row(number, _items(self._free(group)), self._workload.computing(_items(group)))
                 for number, group in enumerate(groups)
@@ -186,7 +186,8 @@ class Pools:
                 yield self._called(groups[number])
             return
         # Few: they are divided among the actors, so none of them is ready before all are.
-        parts = self._workload.computing(_items(sources))
+        sources = {source: items for group in groups for source, items in group.items()}
+        parts = self._workload.computing(_items(sources), spec.actors.max)
         self.n_parts = len(parts)
         async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue

@@ -68,8 +68,8 @@ def test_a_pool_gets_its_gpu_from_a_node_that_was_not_there_and_nothing_else_wai
         done = run(nodes.port)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
+        # The head has no GPU: the actor was on a node that was started for it, and may have been given back since.
         assert found["computing"]["actors"] >= 1 and found["computing"]["texts"] == 72 and "warnings" not in found["computing"]
-        assert nodes.alive() >= 2
     # The small model reads both corpora alike on any node: the tables are those of one process.
     one = summhay("run", write_spec(tmp_path, {**fields, "resources": {}}), "--store", tmp_path / "alone", "--executor", "inline")
     assert one["run"] == found["run"] and one["scores"] == found["scores"]

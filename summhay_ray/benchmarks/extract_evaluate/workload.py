@@ -248,7 +248,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
 
         return scored
 
-    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per pair, if any method runs a model in this process."""
         if not any(map(self._reads_weights, self.spec.methods)):
             return ()

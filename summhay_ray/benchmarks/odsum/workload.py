@@ -270,10 +270,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
         return Prepared(own=_own(rankings, missing, items))
 
-    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. The collection, for retrievers that need local models."""
-        names = dict.fromkeys(item.source for item in items if item.source)
-        return self.corpora_to_compute((self.collection.corpus.corpus_id, name) for name in names)
+    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
+        if not any(item.source for item in items):
+            return ()
+        return self.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`. The vectors and scores that the rankings need."""

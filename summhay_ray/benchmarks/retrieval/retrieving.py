@@ -162,9 +162,9 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
         return Prepared({**self._rows(corpus, retriever, found), **self.cut_rows(corpus_id, retriever)}, shared=missing)
 
-    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. Parts of each corpus that local models read."""
-        return self.corpora_to_compute((item.data["corpus"], item.data["retriever"]) for item in items)
+        return self.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`. The vectors and scores that the rankings of a corpus need."""

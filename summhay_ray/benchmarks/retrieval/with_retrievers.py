@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, ResourcesSpec, Rows, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -24,7 +24,6 @@ from summhay_ray.benchmarks.retrieval.entries import (
 from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, LengthChanged, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import (
-    STAGE,
     Computing,
     Cut,
     NotComputed,
@@ -211,15 +210,14 @@ class WithRetrievers:
         for part in self._computed[retriever]:
             retrieve.rankings(part, corpus, None, self.models)
 
-    def corpora_to_compute(self, wanted: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    def corpora_to_compute(self, wanted: Iterable[tuple[str, str]], actors: int) -> list[dict[str, Any]]:
         """The parts of the local models' work for (corpus id, retriever) pairs; where there are more actors than corpora,
         each corpus is split into shares."""
         found: dict[str, dict[str, None]] = {}
         for corpus_id, retriever in wanted:
             if self._computed[retriever]:
                 found.setdefault(corpus_id, {})[retriever] = None
-        resources: ResourcesSpec | None = self.spec.resources.get(STAGE)
-        n = -(-resources.actors.max // len(found)) if resources and found else 1
+        n = -(-actors // len(found)) if found else 1
         # A shared corpus is embedded before it is scored, since scoring reranks rankings by its vectors.
         scores = any(isinstance(one, Scoring) for one in self.encoders_here)
         steps = ["all"] if n == 1 else ["embed", "score"] if scores else ["embed"]

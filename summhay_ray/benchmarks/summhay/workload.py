@@ -239,10 +239,10 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
             return Prepared(problem=no_ranking(error), stage="context")
         return Prepared()
 
-    def computing(self, items: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per haystack that local models must embed or score."""
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
-        return self.corpora_to_compute((unit.haystack_id, unit.retriever) for unit in units)
+        return self.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""

@@ -183,8 +183,8 @@ def test_local_vectors_are_kept_shared_and_never_computed_by_a_plan(tmp_path: Pa
     assert {path: path.stat().st_mtime_ns for path in store.glob("vectors/*/*.parquet")} == made
     # Two actors share one collection, and make the very files.
     shared = Store(str(tmp_path / "shared"))
-    loaded = api.load({**spec, "resources": {"embed": {"actors": 2}}}, store=shared.uri)
-    parts = loaded.computing(list(loaded.items()))
+    loaded = api.load(spec, store=shared.uri)
+    parts = loaded.computing(list(loaded.items()), 2)
     assert [part["share"] for part in parts] == [[0, 2], [1, 2]]
     loaded.compute(parts[0])
     assert 0 < len(files(tmp_path / "shared")) < 5
