@@ -11,6 +11,7 @@ import os
 import re
 import resource
 from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -60,6 +61,7 @@ class DirectTransport:
             url,
             data=_body(request, settings.model),
             headers=headers,
+            proxy=None if settings.api_base else _proxy(url),
             timeout=_TIMEOUT,
             allow_redirects=False,
         ) as response:
@@ -97,6 +99,11 @@ def _check_environment(provider: str, base: str) -> None:
     for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):
         if os.environ.get(name, base).rstrip("/") != base:
             raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy on the way to a provider, from HTTPS_PROXY and NO_PROXY. It sees the host, and nothing that is sent."""
+    return None if proxy_bypass(urlsplit(url).hostname or "") else getproxies().get("https")
 
 
 def _body(request: Request, model: str) -> bytes:

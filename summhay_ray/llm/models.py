@@ -162,12 +162,12 @@ def transport_of(model: str, task: Task, api_base: str | None, written: Transpor
         return "local"
     if written is not None:
         return written
-    provider = provider_of(model)
+    # At an `api_base`, a name without a prefix says nothing of a provider.
+    provider = model.partition("/")[0] if api_base else provider_of(model)
     known = PROVIDERS.get(provider)
-    translated = known is not None and task in known.translated
-    if task == "rerank" and place_of(provider, api_base) != "own":
-        translated = False
-    return "direct" if address_of(model, api_base) and not translated and (api_base or not needs_responses(model)) else "litellm"
+    if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
+        return "litellm"
+    return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
 
 
 # As above.

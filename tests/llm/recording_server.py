@@ -57,7 +57,7 @@ def recording(host: str, tls: ssl.SSLContext | None = None) -> Iterator[Recordin
             self.end_headers()
             self.wfile.write(told.answer)
 
-        do_GET = do_POST = do_PUT = _any
+        do_GET = do_POST = do_PUT = do_CONNECT = _any
 
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing is printed."""

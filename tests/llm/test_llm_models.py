@@ -238,6 +238,7 @@ def test_who_reasons_unseen() -> None:
         ("openai/gpt-5-pro", None, None, "litellm", "gpt-5-pro"),
         ("openrouter/openai/gpt-5-pro", None, None, "direct", "openai/gpt-5-pro"),
         ("claude-3-opus", None, None, "litellm", "claude-3-opus"),
+        ("command-r", "http://x/v1", None, "direct", "command-r"),
         ("baseten/x", None, None, "litellm", "x"),
         ("gpt-4o", None, "litellm", "litellm", "gpt-4o"),
         ("openai/gpt-4o", "http://x/v1", None, "direct", "gpt-4o"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -59,6 +60,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
     with recording("127.0.0.1", serving) as server, pytest.MonkeyPatch.context() as patch:
         patch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trusting)
         patch.setattr(socket, "getaddrinfo", here)
+        for variable in ("HTTPS_PROXY", "https_proxy", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
+            patch.delenv(variable, raising=False)
         for variable in {variable for known in PROVIDERS.values() for variable in known.variables}:
             patch.setenv(variable, f"{variable}-0123456789")
         yield server
@@ -134,6 +137,18 @@ def test_an_address_in_the_environment_is_refused_and_not_followed(
         ask("openai/m")
     assert decide(why.value).kind == "model" and home.seen == []
     assert ask("groq/m")[1] == "api.groq.com"
+
+
+def test_a_proxy_on_the_way_sees_the_host_alone(ask: Ask, home: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    with recording("127.0.0.1") as proxy:
+        proxy.status = 502
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base)
+        monkeypatch.setenv("NO_PROXY", "api.groq.com")
+        with pytest.raises(aiohttp.ClientHttpProxyError) as error:
+            ask("openai/m")
+        (seen,) = proxy.seen
+        assert seen.startswith("CONNECT api.openai.com:443 ") and "0123456789" not in seen and home.seen == []
+        assert decide(error.value).kind == "transient" and ask("groq/m")[1] == "api.groq.com"
 
 
 def test_without_a_key_nothing_is_sent(ask: Ask, home: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
