@@ -337,10 +337,11 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | 
             raise SpecError(f"{where}: {model.label}: {wrong}")
         if wrong := lacking(model.model, model.TASK, model.api_base):
             raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
-        fields = known_extra(model.model, transport_of(model.model, model.TASK, model.api_base, model.transport))
+        way = transport_of(model.model, model.TASK, model.api_base, model.transport)
+        fields = known_extra(model.model, way, model.api_base)
         if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
             nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
-            why = f"{provider_of(model.model) or 'this model'} is asked through litellm, which is not given this field"
+            why = f"{provider_of(model.model) or 'this model'} is not asked with this field"
             raise SpecError(f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}")
     if wrong := endpoint_flaw(spec.endpoint_url):
         raise SpecError(f"{where}: {wrong}")

@@ -147,7 +147,7 @@ class Gateway:
         if problem := lacking(request.model, request.task, settings.api_base):
             return Failed("no_such_service", problem), None
         way = transport_of(request.model, request.task, settings.api_base, settings.transport)
-        problem = unusable(request.sampling, known_extra(request.model, way))
+        problem = unusable(request.sampling, known_extra(request.model, way, settings.api_base))
         if problem:
             return Failed("unusable_sampling", problem), None
         longest = 0 if request.inputs else longest_answer(request.sampling)

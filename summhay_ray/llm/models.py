@@ -92,16 +92,18 @@ class ModelSettings:
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
+        api_base, transport = entry.get("api_base"), entry.get("transport")
         return cls(
             model=model,
             price=find_price(model, entry.get("price"), priced_by),
             context_window=find_window(model, entry.get("context_window")),
-            api_base=entry.get("api_base"),
+            api_base=api_base,
             api_key_env=entry.get("api_key_env"),
             timeout_s=entry.get("timeout_s", 600.0),
             max_answer_bytes=entry.get("max_answer_bytes"),
             limits=limits,
-            transport=entry.get("transport"),
+            # What is the default anyway makes no other settings.
+            transport=None if transport == transport_of(model, "chat", api_base) else transport,
             reasoning=may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
         )

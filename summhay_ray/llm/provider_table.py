@@ -29,8 +29,8 @@ from urllib.parse import urlsplit
 # - `prices=`: the prefix of its models in litellm's price map, where that is another;
 # - `models=`: what its service puts before a model's name that has no slash;
 # - `a>b`: its service calls the field `a` of a request `b`;
-# - with a `+`: what `extra` may hold besides `SAMPLING` where litellm sends the request. litellm reads some three hundred names,
-#   among them addresses of logins, files of keys and callbacks: none of these may stand here.
+# - with a `+`: what `extra` may hold besides `SAMPLING`. litellm reads some three hundred names, among them addresses of logins,
+#   files of keys and callbacks: none of these may stand here.
 # A line that begins with a space continues the one before.
 _TABLE = """
 ai21                      chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
@@ -223,7 +223,7 @@ SAMPLING = frozenset(
         "verbosity",
     }
 )
-"""What `extra` may hold for every provider that is asked through litellm: parameters that only enter the body of the request."""
+"""What `extra` may hold for every provider: parameters that only enter the body of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class Provider:
     renamed: Mapping[str, str]
     """Field of a request -> its name at this provider."""
     extra: frozenset[str]
-    """What `extra` may hold where litellm sends the request."""
+    """What `extra` may hold, except at an endpoint of the user's own that is asked directly."""
 
     def holds(self, host: str) -> bool:
         """Whether the host is one of the domains or a subdomain of one."""

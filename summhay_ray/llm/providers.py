@@ -41,9 +41,9 @@ def address_of(model: str, api_base: str | None) -> str:
     return api_base or (known.base if known else "")
 
 
-def known_extra(model: str, transport: Transport) -> frozenset[str] | None:
-    """What `extra` may hold for a model that is asked through litellm; None for any other: nothing but an endpoint reads it."""
-    if transport != "litellm":
+def known_extra(model: str, transport: Transport, api_base: str | None) -> frozenset[str] | None:
+    """What `extra` may hold for a model at its provider or through litellm; None for any other: only an endpoint reads it."""
+    if transport == "local" or transport == "direct" and api_base:
         return None
     known = PROVIDERS.get(provider_of(model))
     return SAMPLING if known is None else known.extra

@@ -281,8 +281,7 @@ def test_no_parameter_leads_a_login_elsewhere(
     """boto3 and google-auth go past httpx: what would lead them to another address never reaches litellm."""
     far.connections = 0
     sampling = {name: far.base if value == "BASE" else value for name, value in LOGIN_ELSEWHERE[provider].items()}
-    settings = ModelSettings(f"{provider}/m", FREE, timeout_s=5.0, transport="litellm")
-    room = Room(tmp_path / "store", [settings], loop)
+    room = Room(tmp_path / "store", [ModelSettings(f"{provider}/m", FREE, timeout_s=5.0)], loop)
     try:
         outcome, _ = loop.run_until_complete(room.gateway.complete(Request(f"{provider}/m", "a prompt", sampling)))
     finally:
