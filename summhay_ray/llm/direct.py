@@ -10,6 +10,7 @@ import json
 import os
 import re
 import resource
+from collections.abc import Mapping
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -69,7 +70,7 @@ class DirectTransport:
             content = await body.read(response.content.iter_any())
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
-        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request))
+        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -107,8 +108,7 @@ def _proxy(url: str) -> str | None:
 
 
 def _body(request: Request, model: str) -> bytes:
-    known, name = PROVIDERS.get(provider_of(model)), wire_name(model)
-    renamed = known.renamed if known else {}
+    name, renamed = wire_name(model), _renamed(model)
     if request.inputs:
         sent = {field: value for field, value in request.sampling.items() if field != REVISION}
         query, *documents = request.inputs
@@ -124,11 +124,19 @@ def _body(request: Request, model: str) -> bytes:
     return request.body(name, {renamed.get(field, field): value for field, value in sampling.items()})
 
 
-def _read(content: str, request: Request) -> Reply:
+def _renamed(model: str) -> Mapping[str, str]:
+    known = PROVIDERS.get(provider_of(model))
+    return known.renamed if known else {}
+
+
+def _read(content: str, request: Request, model: str) -> Reply:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise unreadable(error, content, request.task) from error
+    named = _renamed(model).get("results")
+    if request.task == "rerank" and isinstance(body, dict) and named in body:
+        body["results"] = body.pop(named)
     return reply_in(body, request)
 
 

@@ -46,12 +46,8 @@ def vectors_reply(body: Any, n: int) -> Reply:
 
 
 def scores_reply(body: Any, n: int) -> Reply:
-    """The reply in the body of Cohere's rerank, in which some providers (Voyage, Fireworks) call the results `data`.
-
-    Raises ValueError unless the body has an entry for each of the `n` documents.
-    """
-    named = "data" if isinstance(body, Mapping) and "results" not in body and "data" in body else "results"
-    entries, rest = _entries(body, named, n, "relevance_score")
+    """The reply in the body of Cohere's rerank. Raises ValueError unless the body has an entry for each of the `n` documents."""
+    entries, rest = _entries(body, "results", n, "relevance_score")
     meta = _mapping(body.get("meta"))
     usage = _usage(body.get("usage")) or _usage({**_mapping(meta.get("tokens")), **_mapping(meta.get("billed_units"))})
     for place, entry in enumerate(entries):

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 # - `bare=`: a regular expression of the names that are the provider's without a prefix, as in litellm;
 # - `prices=`: the prefix of its models in litellm's price map, where that is another;
 # - `models=`: what its service puts before a model's name that has no slash;
-# - `a>b`: its service calls the field `a` of a request `b`;
+# - `a>b`: its service calls the field `a` of a request, or of a reranking, `b`;
 # - with a `+`: what `extra` may hold besides `SAMPLING`. litellm reads some three hundred names, among them addresses of logins,
 #   files of keys and callbacks: none of these may stand here.
 # A line that begins with a space continues the one before.
@@ -81,7 +81,7 @@ edenai                    chat,embed             EDENAI_API_KEY              htt
 empower                   chat                   EMPOWER_API_KEY             https://app.empower.dev/api/v1
 featherless_ai            chat                   FEATHERLESS_AI_API_KEY,FEATHERLESS_API_KEY https://api.featherless.ai/v1
 fireworks_ai              chat,embed,rerank      FIREWORKS_API_KEY,FIREWORKS_AI_API_KEY https://api.fireworks.ai/inference/v1
-                                                    models=accounts/fireworks/models/
+                                                    models=accounts/fireworks/models/ results>data
 friendliai                chat                   FRIENDLIAI_API_KEY,FRIENDLI_TOKEN https://api.friendli.ai/serverless/v1
 galadriel                 chat                   GALADRIEL_API_KEY           https://api.galadriel.com/v1
 gdc                       chat*                  -                           +vertex_project +vertex_location
@@ -183,7 +183,8 @@ vertex_ai_beta            chat*                  *                           aip
                                                     prices=vertex_ai +vertex_project +vertex_location +safety_settings +labels
 vllm                      chat                   -                           *
 volcengine                chat,embed             VOLCENGINE_API_KEY,ARK_API_KEY https://ark.cn-beijing.volces.com/api/v3
-voyage                    embed,rerank           VOYAGE_API_KEY,VOYAGE_AI_API_KEY https://api.voyageai.com/v1 top_n>top_k
+voyage                    embed,rerank           VOYAGE_API_KEY,VOYAGE_AI_API_KEY https://api.voyageai.com/v1
+                                                    top_n>top_k results>data
 wandb                     chat                   WANDB_API_KEY               https://api.inference.wandb.ai/v1
 watsonx                   chat*,embed*,rerank*   *                           ml.cloud.ibm.com iam.cloud.ibm.com +project_id
                                                     +space_id
@@ -250,7 +251,7 @@ class Provider:
     models: str
     """What its service puts before a model's name that has no slash."""
     renamed: Mapping[str, str]
-    """Field of a request -> its name at this provider."""
+    """Field of a request, or of a reranking -> its name at this provider."""
     extra: frozenset[str]
     """What `extra` may hold, except at an endpoint of the user's own that is asked directly."""
 
