@@ -47,7 +47,7 @@ _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 def unusable(sampling: Mapping[str, Any], known: Collection[str] | None = None) -> str:
     """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `providers.known_extra`."""
     if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
-        return f"sampling parameter {others[0]!r} is none that litellm may be given here; known: {', '.join(sorted(known))}"
+        return f"sampling parameter {others[0]!r} is none that may be given here; known: {', '.join(sorted(known))}"
     body = sampling.get("extra_body")
     for given in (sampling, body if isinstance(body, Mapping) else {}):
         if taken := sorted(RESERVED.intersection(given)):
