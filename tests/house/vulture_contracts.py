@@ -93,9 +93,7 @@ citation_f1
 joint_corrected
 repeated_answered
 
-# The offline writer's grammar, and the simulated provider's options, name these as text.
-firm
-product
+# The simulated provider's options name these as text.
 hangs
 drops
 filtered
