@@ -101,13 +101,13 @@ class _Facts:
             month = f"{rng.choice(MONTHS)} {rng.randint(1995, 2023)}"
             return f"On {rng.randint(13, 28)} {month}" if rng.random() < 0.3 else f"In {month}"
         make: dict[str, Callable[[], str]] = {
-            "money": lambda: f"${rng.randint(11, 998)}.{rng.randint(11, 99)} million",
+            "money": lambda: f"${rng.randint(1013, 98989):,}",
             "percent": lambda: f"{rng.randint(13, 78)}.{rng.randint(1, 9)} percent",
             "days": lambda: f"{rng.randint(113, 998)} days",
             "count": lambda: f"{rng.randint(1013, 98989):,}",
         }
         if kind in make:
-            return self._new(make[kind], lambda value: value.split()[0])
+            return self._new(make[kind], lambda value: value.split()[0].lstrip("$"))
         # The checks read the first five letters of a word.
         name = self._new(lambda: rng.choice(banks["start"]) + rng.choice(banks["end"]), lambda value: value[:5])
         first, last = rng.choice(banks["first"]), rng.choice(banks["kind"])
