@@ -30,9 +30,7 @@ _Banks = Mapping[str, Sequence[str]]
 """Name of a bank -> its alternatives."""
 
 _TRIES = 50
-"""Draws of a fact until one is not in use; then one in use is taken, since a range may be used up."""
-_INVENTED = 2000
-"""Themes of invented names that are tried."""
+"""Draws of a fact until one is not in use, and of invented themes for each that is wanted: a range may be used up."""
 _WORDS, _TOKENS = 12, 60
 """Most words and tokens of a topic that a sentence repeats."""
 _SPLIT = (0.0, 0.1, 0.5, 1.0)
@@ -44,7 +42,7 @@ _SHORTEST = 6
 _QUOTED = 3
 """Least words of a sentence, and of evidence, for one to be found in the other."""
 
-_JOINT = " in connection with "
+_JOINT = " with regard to "
 _SLOT = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -129,14 +127,19 @@ class _Facts:
 
 
 def _subtopics(given: Input, rng: random.Random) -> Any:
-    """`n` subtopics that share no word, but the topic's, with each other and with `avoid`."""
-    topic, found = given.get("topic", ""), list[dict[str, str]]()
-    used = set(read(topic).roots).union(*(read(text).roots for text in _texts(given.get("avoid", ()))))
+    """`n` subtopics with three things each, which share no word but the topic's.
+
+    Each has one thing of a subtopic in `avoid`, where there are any: later subtopics distract from those asked about.
+    """
+    topic, avoid, found = given.get("topic", ""), _texts(given.get("avoid", ())), list[dict[str, str]]()
+    used = set(read(topic).roots).union(*(read(text).roots for text in avoid))
+    near = [thing for text in avoid for thing in _theme(text) if thing.islower() and " " not in thing]
     for theme in _themes(given, rng):
         if len(found) == given["n"]:
             break
         if used.isdisjoint(roots := read(theme).roots):
             used.update(roots)
+            theme = f"{theme.rpartition(' and ')[0]} and {rng.choice(near)}" if near else theme
             found.append({"name": theme.split(",")[0], "subtopic": theme[0].upper() + theme[1:] + _JOINT + _subject(topic)})
     return {"subtopics": found}
 
@@ -147,7 +150,7 @@ def _themes(given: Input, rng: random.Random) -> Iterator[str]:
     for themes in (listed[: -len(shared)], shared):
         yield from rng.sample(themes, len(themes))
     facts = _Facts(rng, given)
-    for _ in range(_INVENTED):
+    for _ in range(_TRIES * given["n"]):
         yield "{}, {} and {}".format(*(facts.draw("town") for _ in range(3)))
 
 
@@ -313,19 +316,19 @@ def _edited(given: Input, rng: random.Random) -> str:
 
 def _without(lines: Sequence[str], evidence: str, speakers: Sequence[str]) -> list[str]:
     """The lines without the sentences that are in the evidence, or that it is in; a line of nothing else goes."""
-    shown, kept = plain_words(evidence), list[str]()
+    shown, kept = f" {' '.join(plain_words(evidence))} ", list[str]()
+
+    def shows(sentence: str) -> bool:
+        words = f" {' '.join(plain_words(sentence))} "
+        return min(len(words.split()), len(shown.split())) >= _QUOTED and (words in shown or shown in words)
+
     for line in lines:
         speaker = next((f"{name}: " for name in speakers if line.startswith(f"{name}: ")), "")
         every = sentences(line[len(speaker) :])
-        left = [sentence for sentence in every if not _quotes(plain_words(sentence), shown)]
+        left = [sentence for sentence in every if not shows(sentence)]
         if left or not every:
             kept.append(line if len(left) == len(every) else speaker + " ".join(left))
     return kept
-
-
-def _quotes(sentence: Sequence[str], evidence: Sequence[str]) -> bool:
-    one, other = f" {' '.join(sentence)} ", f" {' '.join(evidence)} "
-    return min(len(sentence), len(evidence)) >= _QUOTED and (one in other or other in one)
 
 
 def _same(given: Input, name: str, alike: Callable[[str, str], bool]) -> list[list[int]]:
@@ -391,8 +394,7 @@ class OfflineWriter:
         try:
             answer = _ANSWERS[given["task"]](given, seeded(request.prompt, request.sample))
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            problem = f"{type(error).__name__}: {error}"
             raise LookupError(
-                f"the input of task {given['task']} lacks a field or has one of another type ({problem})"
+                f"the input of task {given['task']} lacks a field or has one of another type ({error!r})"
             ) from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -14,7 +14,7 @@ from writer_asking import PEOPLE, TOPIC, ask, listed, outline, prompt_of, say
 
 from summhay_ray.llm import Request
 from summhay_ray.synth import OfflineWriter
-from summhay_ray.synth.checks import leak, refers, same_insight, specific
+from summhay_ray.synth.checks import leak, overlap, refers, same_insight, specific
 from summhay_ray.synth.copies import near_copies
 from summhay_ray.synth.presence import Presence
 from summhay_ray.synth.words import read
@@ -39,11 +39,15 @@ def held(text: str, insights: tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_an_outline_is_distinct_and_specific_and_its_queries_give_nothing_away(domain: str) -> None:
     found = outline(domain, 30, 6)
-    own = [set(read(subtopic).roots) - set(read(TOPIC).roots) - set(read("in connection with").roots) for subtopic in found]
+    own = [set(read(subtopic).roots) - set(read(f"with regard to {TOPIC}").roots) for subtopic in found]
     assert len(found) == 30 and all(one.isdisjoint(other) for one, other in combinations(own, 2))
     insights = [text for texts in found.values() for text in texts]
     assert len(insights) == 180 and all(specific(text).found and len(NUMBER.findall(text)) >= 2 for text in insights)
     assert not [pair for pair in combinations(insights, 2) if same_insight(*pair).found]
+    later = [one["subtopic"] for one in ask("subtopics", domain=domain, n=4, avoid=listed(list(found)[:5]))["subtopics"]]
+    shared = [sum(bool(set(read(one).roots) & roots) for roots in own[:5]) for one in later]
+    assert shared == [1, 1, 1, 1], "those that distract are near, and yet distinct"
+    assert not [one for one in later for other in list(found)[:5] if overlap(one, other, TOPIC).found]
     for subtopic, texts in found.items():
         query = ask("query", domain=domain, subtopic=subtopic, avoid=texts)["query"]
         assert query.endswith("?") and set(read(subtopic).roots) <= set(read(query).roots)
