@@ -60,6 +60,7 @@ Rouge2
 Rouge12
 Rouge2F1
 Direct
+Given
 MapReduce
 RefineLowToHigh
 TruncateAll
