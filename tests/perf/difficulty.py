@@ -130,7 +130,9 @@ def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
         if one.retriever == system.retriever
     }
     pooled = {"told": whole, **{name: getattr(system, name) for name in FIGURES}}
-    return Scores(system.retriever, system.n_scored, pooled, {name: system.ci[name] for name in FIGURES}, joint)
+    return Scores(
+        system.retriever, system.n_scored, pooled, {name: system.ci[name] for name in FIGURES if name in system.ci}, joint
+    )
 
 
 def told(run: RunStore) -> dict[str, float]:
