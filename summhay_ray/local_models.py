@@ -16,7 +16,7 @@ FAMILIES = ("replay/", GENERATORS)
 
 WRITER = "offline/writer"
 _WRITER = "summhay_ray.synth:OfflineWriter"
-"""Its class, imported only when it is used: it loads the grammars of synthesis."""
+"""Its class, imported only when it is used: it loads the templates of synthesis."""
 
 
 class LocalModels(Mapping[str, LocalModel]):

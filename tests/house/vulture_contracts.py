@@ -60,6 +60,7 @@ Rouge2
 Rouge12
 Rouge2F1
 Direct
+Given
 MapReduce
 RefineLowToHigh
 TruncateAll
@@ -93,9 +94,7 @@ citation_f1
 joint_corrected
 repeated_answered
 
-# The offline writer's grammar, and the simulated provider's options, name these as text.
-firm
-product
+# The simulated provider's options name these as text.
 hangs
 drops
 filtered
