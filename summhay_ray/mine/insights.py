@@ -41,9 +41,11 @@ OPPOSED = 0.6
 """Share of the words of the heavier sentence that two opposites have in common at least."""
 _MOST_NEIGHBOURS = 200
 """The nearest sentences describe a group; the bound limits memory where a sentence is in most documents."""
-_MOST_POSTED = 2000
-"""For a fact that more sentences have, only so many of them, evenly spread, are compared: time stays linear."""
+_MOST_POSTED = 1000
+"""A fact that more sentences have tells little: only so many of them, evenly spread, are compared by it, and no window is looked
+for by it alone. So time stays linear."""
 _AT_ONCE = 512
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class _Finder:
         self._worded: Floats = statements.bags @ self._words
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
+        self._held = np.zeros(statements.n + len(WORTH))
         self._starts, self._near, self._likeness = self._neighbours()
 
     def chosen(self) -> Iterator[_Found]:
@@ -179,15 +182,16 @@ class _Finder:
     def _neighbours(self) -> tuple[Ints, Ints, npt.NDArray[np.float32]]:
         """For each sentence those that are alike, itself included: starts (n + 1), sentences and likeness."""
         of = self._of
-        needed = ALIKE * self._light
         rows, columns, likeness = [], [], []
         thinned = _thinned(of)
         for begin in range(0, of.n, _AT_ONCE):
             block = np.arange(begin, min(begin + _AT_ONCE, of.n))
-            asked = self._telling(block, needed)
+            asked, untold = self._telling(block)
             touched = (asked @ thinned).tocoo()
-            both = of.states[touched.row + begin] & of.states[touched.col]
-            one, two = touched.row[both].astype(np.int64) + begin, touched.col[both].astype(np.int64)
+            one, two = touched.row.astype(np.int64), touched.col
+            needed = ALIKE * np.maximum(np.minimum(of.sizes[one + begin], of.sizes[two]), self._light)
+            may = of.states[two] & (touched.data + untold[one] >= needed - _ROUNDING)
+            one, two = one[may] + begin, two[may].astype(np.int64)
             shared = self._shared(one, two, of.weights)
             alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
             near = alike >= ALIKE
@@ -202,19 +206,22 @@ class _Finder:
         starts = np.concatenate([[0], np.cumsum(counts)])
         return starts, np.concatenate(columns) if columns else np.zeros(0, np.int32), np.concatenate(likeness or [np.zeros(0)])
 
-    def _telling(self, block: Ints, needed: float) -> sparse.csr_matrix:
-        """The block's sentences without their commonest facts, which together weigh less than what a like sentence must share."""
+    def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
+        """The weights of the block's facts, without each sentence's commonest ones, which together weigh less than what a like
+        sentence must share; and the weight of what a comparison by them may miss (m)."""
         of = self._of
-        bags = of.bags[block]
-        weights = of.weights[bags.indices]
-        rows = np.repeat(np.arange(block.size), np.diff(bags.indptr))
+        facts, rows = of.facts_of(block)
+        weights = of.weights[facts]
         order = np.lexsort((weights, rows))
         summed = np.cumsum(weights[order])
-        before = np.concatenate([[0.0], summed])[bags.indptr[:-1]]
+        before = np.concatenate([[0.0], summed])[np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])]
         keep = np.zeros(weights.size, dtype=bool)
-        keep[order] = summed - before[rows[order]] >= needed
+        keep[order] = summed - before[rows[order]] >= ALIKE * self._light
+        missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
+        untold: Floats = np.bincount(rows[missed], weights[missed], block.size)
         keep &= of.states[block][rows]
-        return sparse.csr_matrix((np.ones(keep.sum(), np.float32), (rows[keep], bags.indices[keep])), (block.size, bags.shape[1]))
+        kept = (weights[keep].astype(np.float32), (rows[keep], facts[keep]))
+        return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), untold
 
     def _shared(self, one: Ints, two: Ints, weights: Floats) -> Floats:
         """The weight of the facts that each pair of sentences has in common."""
@@ -228,15 +235,21 @@ class _Finder:
         """Which of the others (m) have the sentence's words, but other numbers, or deny what it does not deny."""
         of = self._of
         own = of.facts(sentence)
-        bags = of.bags[others]
-        ones = np.full(others.size, sentence)
-        shared = self._shared(ones, others, self._words)
+        facts, rows = of.facts_of(others)
+        both, numeric = self._places(own, facts) >= 0, of.numeric[facts]
+        shared = np.bincount(rows[both], self._words[facts[both]], others.size)
         same_words = shared >= OPPOSED * np.maximum(np.maximum(self._worded[sentence], self._worded[others]), 1.0)
-        numbers = own[of.numeric[own]]
-        theirs = np.asarray(bags @ of.numeric.astype(np.float32)).ravel()
-        common = np.asarray(bags[:, numbers].sum(axis=1)).ravel()
-        other_numbers = (common < numbers.size) & (common < theirs)
+        theirs = np.bincount(rows[numeric], minlength=others.size)
+        common = np.bincount(rows[numeric & both], minlength=others.size)
+        other_numbers = (common < of.numeric[own].sum()) & (common < theirs)
         found: npt.NDArray[np.bool_] = same_words & (other_numbers | (of.denies[others] != of.denies[sentence]))
+        return found
+
+    def _places(self, own: npt.NDArray[np.int32], facts: npt.NDArray[np.int32]) -> Ints:
+        """The place of each fact among a few `own` ones, -1 for others."""
+        self._marked[own] = np.arange(own.size)
+        found = self._marked[facts]
+        self._marked[own] = -1
         return found
 
     def _core(self, sentence: int) -> tuple[npt.NDArray[np.int32], Floats]:
@@ -256,13 +269,10 @@ class _Finder:
         of = self._of
         facts, weights = self._core(sentence)
         rows = self._touched(facts, weights)
-        bags = of.bags[rows]
-        self._marked[facts] = np.arange(facts.size)
-        place = self._marked[bags.indices]
-        self._marked[facts] = -1
+        theirs, owners = of.facts_of(rows)
+        places = self._places(facts, theirs)
         held = np.zeros((rows.size, facts.size), dtype=bool)
-        own = place >= 0
-        held[np.repeat(np.arange(rows.size), np.diff(bags.indptr))[own], place[own]] = True
+        held[owners[places >= 0], places[places >= 0]] = True
         says = np.flatnonzero(held @ weights >= SAYS - NEAR)
         held[says[self._opposite(sentence, rows[says])]] = False
         best, sizes = held @ weights, np.ones(rows.size, dtype=np.int64)
@@ -287,16 +297,24 @@ class _Finder:
         return _Found(sentence, rows[chosen], sizes[chosen], best[chosen])
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
-        """The sentences of all windows that can have enough of a core, in order.
-
-        Such a window has one of its rarest facts: the others together weigh too little.
-        """
-        order = np.argsort(self._of.n_posted(facts), kind="stable")
-        before = np.concatenate([[0.0], np.cumsum(weights[order])])
-        needed = order[before[:-1] <= 1 - (SAYS - NEAR) + 1e-9]
-        posted = np.unique(np.concatenate([self._of.posted(fact) for fact in facts[needed].tolist()]))
-        around = (posted.astype(np.int64)[:, None] + np.arange(-(len(WORTH) - 1), len(WORTH))).ravel()
-        return np.unique(around[(around >= 0) & (around < self._of.n)])
+        """The sentences of all windows that can have enough of a core, in order; its commonest facts alone make no window."""
+        counts = self._of.n_posted(facts)
+        listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
+        posted = [self._of.posted(fact) for fact in facts[listed].tolist()]
+        for sentences, weight in zip(posted, weights[listed].tolist(), strict=True):
+            self._held[sentences] += weight
+        hits = np.concatenate(posted).astype(np.int64)
+        missing = SAYS - NEAR - (1 - weights[listed].sum()) - _ROUNDING
+        most = len(WORTH)
+        hits = np.unique(hits[self._held[hits] >= missing / most])
+        starts = np.unique((hits[:, None] - np.arange(most)).ravel())
+        starts = starts[starts >= 0]
+        # The array ends with sentences that hold nothing, so that every window is whole.
+        starts = starts[self._held[starts[:, None] + np.arange(most)].sum(axis=1) >= missing]
+        for sentences in posted:
+            self._held[sentences] = 0.0
+        rows = np.unique((starts[:, None] + np.arange(most)).ravel())
+        return rows[rows < self._of.n]
 
 
 def _thinned(of: Statements) -> sparse.csr_matrix:

@@ -97,6 +97,15 @@ class Statements:
         found: npt.NDArray[np.int32] = self.bags.indices[self.bags.indptr[sentence] : self.bags.indptr[sentence + 1]]
         return found
 
+    def facts_of(self, sentences: Ints) -> tuple[npt.NDArray[np.int32], Ints]:
+        """The facts of several sentences, one sentence after the other, and the place of each one's sentence."""
+        starts = self.bags.indptr[sentences]
+        sizes = self.bags.indptr[sentences + 1] - starts
+        rows = np.repeat(np.arange(sentences.size), sizes)
+        shift = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+        found: npt.NDArray[np.int32] = self.bags.indices[np.arange(rows.size) + shift]
+        return found, rows
+
     def posted(self, fact: int) -> npt.NDArray[np.int32]:
         """The sentences that have a fact, in order."""
         found: npt.NDArray[np.int32] = self._posted[self._post_starts[fact] : self._post_starts[fact + 1]]
