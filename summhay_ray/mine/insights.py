@@ -306,15 +306,20 @@ class _Finder:
         hits = np.concatenate(posted).astype(np.int64)
         missing = SAYS - NEAR - (1 - weights[listed].sum()) - _ROUNDING
         most = len(WORTH)
-        hits = np.unique(hits[self._held[hits] >= missing / most])
-        starts = np.unique((hits[:, None] - np.arange(most)).ravel())
+        starts = (hits[self._held[hits] >= missing / most][:, None] - np.arange(most)).ravel()
         starts = starts[starts >= 0]
         # The array ends with sentences that hold nothing, so that every window is whole.
-        starts = starts[self._held[starts[:, None] + np.arange(most)].sum(axis=1) >= missing]
+        starts = _distinct(starts[sum(self._held[starts + step] for step in range(most)) >= missing])
         for sentences in posted:
             self._held[sentences] = 0.0
-        rows = np.unique((starts[:, None] + np.arange(most)).ravel())
+        rows = _distinct((starts[:, None] + np.arange(most)).ravel())
         return rows[rows < self._of.n]
+
+
+def _distinct(places: Ints) -> Ints:
+    """The places in order, each once; a sort is faster here than numpy's unique, which hashes."""
+    places = np.sort(places)
+    return places[np.concatenate([[True], places[1:] != places[:-1]])[: places.size]]
 
 
 def _thinned(of: Statements) -> sparse.csr_matrix:
