@@ -1,7 +1,8 @@
 """Part of the mine room: finds the statements that recur across documents, and every document that makes each.
 
-1. Every sentence is compared with those that share enough of its weight (see `statements`). One that has like sentences in enough
-   documents is a candidate. What its like sentences agree on, each fact weighted by the share that has it, is its core.
+1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
+   `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
+   weighted by the share that has it, is its core.
 2. Its core is looked for in windows of one to three sentences of EVERY document. A document that has enough of it is evidence.
 3. Candidates are taken from the strongest on. One that rests on the same sentences as one that was taken is a repetition.
 
@@ -39,6 +40,7 @@ SAME = 0.95
 """Likeness from which a sentence is not a candidate beside the other one."""
 OPPOSED = 0.6
 """Share of the words of the heavier sentence that two opposites have in common at least."""
+WORDS = "words"
 _MOST_NEIGHBOURS = 200
 """The nearest sentences describe a group; the bound limits memory where a sentence is in most documents."""
 _MOST_POSTED = 1000
@@ -50,16 +52,21 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A document that says an insight. `document`: index; `sentences`: the window; `score`: share of the core in it, 0 to 1."""
+    """A document that says an insight. `document`: index; `text`: the window; `score`: share of the core in it, 0 to 1.
+
+    `by`: who decided, words or the label of a model, whose raw answer has the `key`.
+    """
 
     document: int
     text: str
     score: float
+    by: str = WORDS
+    key: str = ""
 
     @property
     def sure(self) -> bool:
-        """Whether the window has most of the insight."""
-        return self.score >= UNSURE
+        """Whether a model said so, or the window has most of the insight."""
+        return self.by != WORDS or self.score >= UNSURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,7 @@ class _Finder:
     def shown(self, found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         """Its evidence, and what comes near it, in the order of the documents."""
         listed = [
-            Evidence(int(self._of.documents[first]), " ".join(self._of.texts[first : first + size]), round(score, 4))
+            Evidence(int(self._of.documents[first]), " ".join(self._of.evidence[first : first + size]), round(score, 4))
             for first, size, score in zip(found.firsts.tolist(), found.lengths.tolist(), found.scores.tolist(), strict=True)
         ]
         return tuple(one for one in listed if one.score >= SAYS), tuple(one for one in listed if one.score < SAYS)
@@ -280,7 +287,7 @@ class _Finder:
         for size in range(2, len(WORTH) + 1):
             step = size - 1
             follows = np.zeros(rows.size, dtype=bool)
-            follows[:-step] = (rows[step:] == rows[:-step] + step) & (of.documents[rows[step:]] == of.documents[rows[:-step]])
+            follows[:-step] = (rows[step:] == rows[:-step] + step) & (of.passages[rows[step:]] == of.passages[rows[:-step]])
             added = np.zeros_like(held)
             added[:-step] = held[step:]
             window = window | (added & follows[:, None])
