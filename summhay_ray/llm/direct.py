@@ -1,7 +1,7 @@
 """The direct transport: OpenAI's protocol over aiohttp. Part of the llm room.
 
 For OpenAI, vLLM, SGLang, Together and any other endpoint with an OpenAI-compatible `api_base`. It takes a tenth of litellm's time
-per call. Embeddings and reranking in Cohere's form go this way, too.
+per call. Embeddings, reranking in Cohere's form and searches at a service of the user's go this way, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from summhay_ray.llm.provider_table import PROVIDERS
 from summhay_ray.llm.providers import provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
-from summhay_ray.llm.sampling import REVISION, bounded
+from summhay_ray.llm.sampling import QUERY_FIELD, REVISION, bounded
 from summhay_ray.llm.secrets import NoKey
 
 KEEPALIVE_S = 4.0
@@ -73,6 +73,8 @@ class DirectTransport:
 
 def _address(request: Request, settings: ModelSettings) -> str:
     base = (settings.api_base or _own_base(request, settings.model)).rstrip("/")
+    if request.task == "search":
+        return settings.api_base or base
     if request.task == "embed":
         return f"{base}/embeddings"
     if request.task == "rerank":
@@ -91,6 +93,9 @@ def _own_base(request: Request, model: str) -> str:
 def _body(request: Request, model: str) -> bytes:
     if request.inputs:
         sent = {name: value for name, value in request.sampling.items() if name != REVISION}
+        if request.task == "search":
+            named = sent.pop(QUERY_FIELD, "query")
+            return json.dumps({named: request.inputs[0], **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
         query, *documents = request.inputs
         reranked = {"query": query, "documents": documents, "top_n": len(documents)}
         asked = {"input": request.inputs} if request.task == "embed" else reranked

@@ -37,6 +37,8 @@ class Transports:
 
     def of(self, settings: ModelSettings, request: Request) -> Transport:
         """The transport for a request to a model. litellm asks for a reranking only where it is not in Cohere's form."""
+        if request.task == "search":
+            return self._ready("direct")
         if request.task != "rerank":
             return self._ready(settings.transport)
         provider = provider_of(settings.model)
