@@ -221,7 +221,8 @@ class _Finder:
         weights = of.weights[facts]
         order = np.lexsort((weights, rows))
         summed = np.cumsum(weights[order])
-        before = np.concatenate([[0.0], summed])[np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])
+        before = np.concatenate([[0.0], summed])[starts]
         keep = np.zeros(weights.size, dtype=bool)
         keep[order] = summed - before[rows[order]] >= ALIKE * self._light
         missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
@@ -325,8 +326,9 @@ class _Finder:
 
 def _distinct(places: Ints) -> Ints:
     """The places in order, each once; a sort is faster here than numpy's unique, which hashes."""
-    places = np.sort(places)
-    return places[np.concatenate([[True], places[1:] != places[:-1]])[: places.size]]
+    ordered = np.sort(places)
+    found: Ints = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: ordered.size]]
+    return found
 
 
 def _thinned(of: Statements) -> sparse.csr_matrix:

@@ -328,7 +328,8 @@ class Mine(Benchmark[MineSpec]):
         """The insight by the model's word: (place, document) -> the words that say it (empty: none do), and the answer's key."""
         assert self.spec.models.check is not None
         label = self.spec.models.check.label
-        evidence, doubtful = [], []
+        evidence: list[Evidence] = []
+        doubtful: list[Evidence] = []
         for found in sorted((*one.evidence, *one.doubtful), key=lambda found: found.document):
             words, key = decided.get((place, found.document), ("", ""))
             if not key:
