@@ -221,8 +221,8 @@ class _Finder:
         weights = of.weights[facts]
         order = np.lexsort((weights, rows))
         summed = np.cumsum(weights[order])
-        starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])
-        before = np.concatenate([[0.0], summed])[starts]
+        firsts: Ints = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])
+        before = np.concatenate([[0.0], summed])[firsts]
         keep = np.zeros(weights.size, dtype=bool)
         keep[order] = summed - before[rows[order]] >= ALIKE * self._light
         missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
