@@ -11,7 +11,7 @@ from typing import Any
 from summhay_ray.errors import UserError
 from summhay_ray.mine.insights import UNSURE, WORDS, Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
-from summhay_ray.mine.statements import Claim, Statements
+from summhay_ray.mine.statements import DocumentClaim, Statements
 from summhay_ray.mine.subtopics import Grouped
 
 COLUMNS = (
@@ -28,7 +28,7 @@ _YES, _NO = ("yes", "y", "x", "1"), ("no", "n", "0")
 
 
 def mine(
-    sources: Sequence[Source], least: int, claims: Mapping[int, Sequence[Claim]] | None = None
+    sources: Sequence[Source], least: int, claims: Mapping[int, Sequence[DocumentClaim]] | None = None
 ) -> tuple[list[Mined], list[tuple[int, int]]]:
     """The insights that recur, the surest first, and pairs (document, earlier one) of equal documents.
 

@@ -226,7 +226,7 @@ class _Finder:
         keep = np.zeros(weights.size, dtype=bool)
         keep[order] = summed - before[rows[order]] >= ALIKE * self._light
         missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
-        untold: Floats = np.bincount(rows[missed], weights[missed], block.size)
+        untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
         keep &= of.states[block][rows]
         kept = (weights[keep].astype(np.float32), (rows[keep], facts[keep]))
         return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), untold

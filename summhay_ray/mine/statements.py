@@ -42,7 +42,7 @@ _ENGLISH = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class DocumentClaim:
     """A statement of a document, understood without it, and the words of the document that make it."""
 
     text: str
@@ -55,7 +55,7 @@ class Statements:
     `claims`: index of a document -> its claims, which follow its sentences. There they alone may be insights; all are searched.
     """
 
-    def __init__(self, documents: Sequence[str], claims: Mapping[int, Sequence[Claim]] | None = None) -> None:
+    def __init__(self, documents: Sequence[str], claims: Mapping[int, Sequence[DocumentClaim]] | None = None) -> None:
         self.n_documents = len(documents)
         self.texts: list[str] = []
         self.evidence: list[str] = []
@@ -137,7 +137,7 @@ class Statements:
         return found
 
 
-def _read(document: str, claims: Sequence[Claim]) -> Iterator[tuple[str, str, bool]]:
+def _read(document: str, claims: Sequence[DocumentClaim]) -> Iterator[tuple[str, str, bool]]:
     """(statement, the document's words for it, whether it is a claim) for the sentences of a document, and its claims."""
     for sentence in sentences(document) if is_latin(document) else sentences_of(document):
         shown = _MARKS.sub("", sentence).strip()

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
-from summhay_ray.generators import GENERATORS
 from summhay_ray.llm import is_local
+from summhay_ray.local_models import FAMILIES
 
 FREE = "offline/words"
 """The name of the free path, for a step without a model."""
@@ -23,7 +23,7 @@ def _step(value: Any) -> Any:
     named = value.get("model") if isinstance(value, Mapping) else value
     if named in (None, FREE):
         return None if named == FREE else value
-    if isinstance(named, str) and is_local(named) and not named.startswith(GENERATORS):
+    if isinstance(named, str) and is_local(named) and not named.startswith(FAMILIES):
         raise ValueError(f"{named!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
     return value
 

@@ -37,7 +37,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (
     WORDS,
-    Claim,
+    DocumentClaim,
     Evidence,
     Grouped,
     Mined,
@@ -246,9 +246,9 @@ class Mine(Benchmark[MineSpec]):
             "mined_haystack": [MinedHaystack(digest, self.name, *sizes, tuple(notes))],
         }
 
-    async def _claimed(self, ask: Ask) -> dict[int, list[Claim]]:
+    async def _claimed(self, ask: Ask) -> dict[int, list[DocumentClaim]]:
         """The claims of each document whose model quotes it; a document without an answer keeps its sentences."""
-        claims: dict[int, list[Claim]] = {}
+        claims: dict[int, list[DocumentClaim]] = {}
 
         async def read(place: int, source: Source) -> None:
             try:
@@ -256,7 +256,7 @@ class Mine(Benchmark[MineSpec]):
                 rows = read_json(reply, kind=list)
                 if not all(isinstance(row, dict) and {str} == {type(row.get(name)) for name in _CLAIM} for row in rows):
                     raise Unreadable(reply, "a list of objects with the texts statement and words")
-                listed = [Claim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
+                listed = [DocumentClaim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
                 # A claim that the document's words do not make is no claim of it.
                 claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
             except NoReply as none:
