@@ -273,3 +273,13 @@ def test_every_step_asks_its_model_within_the_budget_and_never_twice(
     bills = {f"bill-{number}.txt" for number in range(8)}
     held = {frozenset(evidence["document_id"] for evidence in one["evidence"]) for one in insights}
     assert any(len(documents & bills) >= 6 for documents in held), held
+
+
+def test_each_document_that_a_claim_model_does_not_answer_is_a_failure(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with asking(lambda prompt: "", "claim") as (spec, asked):
+        found = cli("mine", spec, "--store", "st", "--json")
+    told = cli("failures", found.document["run"], "--store", "st", "--json").document["failures"]
+    assert found.code == 4 and len(told) == len(asked) == 30 and found.document["insights"] == 9

@@ -260,7 +260,7 @@ class Mine(Benchmark[MineSpec]):
                 # A claim that the document's words do not make is no claim of it.
                 claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "claim", source.document_id, none)
 
         await asyncio.gather(*(read(place, source) for place, source in enumerate(self.sources)))
         return {} if ask.planning else claims
@@ -278,7 +278,7 @@ class Mine(Benchmark[MineSpec]):
                     raise Unreadable(reply, f"a list of lists of numbers from 1 to {len(places)}")
                 groups.extend([places[number - 1] for number in row] for row in said)
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "group", mined[places[0]].text, none)
 
         await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
         return merged(mined, sorted(groups), self.spec.min_documents)
@@ -305,7 +305,7 @@ class Mine(Benchmark[MineSpec]):
                     if not words or is_quoted(words, text):
                         decided[place, document] = words, reply.key
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "check", f"{self.sources[document].document_id}, {mined[places[0]].text}", none)
 
         blocks = [
             (document, places[begin : begin + AT_ONCE])
@@ -352,7 +352,7 @@ class Mine(Benchmark[MineSpec]):
                     raise Unreadable(reply, "one sentence")
                 return replace(one, text=text)
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "insight", one.text, none)
                 return one
 
         worded = await asyncio.gather(*map(word, mined))
@@ -376,7 +376,7 @@ class Mine(Benchmark[MineSpec]):
                     raise Unreadable(reply, "a question that gives none of its insights away")
                 return replace(group, query=query)
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "query", group.text, none)
                 return group
 
         return list(await asyncio.gather(*map(word, grouped)))
@@ -449,6 +449,11 @@ class Mine(Benchmark[MineSpec]):
         folder.mkdir(parents=True, exist_ok=True)
         write_mined(run, path)
         return [path]
+
+
+def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
+    """Record a failure with what it is about, since the folder is one item: failures alike would be one row."""
+    ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
 
 
 def reviews_of(run: RunStore) -> Chain:
