@@ -733,13 +733,15 @@ def compare_systems(
     judge: str = "",
     seed: int = 0,
     over: Literal["queries", "haystacks"] = "queries",
+    by: Literal["retriever", "model"] | None = None,
 ) -> comparison.SystemComparison | extracts.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
     that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
-    (for other benchmarks: documents), or to other `haystacks`.
+    (for other benchmarks: documents), or to other `haystacks`. `by`: of summaries of haystacks, compare retrievers, each averaged
+    over the models, or models, each averaged over the retrievers, instead of systems.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.
@@ -755,7 +757,9 @@ def compare_systems(
     if judge and judges:
         raise UserError("judge: give it alone, or judges, one for each run")
     if all(map(_has_judges, stored)):
-        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over)
+        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over, by=by)
+    if by is not None:
+        raise UserError(f"by {by}: {run_id} is a run of {stored[0].record['kind']}; only grids of retrievers and models have it")
     for run in stored:
         _check_judged(run, judge)
     rates = [getattr(workload, "rates", None) for workload, _ in opened]

@@ -8,6 +8,7 @@ the report and the API.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import math
@@ -207,6 +208,38 @@ class RunScores:
     def side(self, system: str) -> dict[str, str]:
         """The system as a side of a pair."""
         return {"run": self.run, "system": system, "model": self.models.get(system, ""), "judge": self.judge}
+
+
+def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
+    """The scores of each value of a factor instead of each system's: on each query, the mean over the other factor's values.
+
+    `factors`: system -> (value of the factor, value of the other). All values are averaged over the same others: those that each
+    value has been combined with. What one of them lacks, the mean lacks. Raises UserError if there are none.
+    """
+    others: dict[str, set[str]] = {}
+    for value, other in factors.values():
+        others.setdefault(value, set()).add(other)
+    shared = set.intersection(*others.values()) if others else set[str]()
+    if len(others) < 2 or not shared:
+        why = "no value of the other factor is combined with all of them" if len(others) > 1 else "there is only one"
+        raise UserError(f"{run.run}: {', '.join(sorted(others))[:200]}: {why}; compare systems with --systems A B")
+    kept = [(name, value) for name, (value, other) in factors.items() if other in shared]
+    named = pl.DataFrame(kept, schema={"system": pl.String, "value_of": pl.String}, orient="row")
+    whole = pl.col("value").is_not_null().all()
+    frame = (
+        run.frame.join(named, on="system", how="inner")
+        .with_columns(system=pl.col("value_of"))
+        .group_by(*_KEYS, "figure", maintain_order=True)
+        .agg(
+            pl.when(whole).then(pl.col("value").mean()).alias("value"),
+            pl.col("least").mean(),
+            pl.col("answered").all(),
+            pl.col("asked").any(),
+        )
+    )
+    made = copy.copy(run)
+    made.frame, made.systems, made.models, made.unbiased = frame, {name: name for name in sorted(others)}, {}, {}
+    return made
 
 
 def _by_figure(by_query: ByQuery, figures: Sequence[str]) -> pl.DataFrame:

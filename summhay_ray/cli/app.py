@@ -164,7 +164,7 @@ def import_files(
 ) -> None:
     """Import released SummHay files, with summaries and judgments, as a run; or a folder as a collection for `corpus:`."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, store_option, warn
+    from summhay_ray.cli.show import answers_wanted, document, facts, store_option, warn
 
     where = store_option(api.store_uri(store))
     result: CollectionImport | ImportResult
@@ -173,7 +173,7 @@ def import_files(
         further = f"in a spec: kind: odsum, corpus: {kept.corpus}; then summhay run SPEC{where}"
     else:
         result = made = api.import_released(files, store)
-        further = f"summhay score {made.run}{where}"
+        further = f"summhay score {made.run}{where}" if made.summaries else answers_wanted(files[0])
     warn(result.warnings)
     if as_json:
         document(result.to_json())

@@ -45,6 +45,10 @@ def compare(
         ),
     ] = None,
     judge: JudgedOption = "",
+    by: Annotated[
+        Literal["retriever", "model"] | None,
+        typer.Option(help="Compare retrievers, each averaged over the models, or models, each averaged over the retrievers."),
+    ] = None,
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
     seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
     over: Annotated[
@@ -69,10 +73,10 @@ def compare(
     from summhay_ray.report import section_table
 
     result: CompareResult | RaterComparison | SystemComparison
-    if other is None and systems is None and not judge:
+    if other is None and systems is None and not judge and by is None:
         result = api.compare(run, judges or (), store, rows)
     else:
-        result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over)
+        result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over, by=by)
     if as_json:
         document(result.to_json())
         return

@@ -438,6 +438,10 @@ class Workload(Generic[S]):
         counted. `run` is None before the first start; `done` are the ids of finished items."""
         return None
 
+    def doubts(self) -> Sequence[str]:
+        """Warnings about the inputs, which `plan` and a run give before any call; by default none."""
+        return ()
+
     # --- results ------------------------------------------------------------------------------------------------------
 
     def score(self, tables: Tables) -> Tables:

@@ -31,7 +31,7 @@ from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
-from summhay_ray.llm.sampling import RESERVED, REVISION
+from summhay_ray.llm.sampling import QUERY_FIELD, RESERVED, REVISION
 from summhay_ray.llm.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
@@ -41,6 +41,7 @@ __all__ = [
     "MOST_LOGPROBS",
     "PRICED_BY",
     "PROVIDERS",
+    "QUERY_FIELD",
     "RESERVED",
     "REVISION",
     "USAGE_NOT_CREDIBLE",

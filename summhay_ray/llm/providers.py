@@ -31,7 +31,7 @@ def lacking(model: str, task: Task, api_base: str | None) -> str:
     known = PROVIDERS.get(provider_of(model))
     if known is None or task in known.services or place_of(provider_of(model), api_base) != "own":
         return ""
-    what = {"chat": "chat", "embed": "embeddings", "rerank": "reranking"}[task]
+    what = {"chat": "chat", "embed": "embeddings", "rerank": "reranking", "search": "search"}[task]
     return f"{provider_of(model)} has no {what} service; name a provider that has one, or api_base: URL of such an endpoint"
 
 

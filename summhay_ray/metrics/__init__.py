@@ -16,7 +16,7 @@ from summhay_ray.metrics.agreement import (
 from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
-from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
+from summhay_ray.metrics.citations import Compat, by_number, citation_scores, extract_citations
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
@@ -72,6 +72,7 @@ __all__ = [
     "bertscore",
     "between_means",
     "bias_of",
+    "by_number",
     "check_bertscore",
     "citation_scores",
     "column_intervals",

@@ -84,7 +84,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     kind = "odsum"
     stages = (
-        *(Stage("embed"), Stage("rerank"), Stage(RETRIEVE)),
+        *(Stage("embed"), Stage("rerank"), Stage("search"), Stage(RETRIEVE)),
         *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES

@@ -6,7 +6,7 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
@@ -21,7 +21,7 @@ from summhay_ray.haystack import system_key
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, planned
 from summhay_ray.llm import RawAnswer
 from summhay_ray.loops import together
-from summhay_ray.metrics import score_summary
+from summhay_ray.metrics import by_number, score_summary
 from summhay_ray.outcome import KIND
 from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
@@ -66,7 +66,11 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
 
         outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
-        return _summary(cell, spec.label, context, outcome.value), truth
+        raw = outcome.value
+        if spec.model in grid.given_answers:
+            # A stack of one's own knows documents by their ids; the number is a haystack's.
+            raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
+        return _summary(cell, spec.label, context, raw), truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     return None, truth
 

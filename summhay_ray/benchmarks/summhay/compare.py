@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, compare_pairs, compare_runs
+from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of
 from summhay_ray.store import RunStore
 
+Factor = Literal["retriever", "model"]
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
 
@@ -25,10 +27,12 @@ def compare_systems(
     judges: Sequence[str] = (),
     seed: int = 0,
     over: Over = "queries",
+    by: Factor | None = None,
 ) -> SystemComparison:
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
-    `judges`: one judge, or one for each run; by default the runs' judge of record.
+    `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: retrievers (with their ordering), each
+    averaged over the models, or models, each averaged over the retrievers, instead of systems.
     """
     for run in runs:
         check_judged(run)
@@ -37,8 +41,18 @@ def compare_systems(
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    compared = compare_runs([judged_scores(result, result.judge) for result in results], systems, seed, over)
+    scores = [judged_scores(result, result.judge) for result in results]
+    if by is not None:
+        scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
+    compared = compare_runs(scores, systems, seed, over)
     return replace(compared, warnings=[*compared.warnings, *warnings])
+
+
+def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
+    """System -> its value of the factor, and that of the other one."""
+    own = [one for one in result.systems if one.judge == result.judge]
+    both = {one.system: (column_of(one.retriever, one.ordering), one.model) for one in own}
+    return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
 
 
 def judged_scores(result: ScoreResult, judge: str) -> RunScores:

@@ -72,7 +72,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
-    stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("summarize"), JUDGE_STAGE)
+    stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
     tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
     recorded = ("spec", "prompts", "haystacks", "cells")
