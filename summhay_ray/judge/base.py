@@ -57,8 +57,6 @@ class JudgeSettings:
     sampling: Mapping[str, Any] = field(default_factory=dict)
     lookup: str = ""
     """Only for `replay/...`: the released summary whose judgments are looked up."""
-    asked: frozenset[str] | None = None
-    """Only for a cascade: ids of the insights that its judge is asked about; None where their uncertainty decides."""
 
 
 class Judge(Protocol):

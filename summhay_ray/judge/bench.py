@@ -179,8 +179,8 @@ def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts
 def shipped_biases() -> tuple[JudgeBias, ...]:
     """The biases of `measured_bias.json`, read once.
 
-    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes it; `offline/judge per_insight` is the label
-    of a spec's judge {model: offline/judge, strategy: per_insight}.
+    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes it; `per_insight(offline)` is the free judge
+    asked about each insight alone.
     """
     text = resources.files("summhay_ray.judge").joinpath("measured_bias.json").read_text(encoding="utf-8")
     return read_biases(text)

@@ -28,6 +28,8 @@ class Judged:
     micros: int | None = 0
     """Cost in micro-dollars; None if unknown."""
     source: Source = "free"
+    votes: Sequence[Sequence[str]] = ()
+    """Of a panel: the labels that its members give each insight."""
 
     def cost_with(self, other: Judged) -> tuple[int | None, Source]:
         """The cost of both in micro-dollars, and its source: estimated if either is."""
