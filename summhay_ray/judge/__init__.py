@@ -11,7 +11,7 @@ from summhay_ray import plugins
 from summhay_ray.judge.answer import read_verdict, usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
 from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, panel, usable_on
-from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name
+from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name, repeated
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
 from summhay_ray.judge.rating import (
     CRITERIA,
@@ -77,6 +77,7 @@ __all__ = [
     "rating_requests",
     "read_rating",
     "read_verdict",
+    "repeated",
     "strategy_of",
     "uncertainty_at",
     "usable_bullet",

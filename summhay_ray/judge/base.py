@@ -55,6 +55,8 @@ class JudgeSettings:
     model: str
     prompt: str = ""
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    sample: int = 0
+    """Which of several answers to the same question is wanted, from 0: part of a request's key."""
     lookup: str = ""
     """Only for `replay/...`: the released summary whose judgments are looked up."""
 

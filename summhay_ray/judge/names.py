@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from summhay_ray import plugins
@@ -46,12 +46,16 @@ class BadName(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None where the name gives none."""
+    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None where the name gives none.
+
+    `sample`: which of several answers to the same question it is, from 0 (`repeated`).
+    """
 
     text: str
     kind: Kind
     parts: tuple[Named, ...] = ()
     share: float | None = None
+    sample: int = 0
 
     @property
     def composed(self) -> bool:
@@ -68,6 +72,12 @@ class Named:
             yield self
         for part in self.parts:
             yield from part.inner(kind)
+
+
+def repeated(named: Named, times: int) -> Named:
+    """A judge that is asked several times, as a panel of itself."""
+    members = (replace(named, text=f"{named.text} #{sample + 1}", sample=sample) for sample in range(times))
+    return Named(f"{named.text} x{times}", "panel", tuple(members))
 
 
 def parse_name(text: str, free: str = OFFLINE) -> Named:

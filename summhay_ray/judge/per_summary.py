@@ -71,6 +71,7 @@ class PerSummary:
             messages=render_together(text, [insight.text for insight in insights], bullets),
             sampling=_for_judgments(settings.sampling, len(insights)),
             prompt_hash=text_hash(text),
+            sample=settings.sample,
         )
 
 

@@ -8,6 +8,8 @@ from summhay_ray.metrics.agreement import (
     RankAgreement,
     Verdicts,
     agreement_between,
+    alpha,
+    cohens_kappa,
     kappa,
     pearson,
     rank_agreement,
@@ -29,11 +31,13 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
+from summhay_ray.metrics.labelled import FEWEST, Pair, by_labels, corrected_mean, standard_error
 from summhay_ray.metrics.paired import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import (
+    ByLabels,
     SystemScore,
     TakenOff,
     added,
@@ -47,6 +51,7 @@ from summhay_ray.metrics.systems import (
 )
 
 __all__ = [
+    "ByLabels",
     "COEFFICIENTS",
     "LEVEL",
     "QUANTILES_95",
@@ -56,9 +61,11 @@ __all__ = [
     "Bootstrap",
     "Compat",
     "Correlations",
+    "FEWEST",
     "Interval",
     "JudgeBias",
     "Over",
+    "Pair",
     "Paired",
     "PositionSensitivity",
     "RankAgreement",
@@ -69,16 +76,20 @@ __all__ = [
     "Verdicts",
     "added",
     "agreement_between",
+    "alpha",
     "bertscore",
     "between_means",
     "bias_of",
+    "by_labels",
     "check_bertscore",
     "citation_scores",
+    "cohens_kappa",
     "column_intervals",
     "column_of",
     "column_place",
     "concordance",
     "corrected",
+    "corrected_mean",
     "correlations",
     "extract_citations",
     "floor_of",
@@ -100,6 +111,7 @@ __all__ = [
     "score_judgment",
     "score_summary",
     "scores_at_cuts",
+    "standard_error",
     "system_scores",
     "words_per_bullet",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from summhay_ray.benchmark import Answer, Malformed, Outcome
-from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, Wanted
+from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
 from summhay_ray.benchmarks.summhay.biases import asked_name
 from summhay_ray.haystack import parse_system
@@ -84,6 +84,7 @@ class Measure:
             usd_per_200=None if usd is None else usd / len(self._summaries) * 200,
             usd_source=None if usd is None else judged.source,
             failures=dict(sorted(failures.items())),
+            panel=PanelVotes.of(judged.votes),
             messages={outcome.error: " ".join(outcome.message.split()) for outcome in reversed(missing)},
             bias=bias and replace(bias, names=_names(judge), source=self._source(judge)),
         )
@@ -113,8 +114,9 @@ class Measure:
         votes = list[Sequence[str]]()
 
         def voted(named: Named, pair: Pair, said: Sequence[Outcome[Verdict]]) -> None:
-            if named == judge.named:
-                votes.append([outcome.value.coverage for outcome in said if isinstance(outcome, Answer)])
+            labels = [outcome.value.coverage for outcome in said if isinstance(outcome, Answer)]
+            if named == judge.named and len(labels) == len(said):
+                votes.append(labels)
 
         pairs = [(summary, place) for summary, places in enumerate(wanted) for place in places]
         composed = Composed(ask, usable_of, blend, panel, least_sure, voted)

@@ -62,7 +62,7 @@ class BenchSpec:
         entry = self.entry(bench_judge, leaf)
         prompt = self.prompts[entry.prompt] if entry.prompt else ""
         return entry.strategy, JudgeSettings(
-            model=entry.model, prompt=prompt, sampling={**entry.sampling(), **self.revision_of(entry.model)}
+            entry.model, prompt, {**entry.sampling(), **self.revision_of(entry.model)}, sample=leaf.sample
         )
 
     def entry(self, bench_judge: BenchJudge, leaf: Named) -> JudgeSpec:
@@ -76,7 +76,8 @@ class BenchSpec:
         """Everything that a part's verdicts depend on, as JSON: strategy, model, prompt, parameters, a user's own code."""
         strategy, settings = self.asked(bench_judge, leaf)
         prompt = judge.prompt_identity(settings.prompt, strategy)
-        return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy)]
+        sample = [leaf.sample] if leaf.sample else []
+        return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy), *sample]
 
     def settings(self) -> dict[str, ModelSettings]:
         """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""

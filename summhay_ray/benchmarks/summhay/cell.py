@@ -108,12 +108,13 @@ def lookup_of(cell: Cell, model: str, system: str) -> str:
     return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if model.startswith("replay/") else ""
 
 
-def judge_settings(grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec) -> JudgeSettings:
-    """The settings of one judge, which is not made of others, for the cell's summary."""
+def judge_settings(grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
+    """The settings of one judge, which is not made of others, for the cell's summary. `sample`: which of its answers."""
     return JudgeSettings(
         model=spec.model,
         prompt=grid.prompt_of(spec),
         sampling=grid.sampling_of(spec),
+        sample=sample,
         lookup=lookup_of(cell, spec.model, system),
     )
 
@@ -195,7 +196,7 @@ async def _judge(
             return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // int(part.max_tokens))
 
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
-            settings = judge_settings(grid, cell, system, part)
+            settings = judge_settings(grid, cell, system, part, named.sample)
             ask_model = ask.of("judge", share, expected)
             lever = part.extract.planned() if ask.planning and part.extract is not None else part.extract
             if ask.planning and lever is not None:

@@ -62,17 +62,23 @@ class JudgeSpec(ModelSpec):
         default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
+    repeats: int = Field(
+        default=1,
+        ge=1,
+        description="how often it is asked: the majority and the mean count, and its agreement with itself is told",
+    )
     extract: ExtractSpec | None = Field(
         default=None,
         description="of a summary's bullets those that an insight needs, up to `tokens`; for a judge asked per insight",
     )
 
-    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract"}
+    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract", "repeats"}
 
     @property
     def named(self) -> judge.Named:
         """The judge by the grammar of names."""
-        return judge.name_of(self.model, self.strategy)
+        named = judge.name_of(self.model, self.strategy)
+        return named if self.repeats == 1 else judge.repeated(named, self.repeats)
 
     @property
     def composed(self) -> bool:
@@ -82,7 +88,7 @@ class JudgeSpec(ModelSpec):
     def differing(self) -> list[str]:
         """The fields that say other than a judge's entry does by itself, beside who is asked."""
         fields = type(self).model_fields
-        whose = ("model", "name", "strategy", "extract")
+        whose = ("model", "name", "strategy", "extract", "repeats")
         return [
             name
             for name, field in fields.items()
@@ -91,6 +97,8 @@ class JudgeSpec(ModelSpec):
 
     @model_validator(mode="after")
     def _asked_alone(self) -> JudgeSpec:
+        if self.repeats > 1 and self.composed:
+            raise ValueError(f"repeats: {self.strategy} is made of several judges; repeat one of them")
         if self.extract is not None and not judge.asks_alone(self.strategy):
             raise ValueError(
                 f"extract: {self.strategy} asks about all insights at once; write strategy: per_insight, or few_shot"
@@ -125,7 +133,7 @@ class JudgingSpec(Spec):
         own = self.entry_of(leaf)
         model = {"model": entry.model} if leaf.kind == "code" else {}
         said = {} if leaf.kind == "offline" else {name: getattr(entry, name) for name in entry.differing()}
-        return own.model_copy(update={**said, **model})
+        return own.model_copy(update={**said, **model, "repeats": 1})
 
     def entry_of(self, leaf: judge.Named) -> JudgeSpec:
         """The entry of a named judge that is not made of others: the listed one of that name, else as its model's entry says."""
