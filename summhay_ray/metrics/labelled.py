@@ -15,6 +15,7 @@ from summhay_ray.metrics.systems import ByLabels, Corrected, SystemScore
 
 FEWEST = 10
 """Least number of labels of a system by which it is corrected alone; with fewer, by the labels of all systems together."""
+_HALF_LABEL, _LEAST = 0.5, 1e-18
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +31,29 @@ def corrected_mean(mean: float, pairs: Sequence[Pair], n_items: int, weight: flo
     """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None without pairs.
 
     weight * mean + the weighted mean of (people - weight * judge). `weight`: by default the one with the least variance, within
-    0..1. The interval is Student's t's, with one degree of freedom less than there are labels. Within 0..1 as scores are.
+    0..1. The interval is Student's t's, with one degree of freedom less than there are labels, and another one less for a weight
+    that was chosen by them; where all differences are the same, it is as if one further label were half a label away. Within
+    0..1 as scores are.
     """
     if not pairs:
         return None
     shares = [1 / pair.chance for pair in pairs]
     total = math.fsum(shares)
     shares = [share / total for share in shares]
+    n = len(pairs)
+    free = n - 1 if weight is not None else n - 2
     if weight is None:
         weight = _tuned(pairs, shares, n_items)
     rests = [pair.people - weight * pair.judge for pair in pairs]
     rest = math.fsum(share * one for share, one in zip(shares, rests, strict=True))
     value = min(max(weight * mean + rest, 0.0), 1.0)
-    n = len(pairs)
-    if n < 2:
+    if free < 1:
         return Corrected(value, None, weight, n)
     from scipy import stats
 
-    variance = n / (n - 1) * math.fsum((share * (one - rest)) ** 2 for share, one in zip(shares, rests, strict=True))
-    return Corrected(value, float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance) if variance else None, weight, n)
+    variance = n / free * math.fsum((share * (one - rest)) ** 2 for share, one in zip(shares, rests, strict=True))
+    error = math.sqrt(variance) if variance > _LEAST else _HALF_LABEL / (n + 1)
+    return Corrected(value, float(stats.t.ppf(0.975, free)) * error, weight, n)
 
 
 def _tuned(pairs: Sequence[Pair], shares: Sequence[float], n_items: int) -> float:

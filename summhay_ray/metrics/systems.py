@@ -83,7 +83,7 @@ class Corrected:
 
     value: float
     half: float | None
-    """Half of its 95 % interval for the items at hand; None with a single label, or without difference between them."""
+    """Half of its 95 % interval for the items at hand; None with too few labels."""
     weight: float
     """What the judge's scores count for: 1 is plain prediction-powered inference, 0 the mean of the labels alone."""
     n: int

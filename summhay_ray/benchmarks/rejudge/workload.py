@@ -346,7 +346,9 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     model, strategy = judge.strategy_of(named)
     label = {} if strategy == judge.default_strategy(model) else {"name": named.text}
     summarizers = [summarizer for summarizer in fields.get("summarizers", []) if isinstance(summarizer, Mapping)]
-    like = next((entry for entry in [*judges, *summarizers] if entry.get("model") == model), {})
+    # What a judge is made of has entries of its own (`_members`).
+    likely = [] if named.composed else [*judges, *summarizers]
+    like = next((entry for entry in likely if entry.get("model") == model), {})
     return {
         "model": model,
         "strategy": strategy,

@@ -73,8 +73,8 @@ def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 
     found = _judged(run, name)
     if found.is_empty():
         raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
-    chances = _chances(found, n)
-    taken = _drawn(chances, random.Random(f"{seed}/{n}"))
+    chances = chances_of(found, n)
+    taken = drawn(chances, random.Random(f"{seed}/{n}"))
     rows = list(_rows(run, found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]))
     random.Random(f"order/{seed}").shuffle(rows)
     buffer = io.StringIO(newline="")
@@ -100,7 +100,7 @@ def _judged(run: RunStore, judge: str) -> pl.DataFrame:
     return values.sort("system", "value", "cell_id", "position")
 
 
-def _chances(found: pl.DataFrame, n: int) -> list[float]:
+def chances_of(found: pl.DataFrame, n: int) -> list[float]:
     """Each judgment's chance to be drawn; they add up to `n`, or to all that there are."""
     share = n / found["system"].n_unique()
     doubt = pl.col("uncertainty").fill_null(0.0)
@@ -109,7 +109,7 @@ def _chances(found: pl.DataFrame, n: int) -> list[float]:
     return [min(1.0, share * one) for one in found.select(part).to_series()]
 
 
-def _drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
+def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
     """Systematic sampling: the items in which the steps u, u + 1, u + 2 ... of the running sum of chances lie."""
     taken, total, step = [], 0.0, chance.random()
     for place, one in enumerate(chances):
@@ -120,11 +120,11 @@ def _drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
     return taken
 
 
-def _rows(run: RunStore, drawn: pl.DataFrame) -> Iterator[list[str]]:
-    cells = {row["cell_id"]: row for row in run.table("summaries", drawn["cell_id"].unique().to_list()).iter_rows(named=True)}
+def _rows(run: RunStore, sheet: pl.DataFrame) -> Iterator[list[str]]:
+    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
     outlines = {outline.haystack_id: outline for outline in stored_outlines(run.store, run.record)}
     insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
-    for row in drawn.iter_rows(named=True):
+    for row in sheet.iter_rows(named=True):
         cell = cells[row["cell_id"]]
         subtopics = outlines[cell["haystack_id"]].subtopics
         query = next((one.query for one in subtopics if one.subtopic_id == cell["subtopic_id"]), "")

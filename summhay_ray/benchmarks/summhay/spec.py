@@ -132,7 +132,7 @@ class JudgingSpec(Spec):
             return entry
         own = self.entry_of(leaf)
         model = {"model": entry.model} if leaf.kind == "code" else {}
-        said = {} if leaf.kind == "offline" else {name: getattr(entry, name) for name in entry.differing()}
+        said = {} if own.model == judge.OfflineJudge.name else {name: getattr(entry, name) for name in entry.differing()}
         return own.model_copy(update={**said, **model, "repeats": 1})
 
     def entry_of(self, leaf: judge.Named) -> JudgeSpec:
