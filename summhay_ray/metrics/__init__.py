@@ -31,7 +31,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
-from summhay_ray.metrics.labelled import FEWEST, Pair, by_labels, corrected_mean, standard_error
+from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
 from summhay_ray.metrics.paired import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
@@ -51,21 +51,21 @@ from summhay_ray.metrics.systems import (
 )
 
 __all__ = [
-    "ByLabels",
     "COEFFICIENTS",
+    "FEWEST",
     "LEVEL",
     "QUANTILES_95",
     "ROUGE_TYPES",
     "Z_95",
     "Agreement",
     "Bootstrap",
+    "ByLabels",
     "Compat",
     "Correlations",
-    "FEWEST",
     "Interval",
     "JudgeBias",
+    "LabelledScore",
     "Over",
-    "Pair",
     "Paired",
     "PositionSensitivity",
     "RankAgreement",

@@ -19,7 +19,7 @@ _HALF_LABEL, _LEAST = 0.5, 1e-18
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LabelledScore:
     """A labelled item: the judge's score of it, a person's, and how likely it was to be drawn (relative to the others)."""
 
     judge: float
@@ -27,7 +27,7 @@ class Pair:
     chance: float = 1.0
 
 
-def corrected_mean(mean: float, pairs: Sequence[Pair], n_items: int, weight: float | None = None) -> Corrected | None:
+def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int, weight: float | None = None) -> Corrected | None:
     """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None without pairs.
 
     weight * mean + the weighted mean of (people - weight * judge). `weight`: by default the one with the least variance, within
@@ -56,7 +56,7 @@ def corrected_mean(mean: float, pairs: Sequence[Pair], n_items: int, weight: flo
     return Corrected(value, float(stats.t.ppf(0.975, free)) * error, weight, n)
 
 
-def _tuned(pairs: Sequence[Pair], shares: Sequence[float], n_items: int) -> float:
+def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
     """PPI++'s weight: covariance of both over the judge's variance, less where all items are few; 1 if the judge never varies."""
     judge = math.fsum(share * pair.judge for share, pair in zip(shares, pairs, strict=True))
     people = math.fsum(share * pair.people for share, pair in zip(shares, pairs, strict=True))
@@ -65,7 +65,7 @@ def _tuned(pairs: Sequence[Pair], shares: Sequence[float], n_items: int) -> floa
     return min(max(common / spread / (1 + len(pairs) / n_items), 0.0), 1.0) if spread else 1.0
 
 
-def by_labels(score: SystemScore, coverage: Sequence[Pair], joint: Sequence[Pair], own: bool) -> SystemScore:
+def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequence[LabelledScore], own: bool) -> SystemScore:
     """The score with `coverage_labelled` and `joint_labelled`, and their intervals.
 
     `own`: the pairs are the system's; else of all systems of the judge, whose error is then taken to be the same for all. Each

@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from summhay_ray.metrics import Pair, SystemScore, by_labels, corrected_mean
+from summhay_ray.metrics import LabelledScore, SystemScore, by_labels, corrected_mean
 
 pytestmark = pytest.mark.core
 
 PEOPLE = [1.0, 0.0, 0.5, 1.0, 0.0, 0.5]
 JUDGE = [1.0, 0.5, 0.5, 1.0, 0.0, 1.0]
-PAIRS = [Pair(*pair) for pair in zip(JUDGE, PEOPLE, strict=True)]
+PAIRS = [LabelledScore(*pair) for pair in zip(JUDGE, PEOPLE, strict=True)]
 MEAN = 7 / 12
 """Of the judge over twelve items."""
 
@@ -30,12 +30,12 @@ def test_the_judges_mean_error_is_taken_off_its_mean() -> None:
 
 
 def test_a_judge_that_tells_nothing_counts_for_nothing() -> None:
-    found = corrected_mean(0.9, [Pair(one, people) for one, people in zip([1, 0, 1, 0], [1, 1, 0, 0], strict=True)], 100)
+    found = corrected_mean(0.9, [LabelledScore(one, people) for one, people in zip([1, 0, 1, 0], [1, 1, 0, 0], strict=True)], 100)
     assert found is not None and (found.weight, found.value) == (0.0, 0.5)
 
 
 def test_what_is_drawn_rarely_counts_for_more() -> None:
-    found = corrected_mean(0.5, [Pair(0.5, 1.0, 0.1), Pair(0.5, 0.5, 0.4)], 100, weight=1.0)
+    found = corrected_mean(0.5, [LabelledScore(0.5, 1.0, 0.1), LabelledScore(0.5, 0.5, 0.4)], 100, weight=1.0)
     # Weights 10 and 2.5.
     assert found is not None and found.value == pytest.approx(0.5 + 0.5 * 10 / 12.5)
 

@@ -18,7 +18,7 @@ import polars as pl
 from scipy import stats
 
 from summhay_ray.benchmarks.summhay.labels import chances_of, drawn
-from summhay_ray.metrics import FEWEST, Pair, corrected_mean
+from summhay_ray.metrics import FEWEST, LabelledScore, corrected_mean
 
 ITEMS, TIMES = 200, int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 LABELS = np.array([0.0, 0.5, 1.0])
@@ -50,7 +50,7 @@ def experiment(judge: str, systems: int, n: int, rng: np.random.Generator) -> li
         labelled = sheet.filter(pl.col("system") == system)
         own = labelled.height >= FEWEST
         used = labelled if own else sheet
-        pairs = [Pair(*row) for row in used.select("judge", "people", "chance").iter_rows()]
+        pairs = [LabelledScore(*row) for row in used.select("judge", "people", "chance").iter_rows()]
         one = corrected_mean(float(mine["judge"].mean()), pairs, ITEMS, None if own else 1.0)  # type: ignore[arg-type]
         assert one is not None
         truth = float(mine["people"].mean())  # type: ignore[arg-type]

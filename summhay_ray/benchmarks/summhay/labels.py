@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.summhay.sources import stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.metrics import FEWEST, Pair, SystemScore, by_labels, score_summary
+from summhay_ray.metrics import FEWEST, LabelledScore, SystemScore, by_labels, score_summary
 from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
 from summhay_ray.store import RunStore
 from summhay_ray.text import quoted, unquoted
@@ -193,7 +193,7 @@ def labelled_scores(
     wanted: dict[str, dict[str, Label]] = defaultdict(dict)
     for label in labels.rows:
         wanted[label.cell_id][label.insight_id] = label
-    pairs: dict[tuple[str, str], list[tuple[Pair, Pair | None]]] = defaultdict(list)
+    pairs: dict[tuple[str, str], list[tuple[LabelledScore, LabelledScore | None]]] = defaultdict(list)
     seen = set()
     for piece, judged in judged_pieces(run, "judgments", judges_of(run)):
         for summary in BY_NAME["summaries"].records(piece.filter(pl.col("cell_id").is_in(list(wanted)))):
@@ -212,8 +212,8 @@ def labelled_scores(
                     continue
                 worth = COVERAGE_VALUE[said.coverage]
                 joint = people.get(row.insight_id, 0.0 if not worth else None)
-                pair = Pair(found[0].coverage, worth, said.chance)
-                both = None if joint is None else Pair(found[0].joint, joint, said.chance)
+                pair = LabelledScore(found[0].coverage, worth, said.chance)
+                both = None if joint is None else LabelledScore(found[0].joint, joint, said.chance)
                 pairs[row.judge, summary.system].append((pair, both))
     if strange := [label for label in labels.rows if (label.cell_id, label.insight_id) not in seen]:
         raise UserError(
@@ -232,7 +232,9 @@ def _peoples(own: Mapping[str, Label], summary: Any, gold: Mapping[str, frozense
     return {one.insight_id: one.joint for one in score_summary(rows, summary.bullets, gold) if isinstance(one, Score)}
 
 
-def _labelled(score: SystemScore, pairs: Mapping[tuple[str, str], Sequence[tuple[Pair, Pair | None]]]) -> SystemScore:
+def _labelled(
+    score: SystemScore, pairs: Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | None]]]
+) -> SystemScore:
     mine = pairs.get((score.judge, score.system), ())
     own = len(mine) >= FEWEST
     used = mine if own else [pair for (judge, _), some in pairs.items() if judge == score.judge for pair in some]
