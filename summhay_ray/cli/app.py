@@ -217,9 +217,6 @@ def export(
         facts([("written", path) for path in written])
 
 
-app.command(rich_help_panel=JUDGE)(label)
-
-
 @app.command(rich_help_panel=JUDGE)
 def score(
     run: RunArgument,
@@ -332,6 +329,7 @@ app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(coverage)
 app.command(rich_help_panel=JUDGE)(rejudge)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
+app.command(rich_help_panel=JUDGE)(label)
 app.command(rich_help_panel=SERVE)(simulate)
 app.command(rich_help_panel=RUN)(retrieve)
 app.command(rich_help_panel=RUN)(stop)
