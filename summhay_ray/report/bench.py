@@ -10,7 +10,7 @@ from summhay_ray.report.tables import TextTable, percent
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchRow
 
-_AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Kappa", "Alpha", "Linking % (95 %)", "Linked", "$/200", "n")
+_AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Linking % (95 %)", "Linked", "$/200", "n")
 BENCH_LEGEND = (
     "Kappa: Cohen's, Alpha: Krippendorff's for ordinal data, of the judge's labels and people's: 0 is chance, 1 perfect",
     "$/200: dollars for 200 such summaries, ~ estimated: tokens of our own prompts at the prices of the paper's months, so that "
@@ -26,7 +26,17 @@ def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
     insights than expected.
     """
     agreement = TextTable("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows)))
-    return [agreement, *_panels(rows), _bias(rows)]
+    return [agreement, *_beyond_chance(rows), *_panels(rows), _bias(rows)]
+
+
+def _beyond_chance(rows: Sequence[BenchRow]) -> list[TextTable]:
+    """Kappa and alpha of the labels; no table where neither is defined for any judge."""
+    cells = tuple(
+        (row.judge, *(_figure(one) + _star(row) for one in (row.figures.kappa, row.figures.alpha)), str(row.figures.n_scored))
+        for row in rows
+    )
+    defined = any(one is not None for row in rows for one in (row.figures.kappa, row.figures.alpha))
+    return [TextTable("Agreement of labels beyond chance", ("Judge", "Kappa", "Alpha", "n"), cells)] if defined else []
 
 
 def _panels(rows: Sequence[BenchRow]) -> list[TextTable]:
@@ -46,8 +56,6 @@ def _agreement(row: BenchRow) -> tuple[str, ...]:
         row.judge,
         _ranged(_figure(found.correlation) + star, found.correlation_ci, _figure),
         _figure(found.correlation_labels) + star,
-        _figure(found.kappa) + star,
-        _figure(found.alpha) + star,
         _ranged(percent(found.linking_accuracy) + star, found.linking_ci, percent),
         str(found.linking_n),
         _dollars(row, row.usd_per_200),
