@@ -296,22 +296,51 @@ def full_id(run_id: str, store: str | None = None) -> str:
 
 
 def score(
-    run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None, judge: str = ""
+    run_id: str,
+    store: str | None = None,
+    compat: Compat = "default",
+    bias: str | Path | None = None,
+    judge: str = "",
+    labels: str | Path | None = None,
 ) -> haystacks.ScoreResult | Results:
     """Score a run from the store, without any call: its own judge's judgments first, then those of `rejudge`.
 
     A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`. `judge`:
-    score this judge's judgments alone.
+    score this judge's judgments alone. `labels`: a sheet of `label` with people's labels, which correct figures, too.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
     stored = _run(run_id, store)
+    given = _labels(labels, stored)
     with _reading(stored):
         if engine.scores_itself(stored):
             _check_judged(stored, judge)
             return engine.workload_of(stored).results(stored, compat)
         biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
-        return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge)
+        return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge, labels=given)
+
+
+def label(
+    run_id: str, n: int = 30, sheet: str | Path = "labels.csv", store: str | None = None, *, judge: str = "", seed: int = 0
+) -> dict[str, Any]:
+    """Write a sheet with `n` of a run's judgments for people to label: those whose label tells most. Never overwrites a file.
+
+    `judge`: whose judgments, by default the run's own judge's. `score`, `make_report` and `compare_systems` take the labels.
+    """
+    from summhay_ray.benchmarks import summhay as haystacks
+
+    return haystacks.draw_labels(_run(run_id, store), n, Path(sheet), judge, seed)
+
+
+def _labels(labels: str | Path | None, *runs: RunStore) -> Any:
+    """The labels in a sheet; None without one. Raises UserError for a run that has no judges of summaries."""
+    from summhay_ray.benchmarks import summhay as haystacks
+
+    if not labels:
+        return None
+    if unjudged := [run.run_id for run in runs if not _has_judges(run)]:
+        raise UserError(f"labels: {unjudged[0]} holds no summaries with judgments")
+    return haystacks.read_labels(Path(labels))
 
 
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
@@ -734,6 +763,7 @@ def compare_systems(
     seed: int = 0,
     over: Literal["queries", "haystacks"] = "queries",
     by: Literal["retriever", "model"] | None = None,
+    labels: str | Path | None = None,
 ) -> comparison.SystemComparison | extracts.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
@@ -741,7 +771,7 @@ def compare_systems(
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
     that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
     (for other benchmarks: documents), or to other `haystacks`. `by`: of summaries of haystacks, compare retrievers, each averaged
-    over the models, or models, each averaged over the retrievers, instead of systems.
+    over the models, or models, each averaged over the retrievers, instead of systems. `labels`: as for `score`, of one run.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.
@@ -757,9 +787,12 @@ def compare_systems(
     if judge and judges:
         raise UserError("judge: give it alone, or judges, one for each run")
     if all(map(_has_judges, stored)):
-        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over, by=by)
+        given = _labels(labels, *stored)
+        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over, by=by, labels=given)
     if by is not None:
         raise UserError(f"by {by}: {run_id} is a run of {stored[0].record['kind']}; only grids of retrievers and models have it")
+    if labels:
+        raise UserError("labels: a run holds no summaries with judgments")
     for run in stored:
         _check_judged(run, judge)
     rates = [getattr(workload, "rates", None) for workload, _ in opened]
@@ -795,12 +828,16 @@ def _check_judged(run: RunStore, judge: str) -> None:
 
 
 def make_report(
-    runs: str | Sequence[str], store: str | None = None, compat: Compat = "default", judge: str = ""
+    runs: str | Sequence[str],
+    store: str | None = None,
+    compat: Compat = "default",
+    judge: str = "",
+    labels: str | Path = "",
 ) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    `judge`: whose judgments it shows, by default those of each run's own judge. A notebook displays the report. Raises
-    StoreError, UserError.
+    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`. A notebook displays
+    the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports
 
@@ -808,5 +845,6 @@ def make_report(
     stored = [opened.run(run_id) for run_id in ([runs] if isinstance(runs, str) else runs)]
     for run in stored:
         _check_judged(run, judge)
+    _labels(labels, *stored)
     with _reading(*stored):
-        return reports.report(stored, compat, judge)
+        return reports.report(stored, compat, judge, str(labels or ""))

@@ -15,6 +15,7 @@ from summhay_ray.cli.compare import compare
 from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
+from summhay_ray.cli.label import label
 from summhay_ray.cli.options import (
     DONE,
     FAILED,
@@ -23,6 +24,7 @@ from summhay_ray.cli.options import (
     CompatOption,
     JsonOption,
     JudgedOption,
+    LabelsOption,
     RunArgument,
     SetOption,
     SpecArgument,
@@ -222,6 +224,7 @@ def score(
     compat: CompatOption = "default",
     bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
     judge: JudgedOption = "",
+    labels: LabelsOption = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -230,7 +233,7 @@ def score(
     from summhay_ray.cli.show import document, note, sections, warn
     from summhay_ray.engine import Results
 
-    result = api.score(run, store, compat, bias, judge)
+    result = api.score(run, store, compat, bias, judge, labels)
     if isinstance(result, Results):
         warn(result.warnings)
         document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)
@@ -240,7 +243,7 @@ def score(
     if as_json:
         document(result.to_json())
     else:
-        show_scores(result, api.store_uri(store), everything or bias is not None)
+        show_scores(result, api.store_uri(store), everything or bias is not None or labels is not None)
 
 
 @app.command(rich_help_panel=SERVE)
@@ -326,6 +329,7 @@ app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(coverage)
 app.command(rich_help_panel=JUDGE)(rejudge)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
+app.command(rich_help_panel=JUDGE)(label)
 app.command(rich_help_panel=SERVE)(simulate)
 app.command(rich_help_panel=RUN)(retrieve)
 app.command(rich_help_panel=RUN)(stop)

@@ -43,7 +43,7 @@ JudgeOption = Annotated[
     typer.Option(
         "--judge",
         help="A judge: a model, offline, per_summary(MODEL), few_shot(MODEL), blend(MODEL,offline), cascade(offline,MODEL,0.1), "
-        "or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
+        "panel(JUDGE,JUDGE,...), or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
         metavar="NAME",
     ),
 ]

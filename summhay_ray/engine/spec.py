@@ -232,10 +232,6 @@ class Spec(Strict):
         """Every model entry in the spec, in the order of its fields."""
         return [value for value in values_in(self) if isinstance(value, ModelSpec)]
 
-    def partners(self) -> list[str]:
-        """Further models that the run asks, and that have no entry of their own; each once."""
-        return []
-
     def semantic(self) -> dict[str, Any]:
         """The fields that determine the run's id, as JSON."""
         return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
@@ -256,7 +252,7 @@ Part = TypeVar("Part", bound=Strict)
 
 
 def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
-    """Model -> how to reach it and what it costs, partners included. Raises SpecError for a model without a price."""
+    """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
     known: dict[str, ModelSettings] = {}
     for model in models:
         settings = _settings_of(spec, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
@@ -264,9 +260,6 @@ def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSe
             *fields, last = Reach.model_fields
             same = f"{', '.join(fields)} and {last}"
             raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {same}")
-    for partner in spec.partners():
-        if partner not in known:
-            known[partner] = _settings_of(spec, partner, {}, PRICED_BY)
     return known
 
 
@@ -346,7 +339,7 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | 
     if wrong := endpoint_flaw(spec.endpoint_url):
         raise SpecError(f"{where}: {wrong}")
     try:
-        known = [*(model.model for model in spec.model_entries()), *spec.partners()]
+        known = [model.model for model in spec.model_entries()]
     except SpecError:
         raise
     except UserError as error:

@@ -94,6 +94,8 @@ member_texts
 n_votes
 citation_f1
 joint_corrected
+coverage_labelled
+joint_labelled
 repeated_answered
 
 # The simulated provider's options name these as text.

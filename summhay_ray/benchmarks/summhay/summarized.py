@@ -28,7 +28,7 @@ class Summarized(Judging[S]):
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         from summhay_ray.benchmarks.summhay.sections import sections
 
-        return sections(run, compat, self.judge)
+        return sections(run, compat, self.judge, self.labels)
 
     def judge_of(self, run: RunStore) -> str:
         return judge_of_record(run, self.judge)

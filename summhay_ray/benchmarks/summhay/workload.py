@@ -58,7 +58,6 @@ from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.summarized import Summarized
 from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.haystack import system_key
-from summhay_ray.judge import parse_strategy
 from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store
 
@@ -132,9 +131,9 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def own_code(self) -> Sequence[str]:
         spec = self.spec
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
-        strategies += [parse_strategy(judge.strategy).base for judge in spec.judges]
+        strategies += [part.strategy for part in spec.parts()]
         names = [*spec.orderings, *strategies]
-        levers = lever_code(*(judge.extract for judge in spec.judges))
+        levers = lever_code(*(part.extract for part in spec.parts()))
         return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
 
     @functools.cached_property
@@ -219,7 +218,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per summarizer; each also needs every judge's model."""
         settings = self.settings()
-        judges = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners()]))
+        judges = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         return {
             summarizer.label: Queue((*summarizer.models, *judges), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
