@@ -19,6 +19,7 @@ KINDS = {
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",
     "retrieval": "summhay_ray.benchmarks.summhay:HaystackRetrieval",
     "summhay": "summhay_ray.benchmarks.summhay:SummHay",
+    "support": "summhay_ray.benchmarks.support:SupportBench",
     "synth": "summhay_ray.benchmarks.synth:Synth",
 }
 """Kind -> module:Class."""

@@ -9,7 +9,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -212,6 +212,60 @@ def rejudge(
         )
 
     _carry_out(start, f"reading run {run}", store, "", as_json)
+
+
+def support(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="The id of a run, or its beginning; with --documents, a file of answers in JSON lines.",
+            metavar="RUN|ANSWERS.jsonl",
+        ),
+    ],
+    judge: Annotated[
+        str,
+        typer.Option(
+            help="offline (by default), a model, nli/MODEL, cascade(offline,MODEL,0.1), blend(MODEL,offline).", metavar="NAME"
+        ),
+    ] = "",
+    documents: Annotated[str | None, typer.Option("--documents", help="The folder of the documents that answers cite.")] = None,
+    per: Annotated[
+        Literal["citation", "bullet"], typer.Option("--per", help="What a model is asked about in one call.")
+    ] = "citation",
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
+    everything: AllOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge whether the cited documents say what is cited for them, without gold; or resume.
+
+    Free and without a model unless --judge names one. Exit codes: 0 done, 3 stopped at the budget, 4 finished with failures listed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.support(
+            what,
+            judge,
+            store,
+            budget,
+            address,
+            display,
+            documents=documents,
+            per=per,
+            overrides=overrides or (),
+            executor=executor,
+            note=display.note,
+            untrusted=untrusted,
+        )
+
+    words = [*(["--judge", judge] if judge else []), *(["--documents", documents] if documents else []), "--per", per]
+    _carry_out(start, f"reading {what}", store, _again("support", what, overrides, untrusted, *words), as_json, everything)
 
 
 def synth(

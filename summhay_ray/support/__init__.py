@@ -1,0 +1,19 @@
+"""The support room: which documents say what a bullet says, which it cites, and the same bullet with its citations repaired.
+
+By words alone: it asks no model. For the benchmarks.
+"""
+
+from summhay_ray.support.citing import Cited, read_cited, rewritten
+from summhay_ray.support.index import PARTLY, SUPPORT_JUDGE, SUPPORTED, SupportIndex, Supports, verdict_of
+
+__all__ = [
+    "PARTLY",
+    "SUPPORTED",
+    "SUPPORT_JUDGE",
+    "Cited",
+    "SupportIndex",
+    "Supports",
+    "read_cited",
+    "rewritten",
+    "verdict_of",
+]
