@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks import judge_bench as bench
     from summhay_ray.benchmarks import rejudge as rejudging
     from summhay_ray.benchmarks import summhay as haystacks
+    from summhay_ray.benchmarks import support as supporting
     from summhay_ray.benchmarks import synth as synthesis
     from summhay_ray.benchmarks.odsum import CollectionImport
 
@@ -577,6 +578,16 @@ def support(
         request = supporting.SupportRequest(**named, per=per, answers=str(what), documents=str(documents))
     loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
     return engine.run_workload(loaded, _opened(loaded, store), options)
+
+
+def recite(run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both") -> supporting.ReciteResult:
+    """The summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+
+    `mode`: drop what is not supported, add what is, or both. Coverage judgments carry over. Raises UserError.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    return supporting.recite_run(_run(run_id, store), mode)
 
 
 def coverage(

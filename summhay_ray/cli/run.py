@@ -244,7 +244,7 @@ def support(
 ) -> None:
     """Judge whether the cited documents say what is cited for them, without gold; or resume.
 
-    Free and without a model unless --judge names one. Exit codes: 0 done, 3 stopped at the budget, 4 finished with failures listed.
+    Free, without a model, unless --judge names one. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
     """
     from summhay_ray import api
 
@@ -266,6 +266,33 @@ def support(
 
     words = [*(["--judge", judge] if judge else []), *(["--documents", documents] if documents else []), "--per", per]
     _carry_out(start, f"reading {what}", store, _again("support", what, overrides, untrusted, *words), as_json, everything)
+
+
+def recite(
+    run: RunArgument,
+    drop_only: Annotated[bool, typer.Option("--drop-only", help="Only drop citations that are not supported.")] = False,
+    add_only: Annotated[bool, typer.Option("--add-only", help="Only add documents that say what the bullet says.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Repair the citations of a run's summaries by the free support judge, as a run of its own, without any call.
+
+    Coverage judgments carry over. It is post-processing that any system could have: compare like with like.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, sections, store_option
+
+    if drop_only and add_only:
+        raise typer.BadParameter("give one of --drop-only and --add-only; without either, both are done")
+    result = api.recite(run, store, mode="drop" if drop_only else "add" if add_only else "both")
+    if as_json:
+        document(result.to_json())
+        return
+    sections([result.section()])
+    where = store_option(api.store_uri(store))
+    shown = ("run", "of", "summaries", "bullets", "before", "after", "dropped", "added")
+    pairs = [(name, getattr(result, name)) for name in shown]
+    facts([*pairs, ("calls", "0"), ("next", f"summhay score {result.run}{where}")])
 
 
 def synth(

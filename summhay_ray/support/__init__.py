@@ -3,7 +3,7 @@
 By words alone: it asks no model. For the benchmarks.
 """
 
-from summhay_ray.support.citing import Cited, read_cited, rewritten
+from summhay_ray.support.citing import Cited, Mode, is_heading, read_cited, recited, rewritten
 from summhay_ray.support.index import PARTLY, SUPPORT_JUDGE, SUPPORTED, SupportIndex, Supports, verdict_of
 
 __all__ = [
@@ -11,9 +11,12 @@ __all__ = [
     "SUPPORTED",
     "SUPPORT_JUDGE",
     "Cited",
+    "Mode",
     "SupportIndex",
     "Supports",
+    "is_heading",
     "read_cited",
+    "recited",
     "rewritten",
     "verdict_of",
 ]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from summhay_ray.metrics import extract_citations
+from summhay_ray.support.index import Supports
 
 _BRACKET = re.compile(r"\s*(?:\[([^\[\]]{1,2000})\]|［([^［］]{1,2000})］|【([^【】]{1,2000})】)")
 _RANGE = re.compile(r"\d\s*[-－‐‑‒–—―−~～〜]\s*\d")
 _SPLIT = re.compile(r"[,;，、；]\s*")
 _LIKE_AN_ID = re.compile(r"(?=\S*\d)[\w./:#-]{2,}")
+Mode = Literal["both", "drop", "add"]
+"""What a repair does: drop citations that nothing supports, add documents that say the bullet, or both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
 
 
@@ -71,3 +75,20 @@ def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> 
     stop = end[1] if end else ""
     text = plain[: end.start()] if end else plain
     return f"{text} {''.join(f'[{number}]' for number in sorted(numbers))}{stop}"
+
+
+def is_heading(bullet: str, cited: Cited) -> bool:
+    """Whether a bullet is no claim: it cites nothing, and ends with a colon."""
+    return not cited.numbers and not cited.out_of_range and bullet.rstrip("* ").endswith((":", "："))
+
+
+def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
+    """The numbers of the documents that a bullet cites after its repair. `place`: of the bullet in `free`, from 0.
+
+    Headings, and bullets in a language of which the free judge can tell nothing, stay as they are.
+    """
+    own = frozenset(cited.numbers)
+    if free.foreign[place] or is_heading(bullet, cited):
+        return own
+    worth = frozenset((free.worth[place].nonzero()[0] + 1).tolist())
+    return own & worth if mode == "drop" else own | worth if mode == "add" else worth

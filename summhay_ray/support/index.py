@@ -39,6 +39,9 @@ _RELATIVE, _LEAST_BEST = 0.25, 0.05
 """Power of the likeness of the bullet's best document, by which its documents' likenesses are divided, and the least of that."""
 _EVEN, _STEEP = 0.32, 12.0
 """The likeness with the value 0.5, and how fast the value grows there."""
+_OF_BEST, _LEAST, _MOST = 0.5, 0.24, 0.4
+"""A document is worth citing from this share of the likeness of the bullet's best document on, and that counts as no less, and as
+no more, than the other two."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
 _AT_ONCE = 256
@@ -55,6 +58,9 @@ class Supports:
 
     values: Floats
     """How surely a document supports a bullet, 0 to 1."""
+    worth: npt.NDArray[np.bool_]
+    """Whether a repair cites it: as `values`, held against the bullet's best document. What is worth citing beside documents that
+    say it word for word must be nearer than what is worth citing where no document is near."""
     evidence: Sequence[Sequence[str]]
     """The sentence of each document that comes nearest."""
     foreign: Sequence[bool]
@@ -111,7 +117,9 @@ class SupportIndex:
         sure = 1 / (1 + np.exp(-_STEEP * (likeness - _EVEN)))
         # A document that shares no word with a bullet says nothing of it.
         sure[likeness <= 0] = 0.0
-        return Supports(sure, evidence, [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)])
+        nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
+        worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
+        return Supports(sure, worth, evidence, [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)])
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
         """The likeness of each document, and its best window."""

@@ -18,8 +18,8 @@ DEFAULT_SYSTEM = "answers"
 def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[Claims, list[str]]:
     """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where it is known, `system`, and `shown`:
-    the ids of the documents that the system was shown.
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where they are known, `system`, and
+    `shown`, the ids of the documents that the system was shown.
     """
     sources, unread = read_folder(folder)
     if not sources:

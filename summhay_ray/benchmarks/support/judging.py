@@ -59,10 +59,7 @@ class Free:
 
     async def judge(self, case: Case, pairs: Sequence[Pair], ask: Ask) -> Opinions:
         """See `SupportJudge`."""
-        free = case.free
-        if free is None:
-            return {}
-        return {pair: free_opinion(free, *pair) for pair in pairs}
+        return {} if case.free is None else free_opinions(case.free, pairs)
 
 
 def free_opinion(free: Supports, bullet: int, document: int) -> Opinion | NoAnswer:
@@ -71,6 +68,11 @@ def free_opinion(free: Supports, bullet: int, document: int) -> Opinion | NoAnsw
         message = f"bullet {bullet + 1} is in another language than the documents; name a model as the judge"
         return Failed("other_language", message)
     return Opinion(round(float(free.values[bullet, document]), 4), SUPPORT_JUDGE, free.evidence[bullet][document])
+
+
+def free_opinions(free: Supports, pairs: Sequence[Pair]) -> Opinions:
+    """The free judge's opinions."""
+    return {pair: free_opinion(free, *pair) for pair in pairs}
 
 
 class ByModel:

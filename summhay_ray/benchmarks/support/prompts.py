@@ -9,15 +9,17 @@ from summhay_ray.llm import RawAnswer
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is the middle of the values between not and supported."""
-_TASK = """You check citations. You are given a statement and {documents}. Decide what {each} says of the statement, whatever else you know.
+_TASK = """You check citations. You are given a statement and {documents}. Decide what {each} says of the statement,
+whatever else you know.
 
 supported: it says all that the statement says
 partly: it says a part of it, or says it less definitely
 not: it says nothing of it, or something else
 
 {form}"""
-_FORM = 'Answer with one JSON object: {"verdict": "supported, partly or not", "evidence": "the sentence of the document that says it, word for word; empty if none does"}'
-_FORMS = 'Answer with one JSON object that has such an object for the number of each document: {"1": {"verdict": "supported, partly or not", "evidence": "the sentence that says it, word for word; empty if none does"}, "2": ...}'
+_OBJECT = '{"verdict": "supported, partly or not", "evidence": "the sentence that says it, word for word; empty if none does"}'
+_FORM = f"Answer with one JSON object: {_OBJECT}"
+_FORMS = f'Answer with one JSON object that has such an object for the number of each document: {{"1": {_OBJECT}, "2": ...}}'
 
 
 def about_one(statement: str, document: str) -> list[Message]:

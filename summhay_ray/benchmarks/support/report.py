@@ -47,8 +47,6 @@ def scores(tables: Tables, seed: int) -> Tables:
         systems = systems.join(frame, on="system", how="left")
     counts = pl.col("n", "n_expected", "n_bullets", "without", "no_citation", "uncited").fill_null(0)
     systems = systems.with_columns(counts).sort(["supported", "system"], descending=[True, False], nulls_last=True)
-    if supports["recited"].null_count() < supports.height:
-        systems = systems.join(_recited(supports), on="system", how="left")
     place = ("system", "query_id", "bullet")
     unsupported = claims.filter(pl.col("bullets_supported") == False).select(*place, "cited", pl.col("text").str.head(CUT))  # noqa: E712
     uncited = supports.filter(~pl.col("cited") & (pl.col("value") >= SUPPORTED)).sort(
@@ -63,13 +61,6 @@ def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
     if frame.is_empty() and "haystack_id" not in frame.columns:
         return frame
     return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
-
-
-def _recited(supports: pl.DataFrame) -> pl.DataFrame:
-    cited, after = pl.col("cited"), pl.col("recited")
-    return supports.group_by("system").agg(
-        before=cited.sum(), after=after.sum(), dropped=(cited & ~after).sum(), added=(~cited & after).sum()
-    )
 
 
 def _flaws(bullets: pl.DataFrame) -> pl.DataFrame:
@@ -125,13 +116,6 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         higher_is_better=("bullets_supported",),
     )
     found = [main, bullets]
-    if "after" in systems.columns:
-        text = (
-            "Post-processing that any system could have: the free judge drops what is not supported and adds what is. Compare a "
-            "repaired system with repaired systems only."
-        )
-        table = systems.select("system", "before", "after", "dropped", "added")
-        found.append(Section("Citations before and after the repair", text, table, name="recited"))
     partly = systems.select("system", *_columns("partly"), "n")
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
@@ -140,6 +124,15 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         Section("What is wrong with bullets and citations", table=scored["flaws"], more=True, name="flaws"),
     ]
     return found
+
+
+def recited_section(counts: pl.DataFrame, source: str) -> Section:
+    """What a repair changed: citations before and after, by system."""
+    text = (
+        f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
+        "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."
+    )
+    return Section("Citations before and after the repair", text, counts, name="recited")
 
 
 def _columns(name: str) -> tuple[str, str, str]:

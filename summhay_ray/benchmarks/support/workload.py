@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import polars as pl
-
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
@@ -40,7 +38,7 @@ from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, Support, Su
 from summhay_ray.engine import workload_of
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.store import RunStore
-from summhay_ray.support import SUPPORTED, Cited, SupportIndex, Supports, read_cited, rewritten, verdict_of
+from summhay_ray.support import SUPPORTED, Cited, SupportIndex, Supports, is_heading, read_cited, rewritten, verdict_of
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
@@ -199,12 +197,11 @@ class SupportBench(Benchmark[SupportSpec]):
             if bullet and not bullet.isdecimal():
                 continue
             found = super().explain(run, item.id, compat)
-            place = (pl.col("query_id") == query) & (pl.col("system") == item.data["system"])
-            place &= pl.col("haystack_id") == item.data["haystack_id"]
-            if bullet:
-                place &= pl.col("bullet") == int(bullet)
-            shown = {table.name: run.table(table.name).filter(place).to_dicts() for table in (BULLETS, SUPPORTS)}
-            return {**found, **shown}
+            rows = {
+                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
+                for name, of in found["rows"].items()
+            }
+            return {**found, "rows": rows}
         return super().explain(run, key, compat)
 
 
@@ -223,11 +220,12 @@ def rows_of(
     for place, (text, one) in enumerate(zip(answer.bullets, cited, strict=True)):
         where = (answer.haystack_id, answer.query_id, answer.system, place + 1)
         own = set(one.numbers)
-        heading = not own and not one.out_of_range and text.rstrip("* ").endswith((":", "："))
-        others = set() if heading else {number + 1 for number in _saying(free, place)} - own
+        heading = is_heading(text, one)
+        saying = set() if heading else {number + 1 for number in _saying(free, place)} - own
         after = None if recited is None else recited[place]
+        others = saying if after is None else after - own
         values = []
-        for number in sorted(own | others | (after or frozenset())):
+        for number in sorted(own | others):
             pair: Pair = (place, number - 1)
             opinion: Opinion | NoAnswer | None = opinions.get(pair) if number in own else free_opinion(free, *pair)
             known = isinstance(opinion, Opinion)
@@ -255,7 +253,7 @@ def rows_of(
                 heading=heading,
                 cited=len(own),
                 supported=None if len(judged) < len(values) else sum(value >= SUPPORTED for value in judged),
-                uncited=len(others),
+                uncited=len(saying),
                 other_language=free.foreign[place],
                 out_of_range=one.out_of_range,
                 not_shown=outside,
