@@ -565,17 +565,17 @@ def support(
     """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
 
     `what`: a run's id; with `documents`, a folder, a file of answers in JSON lines (docs/citations.md). `judge`: by default the
-    free `offline/support-judge`; a model, `cascade(offline,MODEL,0.1)`, `nli/MODEL`. `per`: what a model is asked about at once.
+    free `offline/support-judge`; a model, or `cascade(offline,MODEL,0.1)`. `per`: what a model is asked about at once.
     Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import support as supporting
 
     options = _options(budget, executor, address, watch, note)
-    named = {"judge": judge} if judge else {}
+    request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
     if documents is None:
-        request = supporting.SupportRequest(**named, per=per, run=_run(str(what), store))
+        request = replace(request, run=_run(str(what), store))
     else:
-        request = supporting.SupportRequest(**named, per=per, answers=str(what), documents=str(documents))
+        request = replace(request, answers=str(what), documents=str(documents))
     loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
     return engine.run_workload(loaded, _opened(loaded, store), options)
 

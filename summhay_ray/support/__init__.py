@@ -3,7 +3,8 @@
 By words alone: it asks no model. For the benchmarks.
 """
 
-from summhay_ray.support.citing import Cited, Mode, is_heading, read_cited, recited, rewritten
+from summhay_ray.support.citing import Cited, Mode, is_heading, recited
+from summhay_ray.support.corpus import Corpus, CorpusIndexes
 from summhay_ray.support.index import PARTLY, SUPPORT_JUDGE, SUPPORTED, SupportIndex, Supports, verdict_of
 
 __all__ = [
@@ -11,12 +12,12 @@ __all__ = [
     "SUPPORTED",
     "SUPPORT_JUDGE",
     "Cited",
+    "Corpus",
+    "CorpusIndexes",
     "Mode",
     "SupportIndex",
     "Supports",
     "is_heading",
-    "read_cited",
     "recited",
-    "rewritten",
     "verdict_of",
 ]

@@ -78,8 +78,9 @@ def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> 
 
 
 def is_heading(bullet: str, cited: Cited) -> bool:
-    """Whether a bullet is no claim: it cites nothing, and ends with a colon."""
-    return not cited.numbers and not cited.out_of_range and bullet.rstrip("* ").endswith((":", "："))
+    """Whether a bullet is no claim: it cites nothing, and ends with a colon or has no word."""
+    ends = bullet.rstrip("* ").endswith((":", "：")) or not re.search(r"\w", bullet)
+    return ends and not cited.numbers and not cited.out_of_range
 
 
 def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = "both") -> frozenset[int]:
@@ -88,7 +89,7 @@ def recited(bullet: str, cited: Cited, free: Supports, place: int, mode: Mode = 
     Headings, and bullets in a language of which the free judge can tell nothing, stay as they are.
     """
     own = frozenset(cited.numbers)
-    if free.foreign[place] or is_heading(bullet, cited):
+    if free.foreign[place] or free.blank[place] or is_heading(bullet, cited):
         return own
     worth = frozenset((free.worth[place].nonzero()[0] + 1).tolist())
     return own & worth if mode == "drop" else own | worth if mode == "add" else worth

@@ -11,6 +11,7 @@ The figures below were chosen on the two released news haystacks, with and witho
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ _EVEN, _STEEP = 0.32, 12.0
 _OF_BEST, _LEAST, _MOST = 0.5, 0.24, 0.4
 """A document is worth citing from this share of the likeness of the bullet's best document on, and that counts as no less, and as
 no more, than the other two."""
+_BELIEVED, _AT_LEAST = 2.0, 0.1
+"""An average is believed up to this multiple of the window's own likeness, and a little more."""
+_NUMBERS = 0.2
+"""What a document's likeness loses if it has none of the numbers of a bullet."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
 _AT_ONCE = 256
@@ -65,6 +70,8 @@ class Supports:
     """The sentence of each document that comes nearest."""
     foreign: Sequence[bool]
     """Bullets in another language than the documents', of which words tell nothing."""
+    blank: Sequence[bool]
+    """Bullets without a word."""
 
 
 def verdict_of(value: float) -> str:
@@ -93,6 +100,13 @@ class SupportIndex:
             for fact in found:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
+        holders: dict[str, set[int]] = {}
+        for owner, found in zip(owners, facts, strict=True):
+            for fact in found:
+                if fact.startswith("#"):
+                    holders.setdefault(fact, set()).add(owner)
+        self._holders = {number: sorted(of) for number, of in holders.items()}
+        """Number -> the documents that have it."""
         bags = self._bags(facts)
         held = np.bincount(bags.indices, minlength=len(self._places))
         self._weights = sparse.diags_array(np.log((1 + len(owners)) / (1 + held)) + 1)
@@ -106,12 +120,14 @@ class SupportIndex:
         latin = [is_latin(bullet) for bullet in read]
         facts = [_facts(bullet, one) for bullet, one in zip(read, latin, strict=True)]
         asked = _unit(self._bags(facts) @ self._weights)
+        asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
         values = np.zeros((len(read), self.n_documents))
         evidence: list[list[str]] = []
         for begin in range(0, len(read), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
             values[part], best = self._likeness(asked[part])
             evidence += self._evidence(asked[part], best)
+        values *= 1 - _NUMBERS * self._lacking(facts)
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
         sure = 1 / (1 + np.exp(-_STEEP * (likeness - _EVEN)))
@@ -119,23 +135,48 @@ class SupportIndex:
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
-        return Supports(sure, worth, evidence, [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)])
+        foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
+        return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
         """The likeness of each document, and its best window."""
         alone = (asked @ self._windows.T).toarray()
-        first = self._averaged(alone)
+        first = self._averaged(alone, alone)
         likeness, best = self._of_documents(first)
         widened = _unit(asked + self._words_of(likeness, best))
-        second = self._averaged((widened @ self._windows.T).toarray())
+        second = self._averaged((widened @ self._windows.T).toarray(), alone)
         both, _ = self._of_documents(second)
         own, _ = self._of_documents(alone)
         return np.maximum((likeness + both) / 2, _ALONE * own), best
 
-    def _averaged(self, likeness: Floats) -> Floats:
-        """Each window's likeness, averaged with that of the windows that say the same in other documents."""
+    def _averaged(self, likeness: Floats, alone: Floats) -> Floats:
+        """Each window's likeness, averaged with that of the windows that say the same in other documents.
+
+        `alone`: its likeness to the bullet's own words, of which no more than a multiple is believed.
+        """
         averaged: Floats = (1 - self._trust) * likeness + self._trust * (self._like @ likeness.T).T
-        return averaged
+        believed: Floats = np.minimum(averaged, _BELIEVED * alone + _AT_LEAST)
+        return believed
+
+    def _known(self, facts: Sequence[Sequence[str]], asked: sparse.csr_array) -> Floats:
+        """The length of each bullet's known words over that of all its words; one that no document has weighs as the rarest."""
+        rarest = math.log(1 + self._owners.size) + 1
+        known = np.sqrt(np.asarray(asked.multiply(asked).sum(axis=1)).ravel())
+        found = self._bags(facts) @ self._weights
+        length = np.asarray(found.multiply(found).sum(axis=1)).ravel()
+        unknown = np.array([sum(fact not in self._places for fact in one) for one in facts])
+        share: Floats = known * np.sqrt(length / np.maximum(length + unknown * rarest**2, 1e-9))
+        return share
+
+    def _lacking(self, facts: Sequence[Sequence[str]]) -> Floats:
+        """Share of each bullet's numbers that a document does not have (bullets, documents)."""
+        lacking = np.zeros((len(facts), self.n_documents))
+        for row, found in enumerate(facts):
+            numbers = [fact for fact in dict.fromkeys(found) if fact.startswith("#")]
+            for number in numbers:
+                lacking[row] += 1 / len(numbers)
+                lacking[row, self._holders.get(number, [])] -= 1 / len(numbers)
+        return lacking
 
     def _of_documents(self, likeness: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
         found = np.zeros((likeness.shape[0], self.n_documents))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.core
 GROUPS = {
     "Run": ["run", "plan", "retrieve", "stop", "release", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export", "report"],
-    "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
+    "Judge": ["score", "compare", "coverage", "rejudge", "support", "recite", "judge-bench"],
     "Make": ["import", "init", "mine", "synth", "audit", "verify"],
     "Serve and check": ["clean", "migrate", "doctor", "simulate"],
 }

@@ -5,8 +5,9 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
@@ -66,7 +67,11 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
 
         outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
-        return _summary(cell, spec.label, context, outcome.value), truth
+        summary = _summary(cell, spec.label, context, outcome.value)
+        if spec.recite is not None and not ask.planning:
+            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
+            summary = replace(summary, bullets=await asyncio.to_thread(index.recite, summary.bullets))
+        return summary, truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     return None, truth
 

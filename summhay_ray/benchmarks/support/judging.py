@@ -10,7 +10,7 @@ from typing import Protocol
 
 from summhay_ray.benchmark import Ask, Failed, ModelSpec, NoReply, semantic_hash
 from summhay_ray.benchmarks.support import prompts
-from summhay_ray.benchmarks.support.spec import MEANS, NLI, SupportSpec, label_of
+from summhay_ray.benchmarks.support.spec import MEANS, SupportSpec, label_of
 from summhay_ray.judge import DEFAULT_SHARE, Named
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.support import SUPPORT_JUDGE, Supports
@@ -65,8 +65,9 @@ class Free:
 def free_opinion(free: Supports, bullet: int, document: int) -> Opinion | NoAnswer:
     """The free judge's opinion on a pair."""
     if free.foreign[bullet]:
-        message = f"bullet {bullet + 1} is in another language than the documents; name a model as the judge"
-        return Failed("other_language", message)
+        return Failed("other_language", "the bullet is in another language than the documents; name a model as the judge")
+    if free.blank[bullet]:
+        return Failed("no_words", "the bullet cites and says nothing; correct the answer")
     return Opinion(round(float(free.values[bullet, document]), 4), SUPPORT_JUDGE, free.evidence[bullet][document])
 
 
@@ -170,8 +171,4 @@ def make_support_judge(named: Named, spec: SupportSpec) -> SupportJudge:
         return Cascade(make_support_judge(named.parts[1], spec), DEFAULT_SHARE if named.share is None else named.share)
     if named.kind in MEANS:
         return Mean(label_of(named), [make_support_judge(part, spec) for part in named.parts])
-    if named.text.startswith(NLI):
-        from summhay_ray.benchmarks.support.nli import ByNli
-
-        return ByNli(named.text.removeprefix(NLI))
     return ByModel(spec.entry(named.text), spec.per == "bullet")

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
 from summhay_ray.benchmark import CitedAnswer, Compat, Section, Table, semantic_hash
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.opening import haystack_rows
-from summhay_ray.benchmarks.summhay.sources import read_source
+from summhay_ray.benchmarks.summhay.sources import OUTLINES, read_source
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
-from summhay_ray.benchmarks.support.workload import Corpus, rows_of
+from summhay_ray.benchmarks.support.workload import rows_of
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Score
 from summhay_ray.store import Finished, RunStore
-from summhay_ray.support import Mode, SupportIndex, read_cited, recited, rewritten
+from summhay_ray.support import Corpus, Mode, recited
 
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
@@ -37,8 +37,8 @@ class Recite(Import):
 
     kind = "recite"
     prefix = "c"
-    tables: Sequence[Table] = (*TABLES, SUPPORTS, BULLETS)
-    recorded = ("haystacks", "recited_from")
+    tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
+    recorded: ClassVar[Sequence[str]] = ("haystacks", "recited_from")
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """See `Workload`: what was repaired, and the scores of any run of summaries."""
@@ -91,8 +91,8 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
         "rows": source.digests().get("summaries"),
         "judgments": judgments.height,
     }
-    kept = {name: record[name] for name in ("haystacks", "outlines") if name in record}
-    own = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
+    kept: dict[str, Any] = {name: record[name] for name in ("haystacks", OUTLINES) if name in record}
+    own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
     run = source.store.create_run(
         Recite.prefix + semantic_hash(content)[:12], {**own, **kept, "judges": content["judges"]}, Recite.all_tables()
     )
@@ -128,9 +128,7 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     rows: dict[str, list[Any]] = haystack_rows(file)
     for name in _COPIED:
         rows[name] = _BY_NAME[name].records(source.table(name).filter(pl.col("haystack_id") == haystack_id))
-    documents = [(document.document_id, document.text) for document in file.haystack.documents]
-    corpus = Corpus(documents)
-    index = SupportIndex([text for _, text in documents])
+    corpus = Corpus([(document.document_id, document.text) for document in file.haystack.documents])
     gold = file.haystack.gold()
     judged: dict[str, list[Any]] = {}
     for judgment in _BY_NAME["judgments"].records(judgments):
@@ -139,17 +137,13 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     for summary in _BY_NAME["summaries"].records(of):
         system = f"{summary.system}#{summary.repeat}" if summary.repeat else summary.system
         answer = CitedAnswer(haystack_id, summary.subtopic_id, system, tuple(summary.bullets))
-        cited = [read_cited(bullet, corpus.ids, len(documents)) for bullet in answer.bullets]
-        free = index.support([rewritten(bullet, corpus.ids, ()) for bullet in answer.bullets])
+        cited, free = corpus.cited(answer.bullets), corpus.support(answer.bullets)
         after = [
             recited(text, one, free, bullet, mode) for bullet, (text, one) in enumerate(zip(answer.bullets, cited, strict=True))
         ]
         pairs = [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
         found = rows_of(answer, corpus, cited, free_opinions(free, pairs), free, after)
-        bullets = tuple(
-            rewritten(text, corpus.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
-            for text, one, numbers in zip(answer.bullets, cited, after, strict=True)
-        )
+        bullets = corpus.with_citations(answer.bullets, cited, after)
         own = judged.get(summary.cell_id, [])
         scored = score_summary(own, bullets, gold)
         rows["summaries"].append(replace(summary, bullets=bullets))

@@ -14,8 +14,6 @@ from summhay_ray.support import SUPPORT_JUDGE
 
 MEANS = ("blend", "panel")
 """Forms of judges whose value is the mean of their members'."""
-NLI = "nli/"
-"""Prefix of a classifier of entailment: a folder, or a name on the model hub."""
 
 
 def named_judge(name: str) -> Named:
@@ -39,7 +37,7 @@ def label_of(named: Named) -> str:
 
 def models_of(named: Named) -> list[str]:
     """The models that a judge asks, each once."""
-    return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model" and not part.text.startswith(NLI)))
+    return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model"))
 
 
 def _all(named: Named) -> Iterator[Named]:
@@ -58,7 +56,7 @@ class SupportSpec(Spec):
     of: str = Field(default="", description="id of the run whose summaries are judged")
     answers: str = Field(default="", description="instead of a run: JSON lines of query_id, system, and text or bullets")
     documents: str = Field(default="", description="with answers: the folder of the documents that they cite")
-    judge: str = Field(default=SUPPORT_JUDGE, min_length=1, description="offline, a model, nli/MODEL, cascade(offline,MODEL,0.1)")
+    judge: str = Field(default=SUPPORT_JUDGE, min_length=1, description="offline, a model, cascade(offline,MODEL,0.1)")
     per: Literal["citation", "bullet"] = Field(
         default="citation", description="what a model is asked about at once: one cited document of a bullet, or all of them"
     )

@@ -37,7 +37,7 @@ class SupportBullet:
     bullet: Annotated[int, "number of the bullet, from 1"]
     text: Annotated[str, "the bullet"]
     words: Annotated[int, "its number of words"]
-    heading: Annotated[bool, "whether it cites nothing and ends with a colon, so that it is no claim"]
+    heading: Annotated[bool, "whether it is no claim: it cites nothing, and ends with a colon or has no word"]
     cited: Annotated[int, "documents that it cites"]
     supported: Annotated[int | None, "how many of them support it; null where one of them was not judged"]
     uncited: Annotated[int, "documents that say it, by the free judge, and are not cited"]

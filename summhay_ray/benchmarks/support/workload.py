@@ -7,10 +7,9 @@ judge of the spec; and against all documents by the free judge, which finds thos
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from summhay_ray.benchmark import (
@@ -18,7 +17,6 @@ from summhay_ray.benchmark import (
     Benchmark,
     ByQuery,
     CitedAnswer,
-    Claims,
     Counted,
     Inputs,
     Item,
@@ -38,44 +36,11 @@ from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, Support, Su
 from summhay_ray.engine import workload_of
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.store import RunStore
-from summhay_ray.support import SUPPORTED, Cited, SupportIndex, Supports, is_heading, read_cited, rewritten, verdict_of
+from summhay_ray.support import SUPPORTED, Cited, Corpus, Supports, is_heading, verdict_of
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
 _AT_ONCE = 32
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The documents of one haystack or folder."""
-
-    documents: Sequence[tuple[str, str]]
-
-    @functools.cached_property
-    def ids(self) -> Mapping[str, int]:
-        """document_id -> its number, from 1; the name of a file without its ending as well, if it is no other document's."""
-        ids = {document_id: number for number, (document_id, _) in enumerate(self.documents, start=1)}
-        short = [(document_id.rpartition(".")[0], number) for document_id, number in ids.items() if "." in document_id]
-        stems = [stem for stem, _ in short]
-        return {**{stem: number for stem, number in short if stem and stems.count(stem) == 1}, **ids}
-
-
-class Free:
-    """The free judge's indexes, made when they are needed; the last two are kept. Safe for threads."""
-
-    def __init__(self, claims: Claims) -> None:
-        self._claims = claims
-        self._lock = threading.Lock()
-        self._index = functools.lru_cache(maxsize=2)(self._made)
-
-    def support(self, haystack_id: str, bullets: Sequence[str]) -> Supports:
-        """What the documents of a haystack say of some bullets."""
-        with self._lock:
-            index = self._index(haystack_id)
-        return index.support(bullets)
-
-    def _made(self, haystack_id: str) -> SupportIndex:
-        return SupportIndex([text for _, text in self._claims.documents[haystack_id]])
 
 
 class SupportBench(Benchmark[SupportSpec]):
@@ -93,7 +58,7 @@ class SupportBench(Benchmark[SupportSpec]):
             inputs.give(CLAIMS, self._read(spec, inputs))
         self.judged, self.unread = claims_of(inputs.read(CLAIMS))
         self._corpora = {name: Corpus(documents) for name, documents in self.judged.documents.items()}
-        self._free = Free(self.judged)
+        self._lock = threading.Lock()
         self._judge = make_support_judge(named_judge(spec.judge), spec)
 
     @staticmethod
@@ -138,8 +103,12 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def cited(self, answer: CitedAnswer) -> list[Cited]:
         """The citations of each bullet."""
-        corpus = self._corpora[answer.haystack_id]
-        return [read_cited(bullet, corpus.ids, len(corpus.documents)) for bullet in answer.bullets]
+        return self._corpora[answer.haystack_id].cited(answer.bullets)
+
+    def _support(self, corpus: Corpus, bullets: Sequence[str]) -> Supports:
+        # One thread at a time: the first one makes the index.
+        with self._lock:
+            return corpus.support(bullets)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -152,9 +121,9 @@ class SupportBench(Benchmark[SupportSpec]):
         corpus = self._corpora[answer.haystack_id]
         cited = self.cited(answer)
         pairs = [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
-        plain = [rewritten(bullet, corpus.ids, ()) for bullet in answer.bullets]
-        free = None if ask.planning else await asyncio.to_thread(self._free.support, answer.haystack_id, plain)
-        opinions = await self._judge.judge(Case(item.id, plain, corpus.documents, free), pairs, ask)
+        free = None if ask.planning else await asyncio.to_thread(self._support, corpus, answer.bullets)
+        case = Case(item.id, corpus.plain(answer.bullets), corpus.documents, free)
+        opinions = await self._judge.judge(case, pairs, ask)
         if free is None:
             return {}
         for (bullet, document), opinion in sorted(opinions.items()):
