@@ -17,7 +17,6 @@ CUT = 160
 LONG_WORDS = 1000
 """From so many words on, a bullet is more than one claim, and no judge's verdict says much."""
 _QUERY = "query"
-_FIGURES = ("supported", "partly", "bullets_supported")
 
 
 def scores(tables: Tables, seed: int) -> Tables:
@@ -34,16 +33,22 @@ def scores(tables: Tables, seed: int) -> Tables:
         .when((pl.col("supported") == 0) & ~((pl.col("cited") == 0) & pl.col("other_language")))
         .then(False)
     )
+    # A system that cites nothing at all, such as one that was not asked to, has no share and no zero.
+    cites = (pl.col("cited").sum() + pl.col("out_of_range").list.len().sum()).over("system") > 0
+    claims = claims.with_columns(bullets_supported=pl.when(cites).then(pl.col("bullets_supported")))
+    said = pl.when(~pl.col("other_language")).then((pl.col("supported").fill_null(0) > 0) | (pl.col("uncited") > 0))
+    claims = claims.with_columns(said=said)
     shares = mean_interval(cited, "supported", "system", expected, seed, _QUERY)
     partly = mean_interval(cited, "partly", "system", None, seed, _QUERY).drop("n")
     per_bullet = mean_interval(claims, "bullets_supported", "system", None, seed, _QUERY).rename({"n": "n_bullets"})
+    anywhere = mean_interval(claims, "said", "system", None, seed, _QUERY).drop("n")
     lost = claims.group_by("system").agg(
         without=(pl.col("bullets_supported") == False).sum(),  # noqa: E712
         no_citation=(pl.col("cited") == 0).sum(),
         uncited=pl.col("uncited").sum(),
     )
     systems = items.select("system").unique().sort("system")
-    for frame in (shares, partly, per_bullet, lost):
+    for frame in (shares, partly, per_bullet, anywhere, lost):
         systems = systems.join(frame, on="system", how="left")
     counts = pl.col("n", "n_expected", "n_bullets", "without", "no_citation", "uncited").fill_null(0)
     systems = systems.with_columns(counts).sort(["supported", "system"], descending=[True, False], nulls_last=True)
@@ -101,6 +106,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     by_bullet = systems.select(
         "system",
         *_columns("bullets_supported"),
+        *_columns("said"),
         pl.col("n_bullets").alias("n"),
         "without",
         "no_citation",
@@ -108,12 +114,13 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     )
     bullets = Section(
         f"Bullets with support, by {judge}",
-        "Share of bullets of which at least one cited document says what they say; without: bullets of which none does, "
-        "no_citation: those that cite nothing, uncited: documents that say a bullet and are not cited for it.",
+        "bullets_supported: bullets of which at least one cited document says what they say; said: those that any document says, "
+        "by the free judge; without: bullets that no cited document says; no_citation: those that cite nothing; uncited: "
+        "documents that say a bullet and are not cited for it.",
         by_bullet,
-        {"bullets_supported": "%"},
+        {"bullets_supported": "%", "said": "%"},
         name="bullets",
-        higher_is_better=("bullets_supported",),
+        higher_is_better=("bullets_supported", "said"),
     )
     found = [main, bullets]
     partly = systems.select("system", *_columns("partly"), "n")
