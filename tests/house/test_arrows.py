@@ -43,7 +43,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # Words, numbers and quotations are read, and queries checked, as a synthesis does it.
     "mine": {"errors", "inputs", "synth", "text"},
     # Citations are read as they are scored.
-    "support": {"metrics", "text"},
+    "citations": {"metrics", "text"},
     # Where they meet.
     "generators": {"encoders", "llm", "summarize"},
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
@@ -71,8 +71,8 @@ IMPORTS: Mapping[str, set[str]] = {
             "errors",
             "records",
             "retrieve",
+            "citations",
             "summarize",
-            "support",
             "synth",
         },
         "text",
@@ -100,7 +100,7 @@ IMPORTS: Mapping[str, set[str]] = {
 }
 """Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""
 
-PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth", "support"}
+PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth", "citations"}
 ENGINE = {"store", "llm", "engine"}
 TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request"}
 """What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""

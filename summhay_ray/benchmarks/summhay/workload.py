@@ -63,7 +63,7 @@ from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store
 
 if TYPE_CHECKING:
-    from summhay_ray.support import CorpusIndexes
+    from summhay_ray.citations import CitedCorpora
 
 SHORTEST_BULLET = 10
 """Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
@@ -163,12 +163,12 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         return self.spec.orderings if self.is_whole(retriever) else ["given"]
 
     @functools.cached_property
-    def support_indexes(self) -> CorpusIndexes:
+    def support_indexes(self) -> CitedCorpora:
         """The free support judge's, for summarizers whose citations are repaired."""
         # Imported here: SciPy takes a while to load, and few runs repair citations.
-        from summhay_ray.support import CorpusIndexes
+        from summhay_ray.citations import CitedCorpora
 
-        return CorpusIndexes()
+        return CitedCorpora()
 
     # --- cells ----------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from summhay_ray.benchmarks.support.recite import Recite, ReciteResult, recite_r
 from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
 from summhay_ray.benchmarks.support.spec import SupportSpec
 from summhay_ray.benchmarks.support.workload import SupportBench
-from summhay_ray.support import SUPPORT_JUDGE
+from summhay_ray.citations import SUPPORT_JUDGE
 
 __all__ = [
     "SUPPORT_JUDGE",

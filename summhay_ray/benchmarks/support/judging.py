@@ -11,9 +11,9 @@ from typing import Protocol
 from summhay_ray.benchmark import Ask, Failed, ModelSpec, NoReply, semantic_hash
 from summhay_ray.benchmarks.support import prompts
 from summhay_ray.benchmarks.support.spec import MEANS, SupportSpec, label_of
+from summhay_ray.citations import SUPPORT_JUDGE, Supports
 from summhay_ray.judge import DEFAULT_SHARE, Named
 from summhay_ray.outcome import NoAnswer
-from summhay_ray.support import SUPPORT_JUDGE, Supports
 from summhay_ray.synth import is_quoted
 
 STAGE = "support"

@@ -20,11 +20,11 @@ from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
 from summhay_ray.benchmarks.support.workload import rows_of
+from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Score
 from summhay_ray.store import Finished, RunStore
-from summhay_ray.support import Corpus, Mode, recited
 
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
@@ -87,6 +87,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
     content = {
         "of": source.run_id,
         "mode": mode,
+        "free": SUPPORT_REVISION,
         "judges": [[one.judge, one.identity] for one in judges],
         "rows": source.digests().get("summaries"),
         "judgments": judgments.height,
@@ -128,7 +129,7 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     rows: dict[str, list[Any]] = haystack_rows(file)
     for name in _COPIED:
         rows[name] = _BY_NAME[name].records(source.table(name).filter(pl.col("haystack_id") == haystack_id))
-    corpus = Corpus([(document.document_id, document.text) for document in file.haystack.documents])
+    corpus = CitedDocuments([(document.document_id, document.text) for document in file.haystack.documents])
     gold = file.haystack.gold()
     judged: dict[str, list[Any]] = {}
     for judgment in _BY_NAME["judgments"].records(judgments):

@@ -8,8 +8,8 @@ import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Section, Tables
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
+from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
 from summhay_ray.metrics import mean_interval
-from summhay_ray.support import SUPPORT_JUDGE, SUPPORTED
 
 SHOWN = 20
 """Rows of the lists of examples."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from summhay_ray.benchmark import Reach
 from summhay_ray.benchmarks.support.spec import models_of, named_judge
+from summhay_ray.citations import SUPPORT_JUDGE
 from summhay_ray.store import RunStore
-from summhay_ray.support import SUPPORT_JUDGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import Model, ModelSpec, Spec
+from summhay_ray.citations import SUPPORT_JUDGE
 from summhay_ray.errors import UserError
 from summhay_ray.judge import DEFAULT_SHARE, Named, parse_name
-from summhay_ray.support import SUPPORT_JUDGE
 
 MEANS = ("blend", "panel")
 """Forms of judges whose value is the mean of their members'."""

@@ -9,7 +9,7 @@ from summhay_ray.benchmark import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class SupportRow:
     """A bullet and a document that it cites, or that says what it says: does the document support it?"""
 
     haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
@@ -28,7 +28,7 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class SupportBullet:
+class BulletRow:
     """A bullet, its citations, and what is wrong with them."""
 
     haystack_id: Annotated[str, "the documents that the answer is about"]
@@ -50,5 +50,5 @@ class SupportBullet:
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")
-SUPPORTS = Table("supports", Support, (*_BULLET, "document_id"))
-BULLETS = Table("support_bullets", SupportBullet, _BULLET)
+SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"))
+BULLETS = Table("support_bullets", BulletRow, _BULLET)

@@ -32,11 +32,12 @@ from summhay_ray.benchmarks.support.answers import claims_json, claims_of, read_
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Opinion, Opinions, Pair, free_opinion, make_support_judge
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import SupportSpec, named_judge
-from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, Support, SupportBullet
+from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, BulletRow, SupportRow
+from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading, verdict_of
 from summhay_ray.engine import workload_of
+from summhay_ray.inputs import read_file
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.store import RunStore
-from summhay_ray.support import SUPPORTED, Cited, Corpus, Supports, is_heading, verdict_of
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
@@ -57,7 +58,7 @@ class SupportBench(Benchmark[SupportSpec]):
         if not inputs.settled:
             inputs.give(CLAIMS, self._read(spec, inputs))
         self.judged, self.unread = claims_of(inputs.read(CLAIMS))
-        self._corpora = {name: Corpus(documents) for name, documents in self.judged.documents.items()}
+        self._corpora = {name: CitedDocuments(documents) for name, documents in self.judged.documents.items()}
         self._lock = threading.Lock()
         self._judge = make_support_judge(named_judge(spec.judge), spec)
 
@@ -68,7 +69,7 @@ class SupportBench(Benchmark[SupportSpec]):
             if not folder.is_dir():
                 raise SpecError(f"spec: documents: {spec.documents!r} is a file; give the folder of the documents")
             try:
-                text = inputs.path(spec.answers).read_text(encoding="utf-8")
+                text = read_file(inputs.path(spec.answers)).decode("utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise SpecError(f"spec: answers: {spec.answers!r} cannot be read as UTF-8 text ({error})") from error
             return claims_json(*read_answers(text, spec.answers, folder, spec.documents))
@@ -82,6 +83,10 @@ class SupportBench(Benchmark[SupportSpec]):
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
         return claims_json(found)
+
+    def identity(self) -> Any:
+        """See `Workload`: what is judged, by whom, and by which free judge."""
+        return {**super().identity(), "free": SUPPORT_REVISION}
 
     # --- items ----------------------------------------------------------------------------------------------------------
 
@@ -105,7 +110,7 @@ class SupportBench(Benchmark[SupportSpec]):
         """The citations of each bullet."""
         return self._corpora[answer.haystack_id].cited(answer.bullets)
 
-    def _support(self, corpus: Corpus, bullets: Sequence[str]) -> Supports:
+    def _support(self, corpus: CitedDocuments, bullets: Sequence[str]) -> Supports:
         # One thread at a time: the first one makes the index.
         with self._lock:
             return corpus.support(bullets)
@@ -176,15 +181,15 @@ class SupportBench(Benchmark[SupportSpec]):
 
 def rows_of(
     answer: CitedAnswer,
-    corpus: Corpus,
+    corpus: CitedDocuments,
     cited: Sequence[Cited],
     opinions: Opinions,
     free: Supports,
     recited: Sequence[frozenset[int]] | None = None,
 ) -> dict[str, list[Any]]:
     """The rows of an answer. `recited`: the numbers of the documents that each bullet cites after a repair."""
-    supports: list[Support] = []
-    bullets: list[SupportBullet] = []
+    supports: list[SupportRow] = []
+    bullets: list[BulletRow] = []
     shown = None if answer.shown is None else {corpus.ids[name] for name in answer.shown if name in corpus.ids}
     for place, (text, one) in enumerate(zip(answer.bullets, cited, strict=True)):
         where = (answer.haystack_id, answer.query_id, answer.system, place + 1)
@@ -201,7 +206,7 @@ def rows_of(
             given = opinion if isinstance(opinion, Opinion) else Opinion(0.0, "")
             values += [given.value if known else None] if number in own else []
             supports.append(
-                Support(
+                SupportRow(
                     *where,
                     document_id=corpus.documents[number - 1][0],
                     cited=number in own,
@@ -215,7 +220,7 @@ def rows_of(
         judged = [value for value in values if value is not None]
         outside = () if shown is None else tuple(corpus.documents[number - 1][0] for number in one.numbers if number not in shown)
         bullets.append(
-            SupportBullet(
+            BulletRow(
                 *where,
                 text=text,
                 words=len(text.split()),

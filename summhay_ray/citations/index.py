@@ -25,6 +25,8 @@ from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, root, senten
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
+SUPPORT_REVISION = "1"
+"""Changes whenever the judge's values do: it is part of the identity of what it judged."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Least value of a document that supports a bullet, and of one that supports a part of it."""
 _ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2

@@ -1,4 +1,4 @@
-"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place. Part of the support room."""
+"""Reads the citations of a bullet, whatever is wrong with them, and writes others in their place. Part of the citations room."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from summhay_ray.citations.index import Supports
 from summhay_ray.metrics import extract_citations
-from summhay_ray.support.index import Supports
 
 _BRACKET = re.compile(r"\s*(?:\[([^\[\]]{1,2000})\]|［([^［］]{1,2000})］|【([^【】]{1,2000})】)")
 _RANGE = re.compile(r"\d\s*[-－‐‑‒–—―−~～〜]\s*\d")

@@ -1,4 +1,4 @@
-"""The documents of one haystack with the free support judge's index of them. Part of the support room."""
+"""The documents of one haystack with the free support judge's index of them. Part of the citations room."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from summhay_ray.support.citing import Cited, Mode, read_cited, recited, rewritten
-from summhay_ray.support.index import SupportIndex, Supports
+from summhay_ray.citations.citing import Cited, Mode, read_cited, recited, rewritten
+from summhay_ray.citations.index import SupportIndex, Supports
 
 KEPT = 2
 
@@ -26,7 +26,7 @@ class Text(Protocol):
         """What it says."""
 
 
-class Corpus:
+class CitedDocuments:
     """Documents in the order in which citations number them, from 1."""
 
     def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
@@ -68,18 +68,18 @@ class Corpus:
         )
 
 
-class CorpusIndexes:
+class CitedCorpora:
     """The corpora that were used last, by name; their indexes take seconds to make. Safe for threads."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Corpus] = OrderedDict()
+        self._kept: OrderedDict[str, CitedDocuments] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, name: str, documents: Sequence[Text]) -> Corpus:
+    def of(self, name: str, documents: Sequence[Text]) -> CitedDocuments:
         """The corpus of this name, with its index made."""
         with self._lock:
             if name not in self._kept:
-                self._kept[name] = Corpus([(document.document_id, document.text) for document in documents])
+                self._kept[name] = CitedDocuments([(document.document_id, document.text) for document in documents])
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(name)
