@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks import judge_bench as bench
     from summhay_ray.benchmarks import rejudge as rejudging
     from summhay_ray.benchmarks import summhay as haystacks
+    from summhay_ray.benchmarks import support as supporting
     from summhay_ray.benchmarks import synth as synthesis
     from summhay_ray.benchmarks.odsum import CollectionImport
 
@@ -573,6 +574,49 @@ def rejudge(
     options = _options(budget, executor, address, watch, note)
     request = rejudging.RejudgeRequest(named, spec, tuple(overrides), untrusted)
     return rejudging.rejudge_run(_run(run_id, store), request, options)
+
+
+def support(
+    what: str | Path,
+    judge: str = "",
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    documents: str | Path | None = None,
+    per: Literal["citation", "bullet"] = "citation",
+    overrides: Iterable[str] = (),
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
+
+    `what`: a run's id; with `documents`, a folder, a file of answers in JSON lines (docs/citations.md). `judge`: by default the
+    free `offline/support-judge`; a model, or `cascade(offline,MODEL,0.1)`. `per`: what a model is asked about at once.
+    Raises SpecError or StoreError before any call is made.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    options = _options(budget, executor, address, watch, note)
+    request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
+    if documents is None:
+        request = replace(request, run=_run(str(what), store))
+    else:
+        request = replace(request, answers=str(what), documents=str(documents))
+    loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
+    return engine.run_workload(loaded, _opened(loaded, store), options)
+
+
+def recite(run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both") -> supporting.ReciteResult:
+    """The summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+
+    `mode`: drop what is not supported, add what is, or both. Coverage judgments carry over. Raises UserError.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    return supporting.recite_run(_run(run_id, store), mode)
 
 
 def coverage(

@@ -33,7 +33,7 @@ from summhay_ray.cli.options import (
     VersionOption,
 )
 from summhay_ray.cli.report import report
-from summhay_ray.cli.run import coverage, mine, rejudge, retrieve, run, show_scores, synth
+from summhay_ray.cli.run import coverage, mine, recite, rejudge, retrieve, run, show_scores, support, synth
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.status import failures, release, runs, status, stop
 from summhay_ray.cli.submit import submit
@@ -328,6 +328,8 @@ app.command(rich_help_panel=READ)(report)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(coverage)
 app.command(rich_help_panel=JUDGE)(rejudge)
+app.command(rich_help_panel=JUDGE)(support)
+app.command(rich_help_panel=JUDGE)(recite)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
 app.command(rich_help_panel=JUDGE)(label)
 app.command(rich_help_panel=SERVE)(simulate)

@@ -13,6 +13,8 @@ _repr_png_
 model_config
 _labels_differ
 _can_reduce
+_with_models
+_one_source
 _named_once
 _some_source
 _some_task
@@ -89,6 +91,9 @@ rouge2
 rougeL
 rougeLsum
 geval_extract
+supported
+other_language
+not_shown
 sum_votes
 member_texts
 n_votes
@@ -122,6 +127,7 @@ read_label_sheet
 # `benchmarks.KINDS` names these as module:Class.
 Ethic
 EthicBuild
+SupportBench
 ExtractEvaluate
 
 # What an actor tells of its computing.

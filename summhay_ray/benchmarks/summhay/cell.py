@@ -5,6 +5,7 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -81,7 +82,11 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
         if spec.model in grid.given_answers:
             # A stack of one's own knows documents by their ids; the number is a haystack's.
             raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
-        return _summary(cell, spec.label, context, raw), truth
+        summary = _summary(cell, spec.label, context, raw)
+        if spec.recite is not None and not ask.planning:
+            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
+            summary = replace(summary, bullets=await asyncio.to_thread(index.recite, summary.bullets))
+        return summary, truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     return None, truth
 

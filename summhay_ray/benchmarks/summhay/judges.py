@@ -32,6 +32,8 @@ class JudgedBy:
     """Its name in the tables of `runs`."""
     runs: tuple[str, ...]
     """The runs that hold its judgments, earliest first. If several hold the same judgment, the first counts."""
+    identity: str
+    """Equal for judges whose judgments are interchangeable."""
 
 
 def join_rejudges(run: RunStore, rejudge_id: str) -> None:
@@ -61,8 +63,8 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
         runs_of.setdefault((label, identity), []).append(run_id)
     taken: set[str] = set()
     judges = []
-    for (label, _), runs in runs_of.items():
-        judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs)))
+    for (label, identity), runs in runs_of.items():
+        judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs), identity))
         taken.add(label)
     return judges
 

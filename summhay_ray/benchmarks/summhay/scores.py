@@ -333,7 +333,8 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFr
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
         return named, [judge.label for judge in grid.spec.judges]
-    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, [RELEASED_JUDGE]
+    judges = [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
+    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
 
 
 def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:

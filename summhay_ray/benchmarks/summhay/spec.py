@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -12,7 +12,7 @@ from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
-from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
+from summhay_ray.benchmarks.summarizing import Strategy, SummarizerSpec, crossed, summarizer_entry
 from summhay_ray.errors import UserError
 
 
@@ -163,6 +163,27 @@ class JudgingSpec(Spec):
         return self
 
 
+class CitingSpec(SummarizerSpec):
+    """A summarizer whose bullets cite documents."""
+
+    LATER: ClassVar[frozenset[str]] = SummarizerSpec.LATER | {"recite"}
+
+    recite: Literal["offline"] | None = Field(
+        default=None, description="offline: its citations are repaired by the free support judge; a system of its own"
+    )
+
+
+def _citing(value: Any) -> Any:
+    """An entry whose citations are repaired is named after it, unless it has a name."""
+    entry = summarizer_entry(value)
+    if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
+        return {"name": f"{model}+recite", **entry}
+    return entry
+
+
+Citing = Annotated[CitingSpec, BeforeValidator(_citing, json_schema_input_type=Text | CitingSpec)]
+
+
 class SummhaySpec(JudgingSpec, OfWordsSpec):
     """A run: haystacks x queries x retrievers x orderings x summarizers x repeats, each summary judged by every judge."""
 
@@ -180,7 +201,7 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     strategies: list[Strategy] = Field(
         default=[], description="how the summarizers that name no strategy are asked, each in all of these ways; [] is [direct]"
     )
-    summarizers: list[Summarizer] = Field(min_length=1, description="who summarizes")
+    summarizers: list[Citing] = Field(min_length=1, description="who summarizes")
     seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import (
@@ -60,6 +60,9 @@ from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.haystack import system_key
 from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store
+
+if TYPE_CHECKING:
+    from summhay_ray.citations import CitedCorpora
 
 SHORTEST_BULLET = 10
 """Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
@@ -157,6 +160,14 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
         return self.spec.orderings if self.is_whole(retriever) else ["given"]
+
+    @functools.cached_property
+    def support_indexes(self) -> CitedCorpora:
+        """The free support judge's, for summarizers whose citations are repaired."""
+        # Imported here: SciPy takes a while to load, and few runs repair citations.
+        from summhay_ray.citations import CitedCorpora
+
+        return CitedCorpora()
 
     # --- cells ----------------------------------------------------------------------------------------------------------
 
