@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks import judge_bench as bench
     from summhay_ray.benchmarks import rejudge as rejudging
     from summhay_ray.benchmarks import summhay as haystacks
+    from summhay_ray.benchmarks import support as supporting
     from summhay_ray.benchmarks import synth as synthesis
     from summhay_ray.benchmarks.odsum import CollectionImport
 
@@ -296,22 +297,51 @@ def full_id(run_id: str, store: str | None = None) -> str:
 
 
 def score(
-    run_id: str, store: str | None = None, compat: Compat = "default", bias: str | Path | None = None, judge: str = ""
+    run_id: str,
+    store: str | None = None,
+    compat: Compat = "default",
+    bias: str | Path | None = None,
+    judge: str = "",
+    labels: str | Path | None = None,
 ) -> haystacks.ScoreResult | Results:
     """Score a run from the store, without any call: its own judge's judgments first, then those of `rejudge`.
 
     A benchmark with its own scoring returns `Results`. `bias`: a file with the output of `judge_bench(...).biases()`. `judge`:
-    score this judge's judgments alone.
+    score this judge's judgments alone. `labels`: a sheet of `label` with people's labels, which correct figures, too.
     """
     from summhay_ray.benchmarks import summhay as haystacks
 
     stored = _run(run_id, store)
+    given = _labels(labels, stored)
     with _reading(stored):
         if engine.scores_itself(stored):
             _check_judged(stored, judge)
             return engine.workload_of(stored).results(stored, compat)
         biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
-        return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge)
+        return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge, labels=given)
+
+
+def label(
+    run_id: str, n: int = 30, sheet: str | Path = "labels.csv", store: str | None = None, *, judge: str = "", seed: int = 0
+) -> dict[str, Any]:
+    """Write a sheet with `n` of a run's judgments for people to label: those whose label tells most. Never overwrites a file.
+
+    `judge`: whose judgments, by default the run's own judge's. `score`, `make_report` and `compare_systems` take the labels.
+    """
+    from summhay_ray.benchmarks import summhay as haystacks
+
+    return haystacks.draw_labels(_run(run_id, store), n, Path(sheet), judge, seed)
+
+
+def _labels(labels: str | Path | None, *runs: RunStore) -> Any:
+    """The labels in a sheet; None without one. Raises UserError for a run that has no judges of summaries."""
+    from summhay_ray.benchmarks import summhay as haystacks
+
+    if not labels:
+        return None
+    if unjudged := [run.run_id for run in runs if not _has_judges(run)]:
+        raise UserError(f"labels: {unjudged[0]} holds no summaries with judgments")
+    return haystacks.read_labels(Path(labels))
 
 
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
@@ -546,6 +576,49 @@ def rejudge(
     return rejudging.rejudge_run(_run(run_id, store), request, options)
 
 
+def support(
+    what: str | Path,
+    judge: str = "",
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    documents: str | Path | None = None,
+    per: Literal["citation", "bullet"] = "citation",
+    overrides: Iterable[str] = (),
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
+
+    `what`: a run's id; with `documents`, a folder, a file of answers in JSON lines (docs/citations.md). `judge`: by default the
+    free `offline/support-judge`; a model, or `cascade(offline,MODEL,0.1)`. `per`: what a model is asked about at once.
+    Raises SpecError or StoreError before any call is made.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    options = _options(budget, executor, address, watch, note)
+    request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
+    if documents is None:
+        request = replace(request, run=_run(str(what), store))
+    else:
+        request = replace(request, answers=str(what), documents=str(documents))
+    loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
+    return engine.run_workload(loaded, _opened(loaded, store), options)
+
+
+def recite(run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both") -> supporting.ReciteResult:
+    """The summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+
+    `mode`: drop what is not supported, add what is, or both. Coverage judgments carry over. Raises UserError.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    return supporting.recite_run(_run(run_id, store), mode)
+
+
 def coverage(
     spec: str | Path,
     evaluators: str | Sequence[str] = (),
@@ -733,13 +806,16 @@ def compare_systems(
     judge: str = "",
     seed: int = 0,
     over: Literal["queries", "haystacks"] = "queries",
+    by: Literal["retriever", "model"] | None = None,
+    labels: str | Path | None = None,
 ) -> comparison.SystemComparison | extracts.RaterComparison:
     """Compare systems on the queries that both answered: intervals, tests, and the certainty of their ranking.
 
     In one run, every pair of systems, or those that match the two names or patterns in `systems`. In two runs, systems of the
     same name, or one name for each run. `judge`: whose judgments to use; by default each run's own judge or, if these differ, one
     that both have. `judges`: one for each run. `over`: whether the intervals generalize to further queries of these haystacks
-    (for other benchmarks: documents), or to other `haystacks`.
+    (for other benchmarks: documents), or to other `haystacks`. `by`: of summaries of haystacks, compare retrievers, each averaged
+    over the models, or models, each averaged over the retrievers, instead of systems. `labels`: as for `score`, of one run.
 
     For two runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL), `judges` are two raters, one of each run, who are
     compared on what both rated.
@@ -755,7 +831,12 @@ def compare_systems(
     if judge and judges:
         raise UserError("judge: give it alone, or judges, one for each run")
     if all(map(_has_judges, stored)):
-        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over)
+        given = _labels(labels, *stored)
+        return haystacks.compare_systems(stored, systems, [judge] if judge else judges, seed=seed, over=over, by=by, labels=given)
+    if by is not None:
+        raise UserError(f"by {by}: {run_id} is a run of {stored[0].record['kind']}; only grids of retrievers and models have it")
+    if labels:
+        raise UserError("labels: a run holds no summaries with judgments")
     for run in stored:
         _check_judged(run, judge)
     rates = [getattr(workload, "rates", None) for workload, _ in opened]
@@ -791,12 +872,16 @@ def _check_judged(run: RunStore, judge: str) -> None:
 
 
 def make_report(
-    runs: str | Sequence[str], store: str | None = None, compat: Compat = "default", judge: str = ""
+    runs: str | Sequence[str],
+    store: str | None = None,
+    compat: Compat = "default",
+    judge: str = "",
+    labels: str | Path = "",
 ) -> reports.Report:
     """A report of the current results of runs: `.write(out)` writes the page, `.figure(name)` draws a chart.
 
-    `judge`: whose judgments it shows, by default those of each run's own judge. A notebook displays the report. Raises
-    StoreError, UserError.
+    `judge`: whose judgments it shows, by default those of each run's own judge. `labels`: as for `score`. A notebook displays
+    the report. Raises StoreError, UserError.
     """
     from summhay_ray import report as reports
 
@@ -804,5 +889,6 @@ def make_report(
     stored = [opened.run(run_id) for run_id in ([runs] if isinstance(runs, str) else runs)]
     for run in stored:
         _check_judged(run, judge)
+    _labels(labels, *stored)
     with _reading(*stored):
-        return reports.report(stored, compat, judge)
+        return reports.report(stored, compat, judge, str(labels or ""))

@@ -8,6 +8,7 @@ complete example.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import polars as pl
@@ -57,12 +58,36 @@ from summhay_ray.engine import (
     semantic_hash,
     table_pieces,
 )
+from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, Message, Request, assistant, system, user
 from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import Table
+from summhay_ray.store import RunStore, Table
 
 S = TypeVar("S", bound=Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """An answer whose bullets (or sentences) cite documents, as `[3]` or `[DOCUMENT_ID]`."""
+
+    haystack_id: str
+    """The documents that it is about: a name in `Claims.documents`."""
+    query_id: str
+    system: str
+    """Who answered; of several answers to one query, a name for each."""
+    bullets: tuple[str, ...]
+    shown: tuple[str, ...] | None = None
+    """Ids of the documents that the system was shown; None if nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What `summhay support` judges: answers, and the documents that they may cite."""
+
+    documents: Mapping[str, Sequence[tuple[str, str]]]
+    """Name -> (document_id, text) of each document, in the order in which citations number them, from 1."""
+    answers: Sequence[CitedAnswer]
 
 
 class Benchmark(Workload[S]):
@@ -74,6 +99,10 @@ class Benchmark(Workload[S]):
     def local_models(self) -> Mapping[str, LocalModel]:
         """The models of this package that need no key, and those of `own_models`."""
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
+
+    def claims(self, run: RunStore) -> Claims:
+        """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
+        raise UserError(f"{run.run_id} is of kind {self.record_kind}, whose answers cite no documents; give a run of summaries")
 
 
 def mean_interval(
@@ -117,6 +146,8 @@ __all__ = [
     "Benchmark",
     "ByQuery",
     "Chart",
+    "CitedAnswer",
+    "Claims",
     "Compat",
     "Counted",
     "Facet",

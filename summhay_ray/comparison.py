@@ -8,6 +8,7 @@ the report and the API.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import math
@@ -78,7 +79,8 @@ class SystemComparison:
     pairs: pl.DataFrame
     """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`,
     `model`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, for all pairs of the figure together),
-    `verdict`, `corrected` (likewise, without each judge's bias relative to people; null if one is unknown or does not apply)."""
+    `verdict`, `corrected` (likewise, without each judge's bias relative to people; null if one is unknown or does not apply),
+    `labelled` (likewise, corrected by people's labels)."""
     standings: Mapping[str, pl.DataFrame]
     """Figure -> the compared systems, best first, with the columns of STANDING."""
     warnings: Sequence[str]
@@ -185,7 +187,8 @@ class RunScores:
     """One run's scores by query.
 
     `judge`: that of the scores; empty if they are nobody's judgments. By system, where a benchmark has them: its `models`, and
-    `aliases` by which it may be called. `unbiased`: by figure and system, where a judge's bias is known and applies.
+    `aliases` by which it may be called. `unbiased`: by figure and system, where a judge's bias is known and applies; `labelled`:
+    by people's labels.
     """
 
     def __init__(
@@ -196,9 +199,10 @@ class RunScores:
         models: Mapping[str, str] = MappingProxyType({}),
         aliases: Mapping[str, str] = MappingProxyType({}),
         unbiased: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
+        labelled: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
     ) -> None:
         self.run, self.judge, self.cluster = run, judge, by_query.cluster
-        self.models, self.unbiased = models, unbiased
+        self.models, self.unbiased, self.labelled = models, unbiased, labelled
         self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in _KEYS}
         self.frame = _by_figure(by_query, [*self.units])
         self.systems = {name: aliases.get(name, name) for name in self.frame["system"].unique().sort()}
@@ -207,6 +211,38 @@ class RunScores:
     def side(self, system: str) -> dict[str, str]:
         """The system as a side of a pair."""
         return {"run": self.run, "system": system, "model": self.models.get(system, ""), "judge": self.judge}
+
+
+def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
+    """The scores of each value of a factor instead of each system's: on each query, the mean over the other factor's values.
+
+    `factors`: system -> (value of the factor, value of the other). All values are averaged over the same others: those that each
+    value has been combined with. What one of them lacks, the mean lacks. Raises UserError if there are none.
+    """
+    others: dict[str, set[str]] = {}
+    for value, other in factors.values():
+        others.setdefault(value, set()).add(other)
+    shared = set.intersection(*others.values()) if others else set[str]()
+    if len(others) < 2 or not shared:
+        why = "no value of the other factor is combined with all of them" if len(others) > 1 else "there is only one"
+        raise UserError(f"{run.run}: {', '.join(sorted(others))[:200]}: {why}; compare systems with --systems A B")
+    kept = [(name, value) for name, (value, other) in factors.items() if other in shared]
+    named = pl.DataFrame(kept, schema={"system": pl.String, "value_of": pl.String}, orient="row")
+    whole = pl.col("value").is_not_null().all()
+    frame = (
+        run.frame.join(named, on="system", how="inner")
+        .with_columns(system=pl.col("value_of"))
+        .group_by(*_KEYS, "figure", maintain_order=True)
+        .agg(
+            pl.when(whole).then(pl.col("value").mean()).alias("value"),
+            pl.col("least").mean(),
+            pl.col("answered").all(),
+            pl.col("asked").any(),
+        )
+    )
+    made = copy.copy(run)
+    made.frame, made.systems, made.models, made.unbiased = frame, {name: name for name in sorted(others)}, {}, {}
+    return made
 
 
 def _by_figure(by_query: ByQuery, figures: Sequence[str]) -> pl.DataFrame:
@@ -322,15 +358,19 @@ def compare_pairs(
         found = paired.differences(values, columns, most=most)
         if not (found["n_queries"] > 0).any():
             continue
-        known = [one for index, system in sides if (one := runs[index].unbiased.get((figure, system)))]
+        removed = [runs[index].unbiased.get((figure, system)) for index, system in sides]
+        labelled = [runs[index].labelled.get((figure, system)) for index, system in sides]
         a, b = ([runs[index].side(system) for index, system in side] for side in zip(*chosen, strict=True))
         sides_told = zip(found.iter_rows(named=True), a, b, strict=True)
         told = [_verdict(row, one["system"], other["system"], unit, cluster) + by_judge for row, one, other in sides_told]
         fields = found.to_struct()
         # Without every judge's bias, nothing is known.
-        corrected = _corrected(paired, values, columns, known, most) if len(known) == len(sides) else fields.clear(len(fields))
+        corrected, by_labels = (
+            _corrected(paired, values, columns, known, most) if len(known) == len(sides) else fields.clear(len(fields))
+            for known in ([one for one in ways if one] for ways in (removed, labelled))
+        )
         given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL}
-        frame = pl.DataFrame({**given, "paired": fields, "verdict": told, "corrected": corrected})
+        frame = pl.DataFrame({**given, "paired": fields, "verdict": told, "corrected": corrected, "labelled": by_labels})
         pairs.append(frame.filter(found["n_queries"] > 0))
         standings[figure] = _standings(own, names, seed, over)
         n = len(set(clusters))
@@ -465,7 +505,14 @@ def comparison_sections(comparison: SystemComparison) -> Iterator[Section]:
     yield replace(ranking, notes=[*ranking.notes, *comparison.warnings])
     yield from _with_best(comparison, first)
     top, pairs = comparison.standings[first]["name"].head(FOREST), comparison.of(first)
-    both_ways = pl.concat([pairs, pairs.with_columns(a="b", b="a", paired=_turned("paired"), corrected=_turned("corrected"))])
+    both_ways = pl.concat(
+        [
+            pairs,
+            pairs.with_columns(
+                a="b", b="a", paired=_turned("paired"), corrected=_turned("corrected"), labelled=_turned("labelled")
+            ),
+        ]
+    )
     a, b = (pl.col(side).struct.field("system") for side in "ab")
     shown = both_ways.filter(a.is_in(top.implode()) & b.is_in(top.implode()))
     if shown.height:
@@ -556,7 +603,7 @@ def _named(comparison: SystemComparison, side: str) -> pl.Expr:
 def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFrame, each_told: bool = False) -> Section:
     """These pairs of a figure, with simultaneous intervals. `each_told`: with a verdict in each row."""
     points, n_pairs = comparison.units[figure] == "%", comparison.of(figure).height
-    paired, corrected = (pl.col(name).struct.field for name in ("paired", "corrected"))
+    paired, corrected, labelled = (pl.col(name).struct.field for name in ("paired", "corrected", "labelled"))
     least = paired("detectable")
     columns = {
         "system": _named(comparison, "a"),
@@ -570,6 +617,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         "least detectable": pl.when(least <= 1).then(least) if points else least,
         "queries needed": paired("queries_needed").cast(pl.Float64),
         **{f"bias removed{end}": corrected(name) for end, name in ENDS.items()},
+        **{f"by labels{end}": labelled(name) for end, name in ENDS.items()},
         f"{comparison.cluster}s": paired("n_haystacks"),
         "n": paired("n_queries"),
         **({"verdict": pl.col("verdict")} if each_told else {}),
@@ -577,6 +625,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
     table = pairs.select(**columns)
     table = table.select(name for name in table.columns if table[name].null_count() < table.height)
     removed = " Bias removed: the difference without the judge's bias against people." if "bias removed" in table.columns else ""
+    removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
     return Section(
         "Is it real? Every pair",
         f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
@@ -586,7 +635,11 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         "Win/tie/loss: queries. Least detectable: the smallest difference that these queries show in 80 % of cases; queries "
         f"needed: how many would show the one seen so.{removed}",
         table,
-        {name: "points" for name in ("difference", "least detectable", "bias removed") if points and name in table.columns},
+        {
+            name: "points"
+            for name in ("difference", "least detectable", "bias removed", "by labels")
+            if points and name in table.columns
+        },
         Chart.matrix("compared with", "system", "difference", sure="p (all pairs)"),
         name="pairs",
         more=True,

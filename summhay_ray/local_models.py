@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from summhay_ray.generators import GENERATORS, Generator, check_generator
-from summhay_ray.judge import OfflineJudge, OfflineJudgeEmbed, OfflineRater
+from summhay_ray.judge import OfflineJudge, OfflineRater
 from summhay_ray.llm import LocalModel
-from summhay_ray.plugins import UnknownName, installed, unknown
+from summhay_ray.plugins import installed, unknown
 from summhay_ray.summarize import local_models
 
 FAMILIES = ("replay/", GENERATORS)
@@ -16,7 +16,7 @@ FAMILIES = ("replay/", GENERATORS)
 
 WRITER = "offline/writer"
 _WRITER = "summhay_ray.synth:OfflineWriter"
-"""Its class, imported only when it is used: it loads the grammars of synthesis."""
+"""Its class, imported only when it is used: it loads the templates of synthesis."""
 
 
 class LocalModels(Mapping[str, LocalModel]):
@@ -49,7 +49,7 @@ def _class_of(name: str) -> type[LocalModel]:
 
 
 def _classes() -> dict[str, type[LocalModel]]:
-    judges: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineJudgeEmbed, OfflineRater)
+    judges: tuple[type[LocalModel], ...] = (OfflineJudge, OfflineRater)
     return {**local_models(), **{model.name: model for model in judges}}
 
 
@@ -69,15 +69,9 @@ def check_models(names: Iterable[str], own: Iterable[type[LocalModel]], folder: 
 def check_model(name: str, folder: Path = Path()) -> None:
     """Check that a local model can be used here. `folder`: where its path starts.
 
-    Raises UnknownName for an `offline/...` that does not exist or whose extra is not installed, and NoModel for a
-    `transformers/...` that cannot be loaded.
+    Raises UnknownName for an `offline/...` that does not exist, and NoModel for a `transformers/...` that cannot be loaded.
     """
     if name.startswith("offline/") and name not in LocalModels():
         raise unknown("offline model", name, local_names())
     if name.startswith(GENERATORS):
         check_generator(name, folder)
-    if name == OfflineJudgeEmbed.name:
-        try:
-            OfflineJudgeEmbed.check()
-        except LookupError as error:
-            raise UnknownName(str(error)) from error

@@ -169,6 +169,24 @@ class Judgment:
 
 
 @dataclass(frozen=True, slots=True)
+class Vote:
+    """What one member of a panel said of one insight in one summary, where its verdict can be used."""
+
+    cell_id: Annotated[str, "the cell whose summary was judged"]
+    judge: Annotated[str, "judge as the spec names it"]
+    insight_id: Annotated[str, "the reference insight"]
+    position: Annotated[int, "place among the judgments of the summary, from 0"]
+    panel: Annotated[str, "the panel: the judge itself, or the part of it that is one"]
+    member: Annotated[str, "the member of the panel, by name"]
+    key: Annotated[str, "the raw answer that the verdict comes from"]
+    coverage: Annotated[str, "NO_COVERAGE, PARTIAL_COVERAGE or FULL_COVERAGE"]
+    bullet_id: Annotated[str, "the bullet that covers the insight, as JSON"]
+    value: Annotated[float, "expected coverage (0..1): the member's value, else that of its label"]
+    uncertainty: Annotated[float | None, "standard deviation of that expectation, null where the member gives none"]
+    tied: Annotated[bool, "whether no label has most votes: of those that have, the one nearest to the mean value wins"]
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """The scores of one insight in one summary by one judge (section 4.1). Citation fields are null where it is not covered."""
 

@@ -16,9 +16,11 @@ KINDS = {
     "mine": "summhay_ray.benchmarks.mine:Mine",
     "odsum": "summhay_ray.benchmarks.odsum:Odsum",
     "odsum_build": "summhay_ray.benchmarks.odsum.build:OdsumBuild",
+    "recite": "summhay_ray.benchmarks.support:Recite",
     "rejudge": "summhay_ray.benchmarks.rejudge:Rejudge",
     "retrieval": "summhay_ray.benchmarks.summhay:HaystackRetrieval",
     "summhay": "summhay_ray.benchmarks.summhay:SummHay",
+    "support": "summhay_ray.benchmarks.support:SupportBench",
     "synth": "summhay_ray.benchmarks.synth:Synth",
 }
 """Kind -> module:Class."""

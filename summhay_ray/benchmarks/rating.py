@@ -5,17 +5,19 @@ The benchmarks import it. It uses the door and the rooms judge and extract.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import polars as pl
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from summhay_ray import extract as extracts
 from summhay_ray import judge
-from summhay_ray.benchmark import Ask, Benchmark, ModelSpec, Outcome, Strict, Text, model_entry
+from summhay_ray.benchmark import Answer, Ask, Benchmark, ModelSpec, Outcome, Strict, Text, model_entry
 from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
 from summhay_ray.text import count_tokens
@@ -124,8 +126,31 @@ def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return counted.select(*by, *told)
 
 
+def _rater(value: Any) -> Any:
+    """Normalize a rater's entry: `panel(A,B,...)` becomes its first model, its name, and an entry for each member."""
+    entry = model_entry(value)
+    if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str) or "(" not in text:
+        return entry
+    try:
+        named = judge.parse_name(text, free=judge.OfflineRater.name)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    if named.kind != "panel" or any(part.kind not in ("model", "offline") for part in named.parts):
+        raise ValueError(f"{named.text}: a rater is a model, or a panel of models: panel(openai/gpt-4o,offline)")
+    given = entry.get("members")
+    listed = [one for one in map(model_entry, given) if isinstance(one, Mapping)] if isinstance(given, list) else []
+    by_name = {one.get("name") or one.get("model"): one for one in listed}
+    whole = {name: said for name, said in entry.items() if name not in ("model", "name", "members")}
+    # The free rater is always asked in the same way.
+    shared = [{} if part.kind == "offline" else whole for part in named.parts]
+    members = [{**own, **by_name.get(part.text, {}), "model": part.text} for own, part in zip(shared, named.parts, strict=True)]
+    return {**members[0], "name": entry.get("name") or named.text, "members": members}
+
+
 class RaterSpec(ModelSpec):
-    """A rater: a model, and how a rating is made from its answers."""
+    """A rater: a model, and how a rating is made from its answers; or a panel of models, whose mean is the rating."""
+
+    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
 
     max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens; a model that reasons needs more")
     samples: int = Field(default=1, ge=1, description="answers whose mean is the rating; above 1 with a temperature above 0")
@@ -135,6 +160,10 @@ class RaterSpec(ModelSpec):
     )
     role: Literal["user", "system"] = Field(default="user", description="of the one message")
     extract: ExtractSpec | None = Field(default=None, description="an extract in place of the whole source")
+
+    members: list[Annotated[RaterSpec, BeforeValidator(model_entry)]] = Field(
+        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+    )
 
     @field_validator("samples")
     @classmethod
@@ -149,7 +178,7 @@ class RaterSpec(ModelSpec):
         return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role)
 
 
-Rater = Annotated[RaterSpec, BeforeValidator(model_entry, json_schema_input_type=Text | RaterSpec)]
+Rater = Annotated[RaterSpec, BeforeValidator(_rater, json_schema_input_type=Text | RaterSpec)]
 """A rater in a spec: a model's name, or a mapping of the fields of `RaterSpec`."""
 
 
@@ -166,11 +195,25 @@ async def rated(
 
     `values`: placeholder name -> text. With the rater's option `extract`, an extract is shown in place of the source.
     """
+    if rater.members:
+        said = await asyncio.gather(*(rated(workload, ask, stage, one, criterion, values, compat) for one in rater.members))
+        return _panel(rater, said)
     settings = rater.rater(workload.revision_of(rater.model))
     async with ask.turn(stage, rater.model, rater.label):
         shown = reduced(ask, stage, settings, criterion, values, rater.extract)
         ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
         return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
+
+
+def _panel(rater: RaterSpec, said: Sequence[Outcome[judge.Rating]]) -> Outcome[judge.Rating]:
+    """The mean of the members' ratings, which are its votes; a member without one is the panel's failure."""
+    usd_micros = sum(outcome.usd_micros for outcome in said)
+    for member, outcome in zip(rater.members, said, strict=True):
+        if not isinstance(outcome, Answer):
+            return replace(outcome, message=f"{member.label}: {outcome.message}", usd_micros=usd_micros)
+    votes = [outcome.value.value for outcome in said if isinstance(outcome, Answer)]
+    rating = judge.Rating(statistics.fmean(votes), "panel", votes, len(votes))
+    return Answer(rating, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)
 
 
 def shown_of(lever: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:

@@ -102,12 +102,13 @@ def _folded(value: Any) -> Any:
     return {**kept, "strategy": {"strategy": name, **options}}
 
 
-def _entry(value: Any) -> Any:
+def summarizer_entry(value: Any) -> Any:
+    """A summarizer's entry as a mapping: options of its strategy inside `strategy`, a file of answers as its strategy."""
     entry = _folded(value)
     return {**entry, "strategy": GIVEN} if isinstance(entry, Mapping) and entry.get("answers") is not None else entry
 
 
-Summarizer = Annotated[SummarizerSpec, BeforeValidator(_entry, json_schema_input_type=Text | SummarizerSpec)]
+Summarizer = Annotated[SummarizerSpec, BeforeValidator(summarizer_entry, json_schema_input_type=Text | SummarizerSpec)]
 """A summarizer in a spec: a model's name, or a mapping of the fields of `SummarizerSpec`."""
 
 

@@ -15,6 +15,7 @@ from summhay_ray.cli.compare import compare
 from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
+from summhay_ray.cli.label import label
 from summhay_ray.cli.options import (
     DONE,
     FAILED,
@@ -23,6 +24,7 @@ from summhay_ray.cli.options import (
     CompatOption,
     JsonOption,
     JudgedOption,
+    LabelsOption,
     RunArgument,
     SetOption,
     SpecArgument,
@@ -31,7 +33,7 @@ from summhay_ray.cli.options import (
     VersionOption,
 )
 from summhay_ray.cli.report import report
-from summhay_ray.cli.run import coverage, mine, rejudge, retrieve, run, show_scores, synth
+from summhay_ray.cli.run import coverage, mine, recite, rejudge, retrieve, run, show_scores, support, synth
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.status import failures, release, runs, status, stop
 from summhay_ray.cli.submit import submit
@@ -164,7 +166,7 @@ def import_files(
 ) -> None:
     """Import released SummHay files, with summaries and judgments, as a run; or a folder as a collection for `corpus:`."""
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts, store_option, warn
+    from summhay_ray.cli.show import answers_wanted, document, facts, store_option, warn
 
     where = store_option(api.store_uri(store))
     result: CollectionImport | ImportResult
@@ -173,7 +175,7 @@ def import_files(
         further = f"in a spec: kind: odsum, corpus: {kept.corpus}; then summhay run SPEC{where}"
     else:
         result = made = api.import_released(files, store)
-        further = f"summhay score {made.run}{where}"
+        further = f"summhay score {made.run}{where}" if made.summaries else answers_wanted(files[0])
     warn(result.warnings)
     if as_json:
         document(result.to_json())
@@ -222,6 +224,7 @@ def score(
     compat: CompatOption = "default",
     bias: Annotated[str | None, typer.Option(help="A file of judges' biases from judge-bench --out; it overrides ours.")] = None,
     judge: JudgedOption = "",
+    labels: LabelsOption = None,
     everything: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -230,7 +233,7 @@ def score(
     from summhay_ray.cli.show import document, note, sections, warn
     from summhay_ray.engine import Results
 
-    result = api.score(run, store, compat, bias, judge)
+    result = api.score(run, store, compat, bias, judge, labels)
     if isinstance(result, Results):
         warn(result.warnings)
         document({"run": api.full_id(run, store), **result.details}) if as_json else sections(result.sections, everything)
@@ -240,7 +243,7 @@ def score(
     if as_json:
         document(result.to_json())
     else:
-        show_scores(result, api.store_uri(store), everything or bias is not None)
+        show_scores(result, api.store_uri(store), everything or bias is not None or labels is not None)
 
 
 @app.command(rich_help_panel=SERVE)
@@ -325,7 +328,10 @@ app.command(rich_help_panel=READ)(report)
 app.command(rich_help_panel=JUDGE)(compare)
 app.command(rich_help_panel=JUDGE)(coverage)
 app.command(rich_help_panel=JUDGE)(rejudge)
+app.command(rich_help_panel=JUDGE)(support)
+app.command(rich_help_panel=JUDGE)(recite)
 app.command("judge-bench", rich_help_panel=JUDGE)(judge_bench)
+app.command(rich_help_panel=JUDGE)(label)
 app.command(rich_help_panel=SERVE)(simulate)
 app.command(rich_help_panel=RUN)(retrieve)
 app.command(rich_help_panel=RUN)(stop)

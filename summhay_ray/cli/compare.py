@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import JsonOption, JudgedOption, RunArgument, StoreOption
+from summhay_ray.cli.options import JsonOption, JudgedOption, LabelsOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison
@@ -45,6 +45,11 @@ def compare(
         ),
     ] = None,
     judge: JudgedOption = "",
+    by: Annotated[
+        Literal["retriever", "model"] | None,
+        typer.Option(help="Compare retrievers, each averaged over the models, or models, each averaged over the retrievers."),
+    ] = None,
+    labels: LabelsOption = None,
     rows: Annotated[int, typer.Option(help="How many of the insights on which judges differ most to list.", min=0)] = 20,
     seed: Annotated[int, typer.Option(help="The random seed for resampling.")] = 0,
     over: Annotated[
@@ -57,10 +62,10 @@ def compare(
     """Compare systems of one or two runs (is a difference real?), or two judges on one run.
 
     RUN_A RUN_B, or --systems A B, for runs of any kind: paired differences per query, with intervals, tests, and how much more
-    data would settle them. Scores are by the run's own judge unless --judge NAME says otherwise; with one RUN and --judge alone,
-    every pair of its systems is compared. One RUN alone: two of its judges on the insights that both scored, where they differ
-    most, and how the ranking of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC, ODSum's G-EVAL),
-    --judges A B: two raters of one run, or one of each of two runs.
+    data would settle them. Scores are by the run's own judge unless --judge NAME says otherwise; with one RUN and --judge or
+    --labels alone, every pair of its systems is compared. One RUN alone: two of its judges on the insights that both scored,
+    where they differ most, and how the ranking of the systems changes. For runs with ratings (Extract-then-Evaluate, ETHIC,
+    ODSum's G-EVAL), --judges A B: two raters of one run, or one of each of two runs.
     """
     from summhay_ray import api
     from summhay_ray.benchmarks.rejudge import CompareResult
@@ -69,10 +74,12 @@ def compare(
     from summhay_ray.report import section_table
 
     result: CompareResult | RaterComparison | SystemComparison
-    if other is None and systems is None and not judge:
+    if other is None and systems is None and not judge and not labels and by is None:
         result = api.compare(run, judges or (), store, rows)
     else:
-        result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over)
+        result = api.compare_systems(
+            run, other, systems or (), judges or (), store, judge=judge, seed=seed, over=over, by=by, labels=labels
+        )
     if as_json:
         document(result.to_json())
         return

@@ -72,6 +72,9 @@ def _judgment(row: Mapping[str, Any]) -> None:
     judgment, score = row["judgment"], row["score"]
     part(f"insight {judgment['insight_id']}, judged by {judgment['judge']}", row["insight"])
     facts([("verdict", f"{judgment['coverage']}, bullet {judgment['bullet_id']}")])
+    for vote in row.get("votes", ()):
+        tied = "; a tie" if vote["tied"] else ""
+        facts([(f"vote of {vote['member']}", f"{vote['coverage']}, bullet {vote['bullet_id']}, value {vote['value']:.2f}{tied}")])
     if "error" in score:
         facts([("not scored", score["message"])])
         return

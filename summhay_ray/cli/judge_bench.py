@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +20,6 @@ FITTED = frozenset(
 )
 """sha256 of the topics on which the shipped parameters of the offline judge (`judge/offline_judge.json`) were fitted."""
 
-_FREE_TOO = re.compile(r" (blend|cascade)\b")
-"""Matches a spec's judge named by model and strategy, such as `openai/gpt-4o blend`, that includes the offline judge."""
-
 
 def judge_bench(
     file: Annotated[str, typer.Argument(help="Annotated summaries, as SummHay released them.", metavar="FILE")],
@@ -32,7 +28,8 @@ def judge_bench(
         list[str] | None,
         typer.Option(
             help="Repeatable: offline, stored/KEY, a model, per_summary(MODEL), few_shot(MODEL), blend(JUDGE,offline), "
-            "cascade(offline,JUDGE,0.1), module:Class, or a label of the spec's judges. Default: the file's own and offline."
+            "cascade(offline,JUDGE,0.1), panel(JUDGE,JUDGE,...), module:Class, or a label of the spec's judges. "
+            "Default: the file's own and offline."
         ),
     ] = None,
     spec: Annotated[str | None, typer.Option(help="A spec whose judges give the endpoints and prices of models.")] = None,
@@ -109,7 +106,7 @@ def _in_sample(file: Path, judges: list[str]) -> bool:
     """Whether the offline judge, alone or in a blend or cascade, was measured only on topics that it was fitted on."""
     from summhay_ray.judge import bench
 
-    if not any("offline" in judge or _FREE_TOO.search(judge) for judge in judges):
+    if not any("offline" in judge for judge in judges):
         return False
     topics = {summary.topic for summary in bench.load_summaries(file)}
     return {hashlib.sha256(topic.encode("utf-8")).hexdigest() for topic in topics} <= FITTED

@@ -54,6 +54,10 @@ JudgedOption = Annotated[
         metavar="NAME",
     ),
 ]
+LabelsOption = Annotated[
+    str | None,
+    typer.Option("--labels", help="A sheet of label, with people's labels: figures are corrected by it, too.", metavar="SHEET"),
+]
 CompatOption = Annotated[
     Literal["default", "release"],
     typer.Option("--compat", help="release: read judgments and citations as the release's scoring script does."),

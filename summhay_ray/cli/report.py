@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import CompatOption, JsonOption, JudgedOption, StoreOption
+from summhay_ray.cli.options import CompatOption, JsonOption, JudgedOption, LabelsOption, StoreOption
 
 
 def report(
@@ -22,6 +22,7 @@ def report(
     port: Annotated[int, typer.Option(help="The port for --serve; 0: any free one.", min=0, max=65535)] = 0,
     store: StoreOption = None,
     judge: JudgedOption = "",
+    labels: LabelsOption = None,
     compat: CompatOption = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -43,11 +44,12 @@ def report(
             # The command goes on.
             sys.stdout.flush()
 
-        serve_report(lambda: api.make_report(runs, store, compat, judge), out, port, tell)
+        serve_report(lambda: api.make_report(runs, store, compat, judge, labels or ""), out, port, tell)
         return
     if not out:
         raise typer.BadParameter("give --out FOLDER (or s3://...), or --serve")
-    written = api.make_report(runs, store, compat, judge).write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
+    made = api.make_report(runs, store, compat, judge, labels or "")
+    written = made.write(out, kind, ["svg" if name == "svg" else "pdf" for name in kinds])
     places = [f"{out.rstrip('/')}/{name}" for name in written]
     if as_json:
         document({"runs": runs, "files": places})

@@ -9,7 +9,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -43,7 +43,7 @@ JudgeOption = Annotated[
     typer.Option(
         "--judge",
         help="A judge: a model, offline, per_summary(MODEL), few_shot(MODEL), blend(MODEL,offline), cascade(offline,MODEL,0.1), "
-        "or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
+        "panel(JUDGE,JUDGE,...), or a judge of the spec (without --spec, of the run) by its name. Repeatable.",
         metavar="NAME",
     ),
 ]
@@ -212,6 +212,85 @@ def rejudge(
         )
 
     _carry_out(start, f"reading run {run}", store, "", as_json)
+
+
+def support(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="The id of a run, or its beginning; with --documents, a file of answers in JSON lines.",
+            metavar="RUN|ANSWERS.jsonl",
+        ),
+    ],
+    judge: Annotated[
+        str,
+        typer.Option(help="offline (by default), a model, cascade(offline,MODEL,0.1), blend(MODEL,offline).", metavar="NAME"),
+    ] = "",
+    documents: Annotated[str | None, typer.Option("--documents", help="The folder of the documents that answers cite.")] = None,
+    per: Annotated[
+        Literal["citation", "bullet"], typer.Option("--per", help="What a model is asked about in one call.")
+    ] = "citation",
+    store: StoreOption = None,
+    budget: BudgetOption = None,
+    address: AddressOption = None,
+    executor: ExecutorOption = None,
+    overrides: SetOption = None,
+    untrusted: UntrustedOption = False,
+    log_level: LogLevelOption = None,
+    everything: AllOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge whether the cited documents say what is cited for them, without gold; or resume.
+
+    Free, without a model, unless --judge names one. Exit codes: 0 done, 3 stopped at the budget, 4 failures listed.
+    """
+    from summhay_ray import api
+
+    def start(display: ProgressDisplay) -> RunResult:
+        return api.support(
+            what,
+            judge,
+            store,
+            budget,
+            address,
+            display,
+            documents=documents,
+            per=per,
+            overrides=overrides or (),
+            executor=executor,
+            note=display.note,
+            untrusted=untrusted,
+        )
+
+    words = [*(["--judge", judge] if judge else []), *(["--documents", documents] if documents else []), "--per", per]
+    _carry_out(start, f"reading {what}", store, _again("support", what, overrides, untrusted, *words), as_json, everything)
+
+
+def recite(
+    run: RunArgument,
+    drop_only: Annotated[bool, typer.Option("--drop-only", help="Only drop citations that are not supported.")] = False,
+    add_only: Annotated[bool, typer.Option("--add-only", help="Only add documents that say what the bullet says.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Repair the citations of a run's summaries by the free support judge, as a run of its own, without any call.
+
+    Coverage judgments carry over. It is post-processing that any system could have: compare like with like.
+    """
+    from summhay_ray import api
+    from summhay_ray.cli.show import document, facts, sections, store_option
+
+    if drop_only and add_only:
+        raise typer.BadParameter("give one of --drop-only and --add-only; without either, both are done")
+    result = api.recite(run, store, mode="drop" if drop_only else "add" if add_only else "both")
+    if as_json:
+        document(result.to_json())
+        return
+    sections([result.section()])
+    where = store_option(api.store_uri(store))
+    shown = ("run", "of", "summaries", "bullets", "before", "after", "dropped", "added")
+    pairs = [(name, getattr(result, name)) for name in shown]
+    facts([*pairs, ("calls", "0"), ("next", f"summhay score {result.run}{where}")])
 
 
 def synth(

@@ -39,6 +39,11 @@ def note(text: str) -> None:
     sys.stderr.write(visible(text) + "\n")
 
 
+def answers_wanted(haystack: str) -> str:
+    """What to do with a haystack that has no summaries."""
+    return f"no summaries are in it: name it in a spec (summhay init), haystacks: [{haystack}], then summhay run SPEC"
+
+
 def warn(warnings: Iterable[str]) -> None:
     """Print the warnings of a result, a line each, on stderr."""
     for warning in warnings:

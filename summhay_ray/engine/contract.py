@@ -218,6 +218,8 @@ class Workload(Generic[S]):
     """How `score` reads stored answers; set by `summhay score --compat`."""
     judge: str = ""
     """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
+    labels: str = ""
+    """A sheet of people's labels that correct the report's figures; set by `summhay report --labels`. Empty: none."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -439,6 +441,10 @@ class Workload(Generic[S]):
         """A plan of the remaining work as bounds, for a benchmark whose questions cannot be counted in advance; None: they are
         counted. `run` is None before the first start; `done` are the ids of finished items."""
         return None
+
+    def doubts(self) -> Sequence[str]:
+        """Warnings about the inputs, which `plan` and a run give before any call; by default none."""
+        return ()
 
     # --- results ------------------------------------------------------------------------------------------------------
 

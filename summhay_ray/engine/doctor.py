@@ -12,12 +12,9 @@ from typing import Any
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.status import status
 from summhay_ray.errors import UserError
-from summhay_ray.llm import ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
+from summhay_ray.llm import PROVIDERS, ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
 from summhay_ray.store import OLD_RECORD, Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
-
-PROVIDERS = ("openai", "anthropic", "gemini", "cohere")
-"""The providers whose keys are looked for when there is no spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +32,7 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
     """All checks; with a workload also the keys and prices of its models."""
     checks = [_store(store_uri), _ray(), _tokenizer()]
     if workload is None:
-        return [*checks, *map(_provider_key, PROVIDERS)]
+        return [*checks, *_provider_keys()]
     for model, settings in sorted(workload.settings().items()):
         price = settings.price
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
@@ -45,12 +42,16 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
     return checks
 
 
-def _provider_key(provider: str) -> Check:
-    """Whether the environment holds a provider's key, which is only needed for models of that provider."""
-    variables = needed_variables(provider)
-    name = next((known for known in variables if os.environ.get(known)), "")
-    message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
-    return Check(f"key {provider}", bool(name), message, needed=False)
+def _provider_keys() -> list[Check]:
+    """A line for each provider's key in the environment, and for those of the providers whose models need no prefix."""
+    checks: dict[str, Check] = {}
+    for provider, known in PROVIDERS.items():
+        variables = needed_variables(provider)
+        name = next((one for one in variables if os.environ.get(one)), "")
+        if name or known.bare:
+            message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
+            checks.setdefault(name or variables[0], Check(f"key {provider}", bool(name), message, needed=False))
+    return list(checks.values())
 
 
 def examine_runs(store: Store) -> list[Check]:

@@ -57,13 +57,6 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
     return ""
 
 
-def reach_flaw(transport: str | None, api_base: str | None) -> str:
-    """What is wrong with a model's `transport`, in one line; empty if nothing is."""
-    if transport == "direct" and not api_base:
-        return "transport: direct needs an endpoint; write api_base: URL beside it, or leave transport out"
-    return ""
-
-
 def endpoint_flaw(endpoint_url: str | None) -> str:
     """What is wrong with the URL of the store's S3 service, in one line; empty if nothing is."""
     if endpoint_url is None or (re.match(r"https?://[^/]", endpoint_url) and _plain_url(endpoint_url)):

@@ -515,6 +515,7 @@ def plan(
         unit=workload.counted.items,
         courses=planner.courses,
         warnings=(
+            *workload.doubts(),
             *exceeded(workload, gone, stages, budget_usd),
             *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from summhay_ray.engine.model_check import endpoint_flaw, flaw, reach_flaw, tier_flaw
+from summhay_ray.engine.model_check import endpoint_flaw, flaw, tier_flaw
 from summhay_ray.engine.untrusted import check_untrusted, values_in
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
@@ -29,6 +29,7 @@ from summhay_ray.llm import (
     ModelSettings,
     Task,
     Unpriced,
+    address_of,
     is_local,
     known_extra,
     lacking,
@@ -101,7 +102,7 @@ class Reach(Strict):
     context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
     api_base: str | None = Field(default=None, description="URL of the endpoint")
     transport: Literal["direct", "litellm"] | None = Field(
-        default=None, description="direct: OpenAI's protocol at api_base; null: direct where the endpoint speaks it, else litellm"
+        default=None, description="direct: OpenAI's protocol; null: direct where the provider speaks it, else litellm"
     )
     api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
     timeout_s: float = Field(default=600.0, gt=0, description="longest time for one attempt, in seconds")
@@ -255,10 +256,6 @@ class Spec(Strict):
         """Every model entry in the spec, in the order of its fields."""
         return [value for value in values_in(self) if isinstance(value, ModelSpec)]
 
-    def partners(self) -> list[str]:
-        """Further models that the run asks, and that have no entry of their own; each once."""
-        return []
-
     def semantic(self) -> dict[str, Any]:
         """The fields that determine the run's id, as JSON."""
         return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
@@ -279,7 +276,7 @@ Part = TypeVar("Part", bound=Strict)
 
 
 def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
-    """Model -> how to reach it and what it costs, partners included. Raises SpecError for a model without a price."""
+    """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
     known: dict[str, ModelSettings] = {}
     for model in models:
         settings = _settings_of(spec, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
@@ -287,9 +284,6 @@ def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSe
             *fields, last = Reach.model_fields
             same = f"{', '.join(fields)} and {last}"
             raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {same}")
-    for partner in spec.partners():
-        if partner not in known:
-            known[partner] = _settings_of(spec, partner, {}, PRICED_BY)
     return known
 
 
@@ -351,21 +345,25 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | 
         except UserError as error:
             raise SpecError(f"{where}: {error}") from error
     for model in spec.model_entries():
-        if wrong := flaw(model.extra, model.api_base, model.api_key_env) or reach_flaw(model.transport, model.api_base):
+        if wrong := flaw(model.extra, model.api_base, model.api_key_env):
             raise SpecError(f"{where}: {model.label}: {wrong}")
+        if model.transport == "direct" and not address_of(model.model, model.api_base):
+            mend = "write api_base: URL beside it, or leave transport out"
+            raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
         if model.price is None and (wrong := tier_flaw(model.extra)):
             raise SpecError(f"{where}: {model.label}: {wrong}")
         if wrong := lacking(model.model, model.TASK, model.api_base):
             raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
-        fields = known_extra(model.model, transport_of(model.model, model.api_base, model.transport))
+        way = transport_of(model.model, model.TASK, model.api_base, model.transport)
+        fields = known_extra(model.model, way, model.api_base)
         if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
             nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
-            why = f"{provider_of(model.model) or 'this model'} is asked through litellm, which is not given this field"
+            why = f"{provider_of(model.model) or 'this model'} is not asked with this field"
             raise SpecError(f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}")
     if wrong := endpoint_flaw(spec.endpoint_url):
         raise SpecError(f"{where}: {wrong}")
     try:
-        known = [*(model.model for model in spec.model_entries()), *spec.partners()]
+        known = [model.model for model in spec.model_entries()]
     except SpecError:
         raise
     except UserError as error:

@@ -10,11 +10,8 @@ from typing import cast
 from summhay_ray import plugins
 from summhay_ray.judge.answer import read_verdict, usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
-from summhay_ray.judge.blend import Blend
-from summhay_ray.judge.cascade import Cascade
-from summhay_ray.judge.combine import blend, label_of, least_certain
-from summhay_ray.judge.embed import OfflineJudgeEmbed
-from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name
+from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, panel, usable_on
+from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name, repeated
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
 from summhay_ray.judge.rating import (
     CRITERIA,
@@ -34,9 +31,8 @@ from summhay_ray.judge.strategies import (
     asks_alone,
     check_prompt,
     default_strategy,
-    parse_strategy,
-    partners,
-    planned,
+    name_of,
+    one_spelling,
     prompt_identity,
     prompt_template,
     strategy_of,
@@ -47,12 +43,12 @@ __all__ = [
     "DEFAULT_SHARE",
     "BadName",
     "ByLogprobs",
+    "Composed",
     "Criterion",
     "Judge",
     "JudgeSettings",
     "Named",
     "OfflineJudge",
-    "OfflineJudgeEmbed",
     "OfflineRater",
     "Rated",
     "Rater",
@@ -64,14 +60,16 @@ __all__ = [
     "check_logprobs",
     "check_prompt",
     "default_strategy",
+    "doubtful",
     "expected_rating",
+    "is_tied",
     "label_of",
     "least_certain",
     "make_judge",
+    "name_of",
+    "one_spelling",
+    "panel",
     "parse_name",
-    "parse_strategy",
-    "partners",
-    "planned",
     "prompt_identity",
     "prompt_template",
     "rate",
@@ -79,20 +77,18 @@ __all__ = [
     "rating_requests",
     "read_rating",
     "read_verdict",
+    "repeated",
     "strategy_of",
     "uncertainty_at",
     "usable_bullet",
+    "usable_on",
     "usable_verdict",
 ]
 
 
 def make_judge(strategy: str = "per_insight") -> Judge:
-    """The judge for a strategy or a `module:Class`, wrapped in a blend or cascade where the strategy names one.
+    """The judge for a way to ask a model, or a `module:Class`. Raises UnknownName for an unknown one.
 
-    Raises UnknownName for an unknown strategy, and BadName for a malformed one.
+    Judges made of others (`parse_name`) are asked with `Composed`.
     """
-    parsed = parse_strategy(strategy)
-    judge = cast(Judge, plugins.find("judge strategy", parsed.base, sys.modules[__name__], "judge", "a judge (judge/base.py)")())
-    if parsed.blend:
-        judge = Blend(judge)
-    return judge if parsed.share is None else Cascade(judge, parsed.share)
+    return cast(Judge, plugins.find("judge strategy", strategy, sys.modules[__name__], "judge", "a judge (judge/base.py)")())

@@ -55,10 +55,10 @@ class JudgeSettings:
     model: str
     prompt: str = ""
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    sample: int = 0
+    """Which of several answers to the same question is wanted, from 0: part of a request's key."""
     lookup: str = ""
     """Only for `replay/...`: the released summary whose judgments are looked up."""
-    asked: frozenset[str] | None = None
-    """Only for a cascade: ids of the insights that its judge is asked about; None where their uncertainty decides."""
 
 
 class Judge(Protocol):

@@ -22,7 +22,7 @@ from summhay_ray.judge.agreement import AnnotatedSummary, linked_bullet, linking
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.bench_usd import stored_micros
 from summhay_ray.judge.offline import Rated, rate
-from summhay_ray.metrics import QUANTILES_95, JudgeBias, pearson, words_per_bullet
+from summhay_ray.metrics import QUANTILES_95, JudgeBias, alpha, cohens_kappa, pearson, words_per_bullet
 from summhay_ray.records import COVERAGE_VALUE
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ class Agreement:
     """How a judge agrees with people. None: nothing to measure it on. Of `n_expected` insights `n_scored` have a verdict.
 
     `correlation` is of the expected coverage (a judge's value, else its label's worth), `correlation_labels` of the labels
-    alone; `bias` maps a summarizer to the mean, over its summaries, of coverage by labels less people's, and `bias_mean` is the
-    plain mean over summarizers; lengths are words a bullet (appendix A.3).
+    alone, `kappa` Cohen's and `alpha` Krippendorff's (ordinal) of the labels; `bias` maps a summarizer to the mean, over its
+    summaries, of coverage by labels less people's, and `bias_mean` is the plain mean over summarizers; lengths are words a
+    bullet (appendix A.3).
     """
 
     correlation: float | None
@@ -87,6 +88,8 @@ class Agreement:
     length_delta_corr: float | None
     n_scored: int
     n_expected: int
+    kappa: float | None = None
+    alpha: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,8 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
         length_delta_corr=_with_length(kept, lambda judged: judged.delta),
         n_scored=len(ours),
         n_expected=sum(len(summary.insights) for summary in summaries),
+        kappa=cohens_kappa(labels, theirs),
+        alpha=alpha([labels, theirs]),
     )
 
 
@@ -179,8 +184,8 @@ def stored_verdicts(summaries: Sequence[AnnotatedSummary], key: str) -> Verdicts
 def shipped_biases() -> tuple[JudgeBias, ...]:
     """The biases of `measured_bias.json`, read once.
 
-    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes it; `offline/judge per_insight` is the label
-    of a spec's judge {model: offline/judge, strategy: per_insight}.
+    `summhay judge-bench judge_annotations.json --held-out --judge ... --out` writes it; `per_insight(offline)` is the free judge
+    asked about each insight alone.
     """
     text = resources.files("summhay_ray.judge").joinpath("measured_bias.json").read_text(encoding="utf-8")
     return read_biases(text)

@@ -1,18 +1,129 @@
-"""Part of the judge room: two judges' verdicts made one, and which insights are least certain. Pure; from `summhay_ray.judge`.
+"""Judges made of judges: `blend`, `cascade` and `panel`, of judges of any kind; and how coverage verdicts become one. Judge room.
 
-Why: a judge that is free and one that is paid err in different places. The mean of both is closer to people than either, and
-where the free one is certain, the paid one seldom says otherwise.
+Why: judges err in different places. The mean of several is closer to people than any of them, and where the free one is certain,
+a paid one seldom says otherwise.
+
+To compose judges of another kind (of citations, say): parse their names with `parse_name(text, free)`, and make a `Composed`
+whose functions ask one of them, and combine two verdicts or several.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
-from summhay_ray.judge.answer import usable_bullet
+from summhay_ray.judge import offline
+from summhay_ray.judge.answer import usable_bullet, usable_verdict
 from summhay_ray.judge.base import Verdict
-from summhay_ray.records import Coverage
+from summhay_ray.judge.names import DEFAULT_SHARE, Named
+from summhay_ray.judge.per_summary import priced
+from summhay_ray.loops import together
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome
+from summhay_ray.records import COVERAGE_VALUE, Coverage
+
+
+class Valued(Protocol):
+    """What is asked of a verdict on anything."""
+
+    @property
+    def uncertainty(self) -> float | None:
+        """The standard deviation of its value, where the judge gives one: a cascade needs the free judge's."""
+        ...
+
+
+Q = TypeVar("Q")
+V = TypeVar("V", bound=Valued)
+
+
+@dataclass(frozen=True)
+class Composed(Generic[Q, V]):
+    """Judges of one kind, by name: how one is asked, and how their verdicts become one.
+
+    A judge that fails, or whose verdict is not usable, is the failure of whatever it is part of: nothing replaces a verdict.
+    """
+
+    ask: Callable[[Named, Sequence[Q], float], Awaitable[Sequence[Outcome[V]]]]
+    """Asks a judge that is not composed. Last: the share of these questions that it is expected to be asked (for planning)."""
+    usable: Callable[[Q, V], V | Malformed]
+    """Checks a verdict before it is combined with others."""
+    blend: Callable[[V, V], V]
+    panel: Callable[[Sequence[V]], V]
+    choose: Callable[[Named, Sequence[Q], Sequence[float] | None], Collection[int] | None]
+    """Which questions a cascade passes on. Last: the free judge's uncertainties, None in a plan; None if it cannot tell yet."""
+    voted: Callable[[Named, Q, Sequence[Outcome[V]]], None] = lambda panel, question, votes: None
+    """Told what the members of a panel said, in their order."""
+    planning: bool = False
+
+    async def judge(self, named: Named, questions: Sequence[Q], share: float = 1.0) -> list[Outcome[V]]:
+        """One outcome per question. Parts are asked at the same time; a cascade's second judge once its first has answered."""
+        if not questions:
+            return []
+        if not named.composed:
+            return list(await self.ask(named, questions, share))
+        if named.kind == "cascade":
+            return await self._cascaded(named, questions, share)
+        said = await together([self.judge(part, questions, share) for part in named.parts])
+        return [self._combined(named, question, outcomes) for question, *outcomes in zip(questions, *said, strict=True)]
+
+    def _combined(self, named: Named, question: Q, said: Sequence[Outcome[V]]) -> Outcome[V]:
+        checked = [self._checked(question, outcome) for outcome in said]
+        if named.kind == "panel":
+            self.voted(named, question, checked)
+        usd_micros = sum(outcome.usd_micros for outcome in said)
+        for part, outcome in zip(named.parts, checked, strict=True):
+            if not isinstance(outcome, Answer):
+                told = f"{part.text}: {outcome.message}" if named.kind == "panel" else outcome.message
+                return replace(outcome, message=told, usd_micros=usd_micros)
+        verdicts = [outcome.value for outcome in checked if isinstance(outcome, Answer)]
+        verdict = self.blend(verdicts[0], verdicts[1]) if named.kind == "blend" else self.panel(verdicts)
+        return Answer(verdict, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)
+
+    def _checked(self, question: Q, outcome: Outcome[V]) -> Outcome[V]:
+        if not isinstance(outcome, Answer):
+            return outcome
+        verdict = self.usable(question, outcome.value)
+        if isinstance(verdict, Malformed):
+            return replace(verdict, key=outcome.key, attempts=outcome.attempts, usd_micros=outcome.usd_micros)
+        return replace(outcome, value=verdict)
+
+    async def _cascaded(self, named: Named, questions: Sequence[Q], share: float) -> list[Outcome[V]]:
+        """The free judge's outcomes, those of the chosen questions replaced by the other judge's.
+
+        A plan asks the other alone: about the chosen questions, or about all, each with the cascade's share.
+        """
+        free, other = named.parts
+        none: Outcome[V] = Failed("planned", "no call is made while planning")
+        outcomes = [none] * len(questions)
+        if self.planning:
+            chosen = self.choose(named, questions, None)
+            if chosen is None:
+                share *= DEFAULT_SHARE if named.share is None else named.share
+                chosen = range(len(questions))
+        else:
+            outcomes = [_with_uncertainty(outcome) for outcome in await self.judge(free, questions, share)]
+            sure = [outcome.value.uncertainty or 0.0 if isinstance(outcome, Answer) else -1.0 for outcome in outcomes]
+            chosen = self.choose(named, questions, sure) or ()
+        places = sorted(chosen)
+        asked = await self.judge(other, [questions[place] for place in places], share)
+        for place, outcome in zip(places, asked, strict=True):
+            outcomes[place] = priced(self._checked(questions[place], outcome), outcomes[place].usd_micros)
+        return outcomes
+
+
+def _with_uncertainty(outcome: Outcome[Any]) -> Outcome[Any]:
+    if isinstance(outcome, Answer) and outcome.value.uncertainty is None:
+        message = "the free judge's answer does not say how uncertain it is, so that a cascade cannot choose whom to ask"
+        return Malformed("no_uncertainty", message, outcome.key, outcome.attempts, outcome.usd_micros)
+    return outcome
+
+
+# --- coverage ------------------------------------------------------------------------------------------------------------
+
 
 JUDGE_WEIGHT = 0.4
 """What the judge's verdict counts for; the rest is the free one's. With the free judge fitted on the other topic, correlation
@@ -24,7 +135,7 @@ where people see none (paper, A.3). Measured in the same way with GPT-4o: labels
 own: 0.67), and their mean is 0.005 instead of 0.065 too high."""
 
 
-def blend(judge: Verdict, offline: Verdict, weight: float = JUDGE_WEIGHT) -> Verdict:
+def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdict:
     """The verdict between two: its value is the weighted mean of both expectations, `weight` (0..1) being the judge's.
 
     The label follows the value. The bullet is the judge's where it sees coverage and names one, else the other's; the label is
@@ -34,18 +145,60 @@ def blend(judge: Verdict, offline: Verdict, weight: float = JUDGE_WEIGHT) -> Ver
     """
     if not 0 <= weight <= 1:
         raise ValueError(f"the weight of the judge is {weight}; expected 0 to 1")
-    value = weight * judge.expected + (1 - weight) * offline.expected
+    value = weight * judge.expected + (1 - weight) * free.expected
     weighted = [
-        (part, verdict.uncertainty)
-        for part, verdict in ((weight, judge), (1 - weight, offline))
-        if verdict.uncertainty is not None
+        (part, verdict.uncertainty) for part, verdict in ((weight, judge), (1 - weight, free)) if verdict.uncertainty is not None
     ]
     total = math.fsum(part for part, _ in weighted)
     uncertainty = math.fsum(part / total * doubt for part, doubt in weighted) if total > 0 else None
-    coverage, bullet = label_of(value), _bullet(judge, offline)
+    coverage, bullet = label_of(value), _bullet(judge, free)
     if coverage == "NO_COVERAGE" or bullet is None:
         coverage, bullet = "NO_COVERAGE", '"NA"'
     return Verdict(coverage, bullet, value, uncertainty)
+
+
+def panel(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of a panel: the label that most members give, and the mean of their values.
+
+    Where no label has most votes (`is_tied`), it is the one of those with most that is nearest to the value, the lower if two are
+    equally near. The bullet is the one that most of those with that label name, then most of all who see coverage, then the
+    first. The uncertainty is the standard deviation over members, each with its own where it gives one (law of total variance).
+    """
+    value = statistics.fmean(verdict.expected for verdict in verdicts)
+    most = _most([verdict.coverage for verdict in verdicts])
+    coverage = min(most, key=lambda label: (abs(COVERAGE_VALUE[label] - value), COVERAGE_VALUE[label]))
+    within = statistics.fmean((verdict.uncertainty or 0.0) ** 2 for verdict in verdicts)
+    between = statistics.fmean((verdict.expected - value) ** 2 for verdict in verdicts)
+    if coverage == "NO_COVERAGE":
+        return Verdict(coverage, '"NA"', value, math.sqrt(within + between))
+    named = [(verdict.coverage == coverage, verdict.bullet_id) for verdict in verdicts if verdict.coverage != "NO_COVERAGE"]
+    alike, seen = Counter(bullet for same, bullet in named if same), Counter(bullet for _, bullet in named)
+    bullet = min(seen, key=lambda bullet: (-alike[bullet], -seen[bullet], int(bullet)))
+    return Verdict(coverage, bullet, value, math.sqrt(within + between))
+
+
+def is_tied(labels: Sequence[str]) -> bool:
+    """Whether no label has more votes than every other."""
+    return len(_most(labels)) > 1
+
+
+def _most(labels: Sequence[str]) -> list[str]:
+    votes = Counter(labels)
+    return [label for label, n in votes.items() if n == max(votes.values())]
+
+
+def doubtful(cascade: Named, uncertainties: Sequence[float]) -> list[int]:
+    """`Composed.choose` where a summary is judged without knowledge of the others.
+
+    Those whose uncertainty is exceeded by the cascade's share of the insights in people's annotations (`offline.uncertainty_at`).
+    """
+    bound = offline.uncertainty_at(DEFAULT_SHARE if cascade.share is None else cascade.share)
+    return [place for place, uncertainty in enumerate(uncertainties) if uncertainty >= bound]
+
+
+def usable_on(bullets: Sequence[str]) -> Callable[[Any, Verdict], Verdict | Malformed]:
+    """`Composed.usable` for coverage by these bullets."""
+    return lambda insight, verdict: usable_verdict(verdict, len(bullets))
 
 
 def label_of(value: float) -> Coverage:
@@ -68,10 +221,10 @@ def least_certain(uncertainties: Sequence[float], share: float) -> set[int]:
     return set(order[: round(share * len(uncertainties))])
 
 
-def _bullet(judge: Verdict, offline: Verdict) -> str | None:
+def _bullet(judge: Verdict, free: Verdict) -> str | None:
     """The blend's bullet id, None where neither judge names a bullet although neither contradicts itself."""
     covers = judge.coverage != "NO_COVERAGE"
-    for named in ([judge.bullet_id] if covers else []), [offline.bullet_id]:
+    for named in ([judge.bullet_id] if covers else []), [free.bullet_id]:
         if named and usable_bullet(named[0], sys.maxsize) is not None:
             return named[0]
     # Covered, by no bullet: that contradiction is the judge's, and stays for scoring to find.

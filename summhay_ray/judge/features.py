@@ -9,7 +9,6 @@ for what it adds on the held-out topic (`fit.py` prints it):
 - pairs: ln(1 + number of word pairs that are near each other, in either order, in both insight and bullet).
 - lead: the fit of the insight to its bullet minus that of the best other insight, -1..1; for an insight judged alone instead
   margin: the fit of its bullet minus that of the second-best bullet, 0..1. Either tells whether the bullet is about the insight.
-- meaning, with an embedder: the cosine of the sentence vectors of insight and best bullet, -1..1.
 
 The best bullet has the highest cosine of weighted words (the first of equals), so that of two bullets that share the same words
 with the insight the shorter one wins.
@@ -19,13 +18,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from summhay_ray.judge.features_words import COMMON_WEIGHT, is_common, roots, without_citations
+from summhay_ray.judge.features_words import COMMON_WEIGHT, is_common, roots
 
-MEANING = "meaning"
 ALONE = ("recall", "whole", "pairs", "margin")
 TOGETHER = ("recall", "whole", "pairs", "lead")
 UNSAID = 0.6
@@ -34,8 +32,6 @@ _NEAR = 3
 _LONGEST_KEPT = 5000
 
 Pair = tuple[str, str]
-Embedder = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Maps texts to unit vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class Features:
     bullet: int
     """The best bullet, from 0."""
     values: tuple[float, ...]
-    """Values in the order of `TOGETHER` (or `ALONE` for a single insight), then `MEANING` with an embedder."""
+    """Values in the order of `TOGETHER` (or `ALONE` for a single insight)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ class _Text:
     pairs: frozenset[Pair]
 
 
-def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None) -> list[Features | None]:
+def features(insights: Sequence[str], bullets: Sequence[str]) -> list[Features | None]:
     """The features of insights judged together; None for an insight without words, and for all if there is no bullet."""
     bullet_texts = [_read(bullet) for bullet in bullets]
     insight_texts = [_read(insight) for insight in insights]
@@ -67,8 +63,7 @@ def features(insights: Sequence[str], bullets: Sequence[str], embed: Embedder | 
     norms = [_norm(text, weights) for text in bullet_texts]
     shown = [_Shown(text, weights, said) for text in insight_texts]
     fits = [[insight.fit(text, norm) for text, norm in zip(bullet_texts, norms, strict=True)] for insight in shown]
-    measured = [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
-    return measured if embed is None else _with_meaning(measured, insights, bullets, embed)
+    return [_features(place, insight, bullet_texts, fits) if insight.total else None for place, insight in enumerate(shown)]
 
 
 class _Shown:
@@ -101,20 +96,6 @@ def _features(place: int, insight: _Shown, bullet_texts: Sequence[_Text], fits: 
     others = [fit[bullet] for other, fit in enumerate(fits) if other != place]
     rival = max(others) if others else max((fit for other, fit in enumerate(own) if other != bullet), default=0.0)
     return Features(bullet, (insight.recall(bullet_texts[bullet]), insight.whole, pairs, own[bullet] - rival))
-
-
-def _with_meaning(
-    measured: Sequence[Features | None], insights: Sequence[str], bullets: Sequence[str], embed: Embedder
-) -> list[Features | None]:
-    vectors = embed([without_citations(text) for text in (*insights, *bullets)])
-    of_insights, of_bullets = vectors[: len(insights)], vectors[len(insights) :]
-    return [
-        feature
-        and Features(
-            feature.bullet, (*feature.values, math.fsum(a * b for a, b in zip(vector, of_bullets[feature.bullet], strict=True)))
-        )
-        for feature, vector in zip(measured, of_insights, strict=True)
-    ]
 
 
 def _weights(insight_texts: Sequence[_Text], bullet_texts: Sequence[_Text]) -> dict[str, float]:

@@ -1,9 +1,8 @@
 """Fitting `offline/judge` to people's judgments. Part of the judge room; a command, and the source of held-out ratings.
 
-    python -m summhay_ray.judge.fit judge_annotations.json [--out offline_judge.json] [--embed] [--released topic_*.json]
+    python -m summhay_ray.judge.fit judge_annotations.json [--out offline_judge.json] [--released topic_*.json]
 
 It prints the agreement with people on held-out topics, each judged by a fit to all others (`calibrate_report.py`).
-`--embed` fits `offline/judge-embed`, whose parameters are a separate file.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from typing import Any
 from summhay_ray.judge.agreement import AnnotatedSummary, BadAnnotations, load_released, load_summaries
 from summhay_ray.judge.calibrate import Coefficients, cut_points, fit
 from summhay_ray.judge.calibrate_report import report
-from summhay_ray.judge.embed import embedder
-from summhay_ray.judge.features import ALONE, MEANING, TOGETHER, Embedder, Features, features
+from summhay_ray.judge.features import ALONE, TOGETHER, Features, features
 from summhay_ray.judge.offline import Parameters, Rated, rate, rating
 from summhay_ray.metrics import pearson
 from summhay_ray.records import COVERAGE_VALUE
@@ -47,13 +45,13 @@ class Measured:
     together: tuple[Features | None, ...]
 
 
-def measure(summaries: Sequence[AnnotatedSummary], embed: Embedder | None = None) -> list[Measured]:
+def measure(summaries: Sequence[AnnotatedSummary]) -> list[Measured]:
     """The features of every insight, judged alone and together."""
     measured = []
     for summary in summaries:
         texts = [insight.text for insight in summary.insights]
-        alone = tuple(feature for text in texts for feature in features([text], summary.bullets, embed))
-        measured.append(Measured(summary, alone, tuple(features(texts, summary.bullets, embed))))
+        alone = tuple(feature for text in texts for feature in features([text], summary.bullets))
+        measured.append(Measured(summary, alone, tuple(features(texts, summary.bullets))))
     return measured
 
 
@@ -103,11 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m summhay_ray.judge.fit", description="Fits offline/judge to people.")
     parser.add_argument("annotations", type=Path, metavar="ANNOTATIONS.json", help="people's judgments, as SummHay released them")
     parser.add_argument("--out", type=Path, help="where to write the fitted JSON (judge/offline_judge.json is what ships)")
-    parser.add_argument("--embed", action="store_true", help="with sentence vectors, for offline/judge-embed")
     parser.add_argument("--released", type=Path, nargs="*", default=[], help="released haystacks: agreement with their judgments")
     options = parser.parse_args(arguments)
     try:
-        measured = measure(load_summaries(options.annotations), embedder() if options.embed else None)
+        measured = measure(load_summaries(options.annotations))
         parameters = fitted(measured)
         ratings = {"offline": held_out(measured), "offline, alone": held_out(measured, together=False)}
     except (OSError, ValueError, LookupError, BadAnnotations) as error:
@@ -136,7 +133,6 @@ def _coefficients(rows: Sequence[Sequence[Features | None]], measured: Sequence[
 
 
 def _entry(coefficients: Coefficients, names: Sequence[str]) -> dict[str, Any]:
-    names = names if len(names) == len(coefficients.weights) else (*names, MEANING)
     return {**asdict(coefficients), "weights": dict(zip(names, coefficients.weights, strict=True))}
 
 

@@ -1,32 +1,35 @@
-"""Parsing the names of judges in commands and specs. Part of the judge room.
+"""The grammar of judges' names, in commands and specs, for judges of any kind. Part of the judge room.
 
-A name gives the model and how it is asked: `openai/gpt-4o` · `offline` (= `offline/judge`) · `stored/KEY` (predictions stored in
-an annotation file) · `module:Class` (the user's own judge) · `per_summary(NAME)` · `few_shot(NAME)` · `blend(JUDGE,offline)` ·
-`cascade(offline,JUDGE,SHARE)`. A run uses model and strategy (`strategies.py`); `strategy_of` translates a name into them.
+A name says who is asked, and how: `openai/gpt-4o` · `offline` (the free judge) · `stored/KEY` (predictions stored in an
+annotation file) · `module:Class` (the user's own judge) · `per_insight(NAME)` · `per_summary(NAME)` · `few_shot(NAME)` ·
+`blend(JUDGE,offline)` · `cascade(offline,JUDGE,SHARE)` · `panel(JUDGE,JUDGE,...)`. The last three are made of judges
+(`combine.py`).
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from summhay_ray import plugins
 from summhay_ray.errors import UserError
 
-Kind = Literal["model", "offline", "stored", "code", "per_summary", "few_shot", "blend", "cascade"]
+Kind = Literal["model", "offline", "stored", "code", "per_insight", "per_summary", "few_shot", "blend", "cascade", "panel"]
 
 OFFLINE = "offline/judge"
 DEFAULT_SHARE = 0.1
 """The share of the insights that a cascade passes on where its name gives none."""
 
 FORMS = {
+    "per_insight": "per_insight(openai/gpt-4o)",
     "per_summary": "per_summary(openai/gpt-4o)",
     "few_shot": "few_shot(openai/gpt-4o)",
     "blend": "blend(openai/gpt-4o,offline)",
     "cascade": "cascade(offline,openai/gpt-4o,0.1)",
+    "panel": "panel(openai/gpt-4o,gemini/gemini-1.5-pro,offline)",
 }
 _CALL = re.compile(r"([^\s(),]+)\s*\((.*)\)", re.DOTALL)
 _WORD = re.compile(r"[^\s(),]+")
@@ -34,6 +37,7 @@ _CODE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _SHARE = re.compile(r"(?:share\s*=\s*)?([0-9]*\.?[0-9]+)")
 _LONGEST = 1000
 _ROOTS = ("offline", "stored")
+_ASKED_OTHERWISE = (("per_summary", "few_shot"), ("offline", "per_summary"), ("offline", "per_insight"))
 
 
 class BadName(UserError):
@@ -42,30 +46,63 @@ class BadName(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None where the name gives none."""
+    """A parsed name of a judge. `text`: its canonical spelling. `share`: a cascade's; None where the name gives none.
+
+    `sample`: which of several answers to the same question it is, from 0 (`repeated`).
+    """
 
     text: str
     kind: Kind
     parts: tuple[Named, ...] = ()
     share: float | None = None
+    sample: int = 0
+
+    @property
+    def composed(self) -> bool:
+        """Whether the judge decides by what other judges say."""
+        return self.kind in ("blend", "cascade", "panel")
+
+    def leaves(self) -> Iterator[Named]:
+        """The judges that are asked, in order; the judge itself where it is not composed of others."""
+        return (leaf for part in self.parts for leaf in part.leaves()) if self.composed else iter((self,))
+
+    def inner(self, kind: Kind) -> Iterator[Named]:
+        """The blends, cascades or panels in it, itself included, the outer ones first."""
+        if self.kind == kind:
+            yield self
+        for part in self.parts:
+            yield from part.inner(kind)
 
 
-def parse_name(text: str) -> Named:
-    """The parsed name. Raises UnknownName or BadName, in one line that shows the nearest valid form."""
+def repeated(named: Named, times: int) -> Named:
+    """A judge that is asked several times, as a panel of itself."""
+    members = (replace(named, text=f"{named.text} #{sample + 1}", sample=sample) for sample in range(times))
+    return Named(f"{named.text} x{times}", "panel", tuple(members))
+
+
+def parse_name(text: str, free: str = OFFLINE) -> Named:
+    """The parsed name. `free`: the model that `offline` stands for.
+
+    Raises UnknownName or BadName, in one line that shows the nearest valid form.
+    """
     shown = text.strip()
     if len(shown) > _LONGEST:
         raise BadName(f"a judge's name of {len(shown)} characters begins with {shown[:40]!r}; expected at most {_LONGEST}")
     call = _CALL.fullmatch(shown)
     if call is None:
-        return _plain(shown)
+        return _plain(shown, free)
     if call[1] not in FORMS:
         raise plugins.unknown("form of judge", call[1], FORMS)
-    arguments = _arguments(call[2], shown)
+    texts = _arguments(call[2], shown)
     if call[1] == "cascade":
-        return _cascade(arguments, shown)
+        share = read_share(texts.pop(), f"judge {shown!r}") if len(texts) == 3 else None
+        return _cascade([parse_name(part, free) for part in texts], share, shown)
+    arguments = [parse_name(part, free) for part in texts]
+    if call[1] == "panel":
+        return _panel(arguments, shown)
     if call[1] == "blend":
         return _blend(arguments, shown)
-    return _asked_as("per_summary" if call[1] == "per_summary" else "few_shot", arguments, shown)
+    return _asked_as(call[1], arguments, shown)  # type: ignore[arg-type]
 
 
 def share_text(share: float) -> str:
@@ -81,15 +118,15 @@ def read_share(text: str, where: str) -> float:
     return float(match[1])
 
 
-def _plain(text: str) -> Named:
+def _plain(text: str, free: str) -> Named:
     if not text:
         raise BadName(f"a judge's name is empty; expected a model, offline, or a form such as {FORMS['blend']}")
     if text in FORMS:
         raise BadName(f"judge {text!r} needs the judge that it asks in brackets: {FORMS[text]}")
     if not _WORD.fullmatch(text):
         raise BadName(f"judge {text!r} is neither a model nor a form with matching brackets such as {FORMS['blend']}")
-    if text in ("offline", OFFLINE):
-        return Named(OFFLINE, "offline")
+    if text in ("offline", free):
+        return Named(free, "offline")
     root, _, rest = text.partition("/")
     near = difflib.get_close_matches(root, _ROOTS, n=1, cutoff=0.8)
     if near and (root not in _ROOTS or not rest):
@@ -121,42 +158,57 @@ def _arguments(text: str, shown: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _asked_as(kind: Literal["per_summary", "few_shot"], arguments: Sequence[str], shown: str) -> Named:
+def _asked_as(kind: Literal["per_insight", "per_summary", "few_shot"], arguments: Sequence[Named], shown: str) -> Named:
     if len(arguments) != 1:
         raise BadName(f"judge {shown!r}: {kind} takes one judge: {FORMS[kind]}")
-    inner = parse_name(arguments[0])
+    [inner] = arguments
     if kind == "per_summary" and inner.kind == "few_shot":
-        return parse_name(f"few_shot(per_summary({inner.parts[0].text}))")
+        return _asked_as("few_shot", [_asked_as("per_summary", inner.parts, shown)], shown)
     if kind == "few_shot" and inner.kind == "offline":
         raise BadName(f"judge {shown!r}: offline reads no examples; write offline")
-    if inner.kind != "model" and (inner.kind, kind) not in (("per_summary", "few_shot"), ("offline", "per_summary")):
+    if inner.kind != "model" and (inner.kind, kind) not in _ASKED_OTHERWISE:
         raise BadName(f"judge {shown!r}: {kind} says how a model is asked; expected a model in it: {FORMS[kind]}")
+    if (kind, inner.kind) in (("per_insight", "model"), ("per_summary", "offline")):
+        # So it is asked where nobody says how.
+        return inner
     return Named(f"{kind}({_short(inner)})", kind, (inner,))
 
 
-def _blend(arguments: Sequence[str], shown: str) -> Named:
-    if len(arguments) != 2:
+def _blend(parts: Sequence[Named], shown: str) -> Named:
+    if len(parts) != 2:
         raise BadName(f"judge {shown!r}: blend takes two judges, the free one last: {FORMS['blend']}")
-    first, second = map(parse_name, arguments)
-    if first.kind == "offline" and second.kind != "offline":
+    first, second = parts
+    if first.kind == "offline" and not second.composed and second.kind != "offline":
         raise BadName(f"judge {shown!r}: blend takes the free judge last; write blend({second.text},offline)")
-    if first.kind in ("offline", "blend", "cascade") or second.kind in ("blend", "cascade"):
-        raise BadName(f"judge {shown!r}: blend mixes a judge with another: {FORMS['blend']}; a cascade may ask a blend")
-    return Named(f"blend({_short(first)},{_short(second)})", "blend", (first, second))
+    if first.kind == "offline" or first.composed or second.composed:
+        raise BadName(f"judge {shown!r}: blend mixes a judge with another: {FORMS['blend']}; a cascade or panel may ask a blend")
+    return Named(f"blend({_listed(parts)})", "blend", (first, second))
 
 
-def _cascade(arguments: Sequence[str], shown: str) -> Named:
-    if len(arguments) not in (2, 3):
+def _cascade(parts: Sequence[Named], share: float | None, shown: str) -> Named:
+    if len(parts) != 2:
         raise BadName(f"judge {shown!r}: cascade takes the free judge, the judge to ask and a share: {FORMS['cascade']}")
-    first, second = map(parse_name, arguments[:2])
-    share = read_share(arguments[2], f"judge {shown!r}") if len(arguments) == 3 else None
+    first, second = parts
     tail = "" if share is None else f",{share_text(share)}"
     if first.kind != "offline":
         mend = f"cascade(offline,{_short(second if second.kind != 'offline' else first)}{tail})"
         raise BadName(f"judge {shown!r}: a cascade begins with the free judge, which says how uncertain it is; write {mend}")
     if second.kind in ("offline", "cascade"):
         raise BadName(f"judge {shown!r}: a cascade asks a judge that is neither free nor a cascade: {FORMS['cascade']}")
-    return Named(f"cascade({_short(first)},{_short(second)}{tail})", "cascade", (first, second), share)
+    return Named(f"cascade({_listed(parts)}{tail})", "cascade", (first, second), share)
+
+
+def _panel(parts: Sequence[Named], shown: str) -> Named:
+    if len(parts) < 2:
+        raise BadName(f"judge {shown!r}: a panel has two members or more: {FORMS['panel']}")
+    texts = [_short(part) for part in parts]
+    if twice := [text for text in texts if texts.count(text) > 1]:
+        raise BadName(f"judge {shown!r}: {twice[0]} sits on the panel twice; name each member once")
+    return Named(f"panel({_listed(parts)})", "panel", tuple(parts))
+
+
+def _listed(parts: Sequence[Named]) -> str:
+    return ",".join(map(_short, parts))
 
 
 def _short(named: Named) -> str:

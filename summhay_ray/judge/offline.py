@@ -16,13 +16,12 @@ from typing import Any, ClassVar
 
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.calibrate import Coefficients
-from summhay_ray.judge.features import ALONE, MEANING, TOGETHER, Embedder, Features, features
+from summhay_ray.judge.features import ALONE, TOGETHER, Features, features
 from summhay_ray.judge.prompt import read
 from summhay_ray.llm import Request
 from summhay_ray.records import Coverage
 
 SHIPPED = "offline_judge.json"
-SHIPPED_EMBED = "offline_judge_embed.json"
 _DIGITS = 4
 
 
@@ -54,23 +53,18 @@ class Parameters:
     """Quantiles of the uncertainty over the annotated insights, from the greatest to the least."""
 
 
-def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True, embed: Embedder | None = None) -> list[Rated]:
-    """One rating per insight of one summary, with the shipped parameters; with `together` false each is judged alone.
-
-    `embed` adds sentence vectors (`embed.py`), with parameters of their own.
-    """
-    parameters = shipped_parameters(SHIPPED_EMBED if embed else SHIPPED)
+def rate(insights: Sequence[str], bullets: Sequence[str], together: bool = True) -> list[Rated]:
+    """One rating per insight of one summary, with the shipped parameters; with `together` false each is judged alone."""
+    parameters = shipped_parameters()
     if not together:
-        return [rated for insight in insights for rated in rate_by(parameters, [insight], bullets, embed)]
-    return rate_by(parameters, insights, bullets, embed)
+        return [rated for insight in insights for rated in rate_by(parameters, [insight], bullets)]
+    return rate_by(parameters, insights, bullets)
 
 
-def rate_by(
-    parameters: Parameters, insights: Sequence[str], bullets: Sequence[str], embed: Embedder | None = None
-) -> list[Rated]:
+def rate_by(parameters: Parameters, insights: Sequence[str], bullets: Sequence[str]) -> list[Rated]:
     """The ratings of insights judged together, with these `parameters`."""
     coefficients = parameters.together if len(insights) > 1 else parameters.alone
-    return [rating(coefficients, feature, bool(bullets)) for feature in features(insights, bullets, embed)]
+    return [rating(coefficients, feature, bool(bullets)) for feature in features(insights, bullets)]
 
 
 def rating(coefficients: Coefficients, feature: Features | None, bullets: bool = True) -> Rated:
@@ -131,18 +125,17 @@ class OfflineJudge:
 
 
 @cache
-def shipped_parameters(name: str = SHIPPED) -> Parameters:
+def shipped_parameters() -> Parameters:
     """The shipped parameters, read once."""
-    text = resources.files("summhay_ray.judge").joinpath(name).read_text(encoding="utf-8")
+    text = resources.files("summhay_ray.judge").joinpath(SHIPPED).read_text(encoding="utf-8")
     return parameters_of(json.loads(text))
 
 
 def parameters_of(fitted: Mapping[str, Any]) -> Parameters:
     """The parameters in the content of a fitted file. Raises KeyError where one is missing."""
-    more = (MEANING,) if MEANING in fitted["together"]["weights"] else ()
     return Parameters(
-        alone=_coefficients(fitted["alone"], (*ALONE, *more)),
-        together=_coefficients(fitted["together"], (*TOGETHER, *more)),
+        alone=_coefficients(fitted["alone"], ALONE),
+        together=_coefficients(fitted["together"], TOGETHER),
         uncertainties=tuple(fitted["uncertainties"]),
     )
 

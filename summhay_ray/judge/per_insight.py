@@ -30,7 +30,7 @@ class PerInsight:
     ) -> list[Outcome[Verdict]]:
         """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
         text, sampling = template(settings.prompt, self.form), json.dumps(dict(settings.sampling))
-        requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup)
+        requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup, settings.sample)
         answers = await together(map(ask, requests))
         # A replayed judgment stays as the release has it, for `--compat release` to read as its script does.
         return [outcome_of(raw, repair=not settings.lookup) for raw in answers]
@@ -46,7 +46,7 @@ class FewShot(PerInsight):
 # Equal summaries repeat: their prompts are rendered, and their keys computed, once.
 @functools.lru_cache(maxsize=128)
 def _requests(
-    text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: str, lookup: str
+    text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: str, lookup: str, sample: int
 ) -> tuple[Request, ...]:
     """A request for each insight. `text`: the template; `sampling`: the parameters as JSON."""
     return tuple(
@@ -55,6 +55,7 @@ def _requests(
             messages=render(text, insight.text, bullets),
             sampling=json.loads(sampling),
             prompt_hash=text_hash(text),
+            sample=sample,
             lookup=f"{lookup}/{insight.insight_id}" if lookup else "",
         )
         for insight in insights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.per_insight import FewShot, PerInsight, repaired
@@ -17,6 +17,8 @@ from summhay_ray.records import Insight
 from summhay_ray.text import text_hash
 
 _LONGEST_ANSWER = ("max_tokens", "max_completion_tokens")
+
+V = TypeVar("V")
 
 
 class PerSummary:
@@ -69,6 +71,7 @@ class PerSummary:
             messages=render_together(text, [insight.text for insight in insights], bullets),
             sampling=_for_judgments(settings.sampling, len(insights)),
             prompt_hash=text_hash(text),
+            sample=settings.sample,
         )
 
 
@@ -86,7 +89,7 @@ def spread(usd_micros: int, n: int) -> list[int]:
     return [part + (index < rest) for index in range(n)]
 
 
-def priced(outcome: Outcome[Verdict], usd_micros: int) -> Outcome[Verdict]:
+def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
     """The outcome with a further price on it."""
     if isinstance(outcome, Answer):
         return replace(outcome, usd_micros=outcome.usd_micros + usd_micros)

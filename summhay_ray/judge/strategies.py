@@ -1,8 +1,7 @@
 """Part of the judge room: how a run asks a judge, as `strategy:` in a spec says it. Other rooms take it from `summhay_ray.judge`.
 
-A strategy is a way to ask a model (`per_insight`, `few_shot`, `per_summary`, `few_shot+per_summary`, or `module:Class`), with
-`blend` and `cascade(SHARE)` before it: `blend+per_summary`, `cascade(0.1)`, `cascade(0.1)+blend`. Where nothing stands behind
-them, the model is asked `per_insight`.
+A strategy is a way to ask a model (`per_insight`, `few_shot`, `per_summary`, `few_shot+per_summary`), a judge's code
+(`module:Class`), or, of a judge that is made of others, its name (`names.py`).
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
-from summhay_ray.judge.names import DEFAULT_SHARE, OFFLINE, BadName, Named, read_share, share_text
-from summhay_ray.judge.offline import OfflineJudge
+from summhay_ray.judge.names import DEFAULT_SHARE, OFFLINE, BadName, Named, parse_name
 from summhay_ray.judge.prompt import ALONE, Form, template
 from summhay_ray.text import text_hash
 
@@ -24,40 +21,7 @@ FORMS: Mapping[str, Form] = {
     "per_summary": Form(together=True),
     "few_shot+per_summary": Form(together=True, nine=True),
 }
-_CASCADE = re.compile(r"cascade(?:\((.*)\))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Strategy:
-    """A strategy, taken apart: `base` asks the model, `blend` mixes in the free judge, `share` is a cascade's, else None."""
-
-    base: str = "per_insight"
-    blend: bool = False
-    share: float | None = None
-
-    @property
-    def text(self) -> str:
-        """Its one spelling: what a run's identity hashes."""
-        steps = [f"cascade({share_text(self.share)})"] if self.share is not None else []
-        steps += ["blend"] if self.blend else []
-        if not steps or self.base != "per_insight":
-            steps.append(self.base)
-        return "+".join(steps)
-
-
-def parse_strategy(text: str) -> Strategy:
-    """The strategy that `text` names; whether its base exists is for `make_judge` to say. Raises BadName in one line."""
-    steps = [step.strip() for step in text.strip().split("+")]
-    share, mixed = None, False
-    cascade = _CASCADE.fullmatch(steps[0])
-    if cascade:
-        share = DEFAULT_SHARE if cascade[1] is None else read_share(cascade[1], f"strategy {text!r}")
-        steps = steps[1:]
-    if steps and steps[0] == "blend":
-        mixed, steps = True, steps[1:]
-    if any(step == "" or step == "blend" or _CASCADE.fullmatch(step) for step in steps):
-        raise BadName(f"strategy {text!r}: expected cascade(SHARE), then blend, then how to ask: cascade(0.1)+blend+per_summary")
-    return Strategy("+".join(steps) or "per_insight", mixed, share)
+_CASCADE = re.compile(r"cascade(?:\(([^(),]*)\))?")
 
 
 def default_strategy(model: str) -> str:
@@ -68,32 +32,66 @@ def default_strategy(model: str) -> str:
 def strategy_of(named: Named) -> tuple[str, str]:
     """(model, strategy) of a spec's entry that is the named judge. Raises BadName for a judge that no run can ask.
 
-    A person's own judge (`module:Class`) gets the free model: one that asks another is named in a spec, with its model.
+    The model of a judge made of others is the first that is not free. A person's own judge (`module:Class`) gets the free model:
+    one that asks another is named in a spec, with its model.
     """
-    model, strategy = _of(named)
-    return model, strategy.text
+    if named.composed:
+        if two := next((blend for blend in named.inner("blend") if blend.parts[1].kind != "offline"), None):
+            mend = two.text.replace("blend", "panel", 1)
+            raise BadName(f"judge {two.text!r}: a run blends with offline alone; write {mend}")
+        models = [strategy_of(leaf)[0] for leaf in named.leaves()]
+        return next((model for model in models if model != OFFLINE), OFFLINE), named.text
+    if named.kind == "few_shot" and named.parts[0].kind == "per_summary":
+        return named.parts[0].parts[0].text, "few_shot+per_summary"
+    if named.kind in ("few_shot", "per_summary", "per_insight"):
+        return named.parts[0].text, named.kind
+    if named.kind == "stored":
+        raise BadName(f"judge {named.text!r} stands in an annotations file; `summhay judge-bench` alone reads it")
+    if named.kind == "code":
+        return OFFLINE, named.text
+    return named.text, default_strategy(named.text)
 
 
-def partners(strategy: str) -> tuple[str, ...]:
-    """The models that a strategy asks beside its own: each needs settings, limits and a price as any other does."""
-    parsed = parse_strategy(strategy)
-    return (OFFLINE,) if parsed.blend or parsed.share is not None else ()
+def name_of(model: str, strategy: str) -> Named:
+    """The name of the judge with this model and strategy: what `strategy_of` was given. Raises BadName, UnknownName."""
+    if "(" in strategy:
+        return parse_name(strategy)
+    if ":" in strategy:
+        return Named(strategy, "code")
+    asked = Named(model, "offline" if model == OFFLINE else "model")
+    if strategy == default_strategy(model):
+        return asked
+    shown = "offline" if model == OFFLINE else model
+    if strategy == "few_shot+per_summary":
+        asked, strategy, shown = Named(f"per_summary({shown})", "per_summary", (asked,)), "few_shot", f"per_summary({shown})"
+    kind = strategy if strategy in FORMS else "per_insight"
+    return Named(f"{strategy}({shown})", kind, (asked,))  # type: ignore[arg-type]
 
 
-def planned(strategy: str) -> tuple[str, float]:
-    """(the strategy without its cascade, the share of the insights that it is expected to be asked about): for planning."""
-    parsed = parse_strategy(strategy)
-    return Strategy(parsed.base, parsed.blend).text, 1.0 if parsed.share is None else parsed.share
+def one_spelling(model: str, strategy: str) -> str:
+    """The strategy as it is written today: earlier versions wrote `cascade(0.1)+blend+per_summary` for a judge's name.
+
+    Raises BadName, UnknownName, in one line.
+    """
+    steps = [step.strip() for step in strategy.split("+")]
+    cascade = _CASCADE.fullmatch(steps[0])
+    asked = steps[1:] if cascade else steps
+    blended = asked[:1] == ["blend"]
+    if not cascade and not blended:
+        return parse_name(strategy).text if "(" in strategy else strategy.strip()
+    name = name_of(model, "+".join(asked[1:] if blended else asked) or "per_insight").text
+    name = f"blend({name},offline)" if blended else name
+    return parse_name(f"cascade(offline,{name},{cascade[1] or DEFAULT_SHARE})" if cascade else name).text
 
 
 def check_prompt(text: str, strategy: str = "per_insight") -> None:
     """Raises ValueError, in one line, where a judge's prompt file lacks a placeholder that its strategy fills."""
-    template(text, FORMS.get(parse_strategy(strategy).base, ALONE))
+    template(text, FORMS.get(strategy, ALONE))
 
 
 def prompt_template(prompt: str, strategy: str) -> str:
     """The text that a strategy of ours fills with bullets and insights: the user's `prompt`, or ours; empty for others."""
-    form = FORMS.get(parse_strategy(strategy).base)
+    form = FORMS.get(strategy)
     return "" if form is None else template(prompt, form)
 
 
@@ -107,35 +105,11 @@ def asks_alone(strategy: str) -> bool:
 def prompt_identity(prompt: str = "", strategy: str = "per_insight") -> str:
     """sha256 (hex) of what is asked with the user's `prompt`, or with our own where it is empty: part of a run's identity.
 
-    Beside the strategy's own prompt: the one that asks again about a single insight, and the free judge's with its revision.
+    Beside the strategy's own prompt: the one that asks again about a single insight.
     """
-    parsed = parse_strategy(strategy)
-    form = FORMS.get(parsed.base, ALONE)
+    form = FORMS.get(strategy, ALONE)
     asked = [template(prompt, form)]
     if form.together and not prompt:
         asked.append(template("", Form(nine=form.nine)))
-    if parsed.blend or parsed.share is not None:
-        asked += [template("", Form(together=True)), OfflineJudge.revision]
     hashes = [text_hash(text) for text in asked]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode("ascii")).hexdigest()
-
-
-def _of(named: Named) -> tuple[str, Strategy]:
-    if named.kind == "cascade":
-        model, inner = _of(named.parts[1])
-        return model, Strategy(inner.base, inner.blend, DEFAULT_SHARE if named.share is None else named.share)
-    if named.kind == "blend":
-        judge, other = named.parts
-        if other.kind != "offline":
-            raise BadName(f"judge {named.text!r}: a run blends with offline alone; write blend({judge.text},offline)")
-        model, inner = _of(judge)
-        return model, Strategy(inner.base, blend=True)
-    if named.kind == "few_shot" and named.parts[0].kind == "per_summary":
-        return named.parts[0].parts[0].text, Strategy("few_shot+per_summary")
-    if named.kind in ("few_shot", "per_summary"):
-        return named.parts[0].text, Strategy(named.kind)
-    if named.kind == "stored":
-        raise BadName(f"judge {named.text!r} stands in an annotations file; `summhay judge-bench` alone reads it")
-    if named.kind == "code":
-        return OFFLINE, Strategy(named.text)
-    return named.text, Strategy(default_strategy(named.text))

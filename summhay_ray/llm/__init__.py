@@ -12,15 +12,26 @@ from summhay_ray.llm.gateway import Gateway
 from summhay_ray.llm.ledger import Ledger
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
-from summhay_ray.llm.models import FREE, PRICED_BY, Limits, ModelSettings, Price, Unpriced, find_price, find_window, is_local
+from summhay_ray.llm.models import (
+    FREE,
+    PRICED_BY,
+    Limits,
+    ModelSettings,
+    Price,
+    Unpriced,
+    find_price,
+    find_window,
+    is_local,
+    transport_of,
+)
 from summhay_ray.llm.numbers import flaw_of, scores_of, vectors_of
-from summhay_ray.llm.provider_table import needed_variables
-from summhay_ray.llm.providers import is_service, known_extra, lacking, provider_of, transport_of
+from summhay_ray.llm.provider_table import PROVIDERS, needed_variables
+from summhay_ray.llm.providers import address_of, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.raw_answer import RawAnswer
 from summhay_ray.llm.reply import Usage
 from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.retry import LONGEST_PAUSE_S
-from summhay_ray.llm.sampling import RESERVED, REVISION
+from summhay_ray.llm.sampling import QUERY_FIELD, RESERVED, REVISION
 from summhay_ray.llm.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
 
@@ -29,6 +40,8 @@ __all__ = [
     "LONGEST_PAUSE_S",
     "MOST_LOGPROBS",
     "PRICED_BY",
+    "PROVIDERS",
+    "QUERY_FIELD",
     "RESERVED",
     "REVISION",
     "USAGE_NOT_CREDIBLE",
@@ -59,6 +72,7 @@ __all__ = [
     "Unpriced",
     "Usage",
     "WorkerMessage",
+    "address_of",
     "answer_secrets",
     "assistant",
     "claims_of",

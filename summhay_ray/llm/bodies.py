@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from summhay_ray.llm.answers import reply_of
 from summhay_ray.llm.models import ModelSettings
-from summhay_ray.llm.numbers import scores_reply, vectors_reply
+from summhay_ray.llm.numbers import found_reply, scores_reply, vectors_reply
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request, Task
 
@@ -34,8 +34,13 @@ BYTES_A_TEXT = 1 << 18
 """The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
 
 _SHOWN = 2000
-_PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results"}
-_NAMES: Mapping[Task, str] = {"chat": "chat completion", "embed": "list of embeddings", "rerank": "reranking"}
+_PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results", "search": ""}
+_NAMES: Mapping[Task, str] = {
+    "chat": "chat completion",
+    "embed": "list of embeddings",
+    "rerank": "reranking",
+    "search": "answer to a search",
+}
 _LIMITED = re.compile(r"quota|rate[ _-]?limit|too many requests", re.IGNORECASE)
 
 _WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
@@ -128,6 +133,8 @@ def reply_in(body: Any, request: Request) -> Reply:
 
     Raises ProviderError for an error in place of an answer, and UnreadableAnswer for anything else.
     """
+    if request.task == "search":
+        return found_reply(body)
     if problem := error_in(body, request.task):
         raise problem
     try:

@@ -1,25 +1,30 @@
-"""The direct transport: OpenAI's protocol over aiohttp. Part of the llm room.
+"""The direct transport: OpenAI's protocol over aiohttp, and reranking in Cohere's form. Part of the llm room.
 
-For OpenAI, vLLM, SGLang, Together and any other endpoint with an OpenAI-compatible `api_base`. It takes a tenth of litellm's time
-per call. Embeddings and reranking in Cohere's form go this way, too.
+For all providers that the table has a base URL of, and for any endpoint (vLLM, SGLang, ...) that is an `api_base`. Searches at a
+service of the user's go this way, too. It takes a tenth of litellm's time per call.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+from collections.abc import Mapping
+from urllib.parse import urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
 from summhay_ray.llm.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
 from summhay_ray.llm.gate import key_for
 from summhay_ray.llm.models import ModelSettings, wire_name
-from summhay_ray.llm.provider_table import PROVIDERS
-from summhay_ray.llm.providers import provider_of
+from summhay_ray.llm.prices import default_effort
+from summhay_ray.llm.provider_table import PROVIDERS, place_of
+from summhay_ray.llm.providers import address_of, provider_of
 from summhay_ray.llm.reply import Reply
 from summhay_ray.llm.request import Request
-from summhay_ray.llm.sampling import REVISION, bounded
+from summhay_ray.llm.sampling import QUERY_FIELD, REVISION, bounded
 from summhay_ray.llm.secrets import NoKey
 
 KEEPALIVE_S = 4.0
@@ -29,8 +34,8 @@ CONNECT_S = 30.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 """The time of a whole attempt is limited by whoever sends it (`llm.attempts`)."""
 _FILES = 65_536
-_REASONING = re.compile(r"(o\d|gpt-5)")
-"""OpenAI's models that require `max_completion_tokens` in place of `max_tokens`."""
+_REASONING = re.compile(r"(ft:)?(o\d|gpt-[5-9](?!-chat))")
+"""OpenAI's models that require `max_completion_tokens` in place of `max_tokens`, and refuse a temperature while they reason."""
 
 
 class DirectTransport:
@@ -55,8 +60,9 @@ class DirectTransport:
             headers["Authorization"] = f"Bearer {key}"
         async with self._session.post(
             url,
-            data=_body(request, wire_name(settings.model)),
+            data=_body(request, settings.model),
             headers=headers,
+            proxy=None if settings.api_base else _proxy(url),
             timeout=_TIMEOUT,
             allow_redirects=False,
         ) as response:
@@ -64,7 +70,7 @@ class DirectTransport:
             content = await body.read(response.content.iter_any())
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
-        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request))
+        return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -72,41 +78,70 @@ class DirectTransport:
 
 
 def _address(request: Request, settings: ModelSettings) -> str:
-    base = (settings.api_base or _own_base(request, settings.model)).rstrip("/")
+    """The URL of the service. Raises NoKey if no address is known for it."""
+    if request.task == "search":
+        return settings.api_base or ""
+    base = address_of(settings.model, settings.api_base).rstrip("/")
+    if not base:
+        raise NoKey(f"{settings.model}: no address is known for this; write api_base: URL beside it")
+    provider = provider_of(settings.model)
+    if not settings.api_base:
+        _check_environment(provider, base)
     if request.task == "embed":
         return f"{base}/embeddings"
-    if request.task == "rerank":
-        return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
-    return f"{base}/chat/completions"
+    if request.task == "chat":
+        return f"{base}/chat/completions"
+    known = PROVIDERS.get(provider)
+    if known and known.base and place_of(provider, base) == "own":
+        return urljoin(base, f"{urlsplit(known.base).path}/rerank")
+    return f"{re.sub(r'/v[12](/rerank)?$', '', base)}/v2/rerank"
 
 
-def _own_base(request: Request, model: str) -> str:
-    """The address of the provider's own service. Raises NoKey if it has none that is asked directly."""
-    known = PROVIDERS.get(provider_of(model))
-    if request.task != "rerank" or known is None or "rerank" not in known.services or not known.domains:
-        raise NoKey(f"{model}: no address is known for this; write api_base: URL beside it")
-    return f"https://{known.domains[0]}"
+def _check_environment(provider: str, base: str) -> None:
+    """Raises NoKey if the variables of other clients name another address: what is meant for there must not go here."""
+    for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):
+        if os.environ.get(name, base).rstrip("/") != base:
+            raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy on the way to a provider, from HTTPS_PROXY and NO_PROXY. It sees the host, and nothing that is sent."""
+    return None if proxy_bypass(urlsplit(url).hostname or "") else getproxies().get("https")
 
 
 def _body(request: Request, model: str) -> bytes:
+    name, renamed = wire_name(model), _renamed(model)
     if request.inputs:
-        sent = {name: value for name, value in request.sampling.items() if name != REVISION}
+        sent = {field: value for field, value in request.sampling.items() if field != REVISION}
+        if request.task == "search":
+            field = sent.pop(QUERY_FIELD, "query")
+            return json.dumps({field: request.inputs[0], **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
         query, *documents = request.inputs
-        reranked = {"query": query, "documents": documents, "top_n": len(documents)}
+        reranked = {"query": query, "documents": documents, renamed.get("top_n", "top_n"): len(documents)}
         asked = {"input": request.inputs} if request.task == "embed" else reranked
-        return json.dumps({"model": model, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+        return json.dumps({"model": name, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
     sampling = bounded(request.sampling)
-    extra = sampling.pop("extra_body", None) or {}
-    if _REASONING.match(model) and "max_tokens" in sampling:
-        sampling["max_completion_tokens"] = sampling.pop("max_tokens")
-    return request.body(model, {**sampling, **extra})
+    sampling |= sampling.pop("extra_body", None) or {}
+    if _REASONING.match(name):
+        renamed = {**renamed, "max_tokens": "max_completion_tokens"}
+        if sampling.get("reasoning_effort", default_effort(model)) != "none":
+            sampling.pop("temperature", None)
+    return request.body(name, {renamed.get(field, field): value for field, value in sampling.items()})
 
 
-def _read(content: str, request: Request) -> Reply:
+def _renamed(model: str) -> Mapping[str, str]:
+    known = PROVIDERS.get(provider_of(model))
+    return known.renamed if known else {}
+
+
+def _read(content: str, request: Request, model: str) -> Reply:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise unreadable(error, content, request.task) from error
+    named = _renamed(model).get("results")
+    if request.task == "rerank" and isinstance(body, dict) and named in body:
+        body["results"] = body.pop(named)
     return reply_in(body, request)
 
 

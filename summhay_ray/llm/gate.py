@@ -30,6 +30,9 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     if not names and provider and (place != "elsewhere" or unknown_place or known and known.anywhere):
         names = own_variables(provider)
     key = key_in(*names)
+    if not key and place == "own" and known and known.domains and not known.login and not known.token:
+        mend = f"export {names[0]} where the workers run, or name another variable in api_key_env"
+        raise NoKey(f"{settings.model}: no key; {mend}")
     if key and place == "http":
         base = f"api_base {settings.api_base}" if settings.api_base else url
         raise NoKey(f"{base} belongs to a provider that is reached over https: no key goes there in clear text; write https://")
@@ -65,10 +68,6 @@ def key_for_litellm(settings: ModelSettings) -> str | None:
     if not own:
         mend = "name the endpoint's key in api_key_env" if known.variables else "reach the endpoint as openai/NAME"
         raise NoKey(f"{model}: the login of {provider} is sent to its own addresses only; leave api_base out, or {mend}")
-    if not key and not known.login and not known.token:
-        raise NoKey(
-            f"{model}: no key; export {known.variables[0]} where the workers run, or name another variable in api_key_env"
-        )
     return key
 
 

@@ -23,7 +23,7 @@ from summhay_ray.llm.learned import Learned
 from summhay_ray.llm.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.local import LocalModel
 from summhay_ray.llm.messages import Claim, Grant, Settlement
-from summhay_ray.llm.models import FREE, ModelSettings
+from summhay_ray.llm.models import FREE, ModelSettings, transport_of
 from summhay_ray.llm.numbers import dimensions_of, is_usable
 from summhay_ray.llm.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.providers import known_extra, lacking
@@ -150,7 +150,8 @@ class Gateway:
         settings = self._models[request.model]
         if problem := lacking(request.model, request.task, settings.api_base):
             return Failed("no_such_service", problem), None
-        problem = unusable(request.sampling, known_extra(request.model, settings.transport))
+        way = transport_of(request.model, request.task, settings.api_base, settings.transport)
+        problem = unusable(request.sampling, known_extra(request.model, way, settings.api_base))
         if problem:
             return Failed("unusable_sampling", problem), None
         longest = 0 if request.inputs else longest_answer(request.sampling)

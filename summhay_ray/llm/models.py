@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window, may_reason
-from summhay_ray.llm.provider_table import origin_of
-from summhay_ray.llm.providers import Transport, is_local, provider_of, transport_of, wire_name
+from summhay_ray.llm.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.provider_table import PROVIDERS, origin_of, place_of
+from summhay_ray.llm.providers import Transport, address_of, is_local, provider_of, wire_name
 from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import Task
 from summhay_ray.llm.sampling import beside, most_bytes
 from summhay_ray.text import count_tokens
 
@@ -76,8 +77,8 @@ class ModelSettings:
     """Name of the environment variable, on the worker, that holds the key; never the key itself."""
     timeout_s: float = 600.0
     limits: Limits = field(default_factory=Limits)
-    transport: Transport = "litellm"
-    """Always `local` for a model that runs in the worker."""
+    transport: Transport | None = None
+    """How to reach the model, if the spec says it; see `transport_of`."""
     reasoning: bool = False
     """Whether the model may write reasoning tokens, which are billed but not shown."""
     max_answer_bytes: int | None = None
@@ -85,26 +86,24 @@ class ModelSettings:
     token_margin: float = 1.0
     """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
 
-    def __post_init__(self) -> None:
-        if is_local(self.model):
-            object.__setattr__(self, "transport", "local")
-
     @classmethod
     def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
         """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
 
         `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
         """
+        api_base, transport = entry.get("api_base"), entry.get("transport")
         return cls(
             model=model,
             price=find_price(model, entry.get("price"), priced_by),
             context_window=find_window(model, entry.get("context_window")),
-            api_base=entry.get("api_base"),
+            api_base=api_base,
             api_key_env=entry.get("api_key_env"),
             timeout_s=entry.get("timeout_s", 600.0),
             max_answer_bytes=entry.get("max_answer_bytes"),
             limits=limits,
-            transport=transport_of(model, entry.get("api_base"), entry.get("transport")),
+            # What is the default anyway makes no other settings.
+            transport=None if transport == transport_of(model, "chat", api_base) else transport,
             reasoning=may_reason(model),
             token_margin=entry.get("token_margin", 1.0),
         )
@@ -153,7 +152,27 @@ class ModelSettings:
         return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1, searches)
 
 
-# Every call asks for it several times, and a run has few models.
+# Every call asks for it, and a run has few models.
+@functools.lru_cache
+def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
+    """How the model is asked for this: as `written` in the spec, else directly where that is possible.
+
+    That is the case at an `api_base` and at the provider's own base URL, unless the provider has a form of its own for this. A
+    reranking at the user's own endpoint always has Cohere's form. OpenAI's models without chat completions need litellm, too.
+    """
+    if is_local(model):
+        return "local"
+    if written is not None:
+        return written
+    # At an `api_base`, a name without a prefix says nothing of a provider.
+    provider = model.partition("/")[0] if api_base else provider_of(model)
+    known = PROVIDERS.get(provider)
+    if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
+        return "litellm"
+    return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
+
+
+# As above.
 @functools.lru_cache
 def _margin(model: str) -> float:
     return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN

@@ -58,6 +58,11 @@ def scores_reply(body: Any, n: int) -> Reply:
     return Reply(json.dumps([float(score) for score in entries]), "stop", usage, rest, numbers=True)
 
 
+def found_reply(body: Any) -> Reply:
+    """The reply in the body of a search: the body itself, which whoever searched reads by the fields of that service."""
+    return Reply(json.dumps(body), "stop", Usage(0, 0, searches=1), {}, numbers=True)
+
+
 def _flawed(entry: Any, usage: Usage | None, rest: Any, flaw: str) -> Reply:
     return Reply(json.dumps(entry)[:SHOWN], "stop", usage, rest, numbers=True, flaw=flaw)
 
@@ -81,6 +86,8 @@ def flaw_of(request: Request, text: str) -> str:
     try:
         if request.task == "rerank":
             _float32(json.loads(text))
+        elif request.task == "search":
+            json.loads(text)
         elif not _finite(vectors_of(text)):
             return f"a vector {NOT_FINITE}"
     except (ValueError, KeyError, TypeError) as error:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.llm.providers import is_local
+from summhay_ray.llm.provider_table import PROVIDERS
+from summhay_ray.llm.providers import is_local, provider_of
 from summhay_ray.llm.reply import Usage
 
 _TIER = re.compile(r"(?:in|out)put_cost_per_token_above_(\d+)k_tokens")
@@ -213,9 +214,23 @@ def may_reason(model: str) -> bool:
     return bool((_mapped(model) or {}).get("supports_reasoning") or (_dated(model) or {}).get("reasoning"))
 
 
+def needs_responses(model: str) -> bool:
+    """Whether litellm's map says that the provider has the model in OpenAI's Responses API only."""
+    entry = _mapped(model) or {}
+    return entry.get("mode") == "responses" and entry.get("litellm_provider") == provider_of(model)
+
+
+def default_effort(model: str) -> str | None:
+    """The model's reasoning effort where a request names none, by litellm's map; None if unknown."""
+    return (_mapped(model) or {}).get("default_reasoning_effort")
+
+
 def _names(model: str) -> list[str]:
+    """The names to look up, in turn: as it is, with the prefix of its provider's prices, and without each prefix."""
     parts = model.split("/")
-    return ["/".join(parts[start:]) for start in range(len(parts))]
+    known = PROVIDERS.get(parts[0])
+    listed = ["/".join([known.prices, *parts[1:]])] if known and known.prices else []
+    return [model, *listed, *("/".join(parts[start:]) for start in range(1, len(parts)))]
 
 
 def _mapped(model: str) -> dict[str, Any] | None:

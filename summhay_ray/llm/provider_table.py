@@ -1,186 +1,199 @@
-"""The providers that litellm knows: protocol, services, keys, domains and the fields of `extra`. Part of the llm room.
+"""The providers: services, address, keys, domains, names, quirks. Part of the llm room.
 
-By default a provider's key is sent to its domains only.
+A provider with OpenAI's protocol is one row: its key is sent to the domains of that row only.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-# Columns:
-# - litellm's prefix (its `LlmProviders`);
-# - `openai`: its endpoints accept OpenAI's chat completions unchanged; `own`: its protocol, URL scheme or login needs litellm;
-# - its services: `chat`, `embed`, `rerank` in Cohere's form, `rerank*` in a form of its own, which litellm speaks. A service that
-#   litellm asks past httpx (SageMaker's embeddings, by boto3) is left out, since `outgoing` cannot judge it;
+# A row is one provider, and all that is known of it. Columns:
+# - its prefix in names of models; litellm's (`LlmProviders`) if litellm is to ask it;
+# - its services: `chat` and `embed` in OpenAI's form, `rerank` in Cohere's, `batch` in OpenAI's (nothing asks for that yet).
+#   A `*` marks a service with a form or login of its own, which litellm speaks. A service that litellm asks past httpx
+#   (SageMaker's embeddings, by boto3) is left out, since `outgoing` cannot judge it;
 # - the variables of its key, of which the first that is set counts. `*`: litellm can log in with a cloud's credentials, which it
-#   does only at these domains; `+`: with a token, too (ANTHROPIC_AUTH_TOKEN); `-`: none is known;
-# - its domains, where `*` stands for letters, digits and hyphens. Domains where customers can serve anything (amazonaws.com,
-#   googleapis.com as a whole) are left out. `*` alone: the provider is only a protocol, and its key is meant for the user's own
-#   endpoint;
-# - with a `+`: what `extra` may hold besides `SAMPLING` where litellm sends the request. litellm reads some three hundred names,
-#   among them addresses of logins, files of keys and callbacks: none of these may stand here.
+#   does only at these domains; `+`: with a token, too (ANTHROPIC_AUTH_TOKEN); `-`: none is known.
+# Then, in any order:
+# - the base URL of its services, which are at /chat/completions, /embeddings and /rerank below it: a service without a `*` is
+#   asked there directly. Without a base URL litellm finds the address;
+# - further domains, where `*` stands for letters, digits and hyphens. Its key is sent to these domains and the base URL's only.
+#   Domains where customers can serve anything (amazonaws.com, googleapis.com as a whole) are left out. `*` alone: the provider is
+#   only a protocol, and its key is meant for the user's own endpoint;
+# - `bare=`: a regular expression of the names that are the provider's without a prefix, as in litellm;
+# - `prices=`: the prefix of its models in litellm's price map, where that is another;
+# - `models=`: what its service puts before a model's name that has no slash;
+# - `a>b`: its service calls the field `a` of a request, or of a reranking, `b`;
+# - with a `+`: what `extra` may hold besides `SAMPLING`. litellm reads some three hundred names, among them addresses of logins,
+#   files of keys and callbacks: none of these may stand here.
 # A line that begins with a space continues the one before.
 _TABLE = """
-ai21                      openai chat               AI21_API_KEY                  api.ai21.com
-ai21_chat                 openai chat               AI21_API_KEY                  api.ai21.com
-aiml                      openai chat,embed         AIML_API_KEY                  api.aimlapi.com
-amazon_nova               own    chat               AMAZON_NOVA_API_KEY           api.nova.amazon.com
-anthropic                 own    chat               ANTHROPIC_API_KEY,+           api.anthropic.com +output_config
-anthropic_text            own    chat               ANTHROPIC_API_KEY,+           api.anthropic.com
-apertis                   openai chat               STIMA_API_KEY                 api.stima.tech
-azure                     own    chat,embed         AZURE_API_KEY,AZURE_OPENAI_API_KEY,* openai.azure.com
-                                                    cognitiveservices.azure.com services.ai.azure.com +api_version +extra_body
-azure_ai                  own    chat,embed,rerank* AZURE_AI_API_KEY,*            services.ai.azure.com models.ai.azure.com
+ai21                      chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
+ai21_chat                 chat                   AI21_API_KEY                https://api.ai21.com/studio/v1
+aiml                      chat,embed             AIML_API_KEY                https://api.aimlapi.com/v1
+amazon_nova               chat                   AMAZON_NOVA_API_KEY         https://api.nova.amazon.com/v1 prices=amazon-nova
+anthropic                 chat*                  ANTHROPIC_API_KEY,+         api.anthropic.com bare=claude- +output_config
+anthropic_text            chat*                  ANTHROPIC_API_KEY,+         api.anthropic.com
+apertis                   chat                   STIMA_API_KEY               https://api.stima.tech/v1
+azure                     chat*,embed*           AZURE_API_KEY,AZURE_OPENAI_API_KEY,* openai.azure.com cognitiveservices.azure.com
+                                                    services.ai.azure.com +api_version +extra_body
+azure_ai                  chat*,embed*,rerank*   AZURE_AI_API_KEY,*          services.ai.azure.com models.ai.azure.com
                                                     inference.ai.azure.com openai.azure.com +api_version +extra_body
-azure_text                own    chat               AZURE_API_KEY,AZURE_OPENAI_API_KEY,* openai.azure.com
-                                                    cognitiveservices.azure.com services.ai.azure.com +api_version +extra_body
-baseten                   openai chat               BASETEN_API_KEY               inference.baseten.co api.baseten.co
-bedrock                   own    chat,embed,rerank* *                             bedrock-runtime.*.amazonaws.com
+azure_text                chat*                  AZURE_API_KEY,AZURE_OPENAI_API_KEY,* openai.azure.com cognitiveservices.azure.com
+                                                    services.ai.azure.com prices=azure +api_version +extra_body
+baseten                   chat                   BASETEN_API_KEY             inference.baseten.co api.baseten.co
+bedrock                   chat*,embed*,rerank*   *                           bedrock-runtime.*.amazonaws.com
                                                     bedrock-runtime-fips.*.amazonaws.com bedrock-runtime.*.vpce.amazonaws.com
                                                     bedrock-agent-runtime.*.amazonaws.com +aws_region_name +model_id
                                                     +guardrailConfig +performanceConfig +requestMetadata
-bedrock_mantle            own    chat               *                             bedrock-mantle.*.api.aws +aws_region_name
-bytez                     own    chat               BYTEZ_API_KEY                 api.bytez.com
-cerebras                  openai chat               CEREBRAS_API_KEY              api.cerebras.ai
-chatgpt                   own    chat               *                             chatgpt.com auth.openai.com
-chutes                    openai chat               CHUTES_API_KEY                llm.chutes.ai
-clarifai                  own    chat               CLARIFAI_API_KEY              api.clarifai.com
-cloudflare                own    chat               CLOUDFLARE_API_KEY            api.cloudflare.com
-codestral                 openai chat               CODESTRAL_API_KEY             codestral.mistral.ai
-cognition                 openai chat               COGNITION_API_KEY             api.cognition.ai
-cohere                    own    chat,embed,rerank  COHERE_API_KEY,CO_API_KEY     api.cohere.com api.cohere.ai
-cohere_chat               own    chat,embed,rerank  COHERE_API_KEY,CO_API_KEY     api.cohere.com api.cohere.ai
-cometapi                  openai chat,embed         COMETAPI_KEY,COMETAPI_API_KEY api.cometapi.com
-compactifai               own    chat               COMPACTIFAI_API_KEY           api.compactif.ai
-cortecs                   openai chat               CORTECS_API_KEY               api.cortecs.ai
-custom_openai             openai chat               -                             *
-darkbloom                 openai chat               DARKBLOOM_API_KEY             api.darkbloom.dev
-dashscope                 openai chat,embed,rerank* DASHSCOPE_API_KEY             dashscope.aliyuncs.com
+bedrock_mantle            chat*                  *                           bedrock-mantle.*.api.aws +aws_region_name
+bytez                     chat*                  BYTEZ_API_KEY               api.bytez.com
+cerebras                  chat                   CEREBRAS_API_KEY            https://api.cerebras.ai/v1
+chatgpt                   chat*                  *                           chatgpt.com auth.openai.com
+chutes                    chat                   CHUTES_API_KEY              https://llm.chutes.ai/v1
+clarifai                  chat*                  CLARIFAI_API_KEY            api.clarifai.com
+cloudflare                chat*                  CLOUDFLARE_API_KEY          api.cloudflare.com
+codestral                 chat                   CODESTRAL_API_KEY           https://codestral.mistral.ai/v1 seed>random_seed
+cognition                 chat                   COGNITION_API_KEY           https://api.cognition.ai/v1
+cohere                    chat*,embed*,rerank    COHERE_API_KEY,CO_API_KEY   https://api.cohere.com/v2 api.cohere.ai
+                                                    bare=command(-|$)
+cohere_chat               chat*,embed*,rerank    COHERE_API_KEY,CO_API_KEY   https://api.cohere.com/v2 api.cohere.ai
+cometapi                  chat,embed             COMETAPI_KEY,COMETAPI_API_KEY https://api.cometapi.com/v1
+compactifai               chat                   COMPACTIFAI_API_KEY         https://api.compactif.ai/v1
+cortecs                   chat                   CORTECS_API_KEY             https://api.cortecs.ai/v1
+custom_openai             chat                   -                           *
+darkbloom                 chat                   DARKBLOOM_API_KEY           https://api.darkbloom.dev/v1
+dashscope                 chat,embed,rerank*     DASHSCOPE_API_KEY           https://dashscope.aliyuncs.com/compatible-mode/v1
                                                     dashscope-intl.aliyuncs.com
-databricks                own    chat,embed         *                             cloud.databricks.com gcp.databricks.com
+databricks                chat*,embed*           *                           cloud.databricks.com gcp.databricks.com
                                                     azuredatabricks.net
-datarobot                 own    chat               DATAROBOT_API_TOKEN           app.datarobot.com app.eu.datarobot.com
+datarobot                 chat*                  DATAROBOT_API_TOKEN         app.datarobot.com app.eu.datarobot.com
                                                     app.jp.datarobot.com
-deepinfra                 openai chat,embed,rerank* DEEPINFRA_API_KEY             api.deepinfra.com
-deepseek                  openai chat               DEEPSEEK_API_KEY              api.deepseek.com
-docker_model_runner       openai chat               -
-edenai                    openai chat,embed         EDENAI_API_KEY                api.edenai.run
-empower                   openai chat               EMPOWER_API_KEY               app.empower.dev
-featherless_ai            openai chat               FEATHERLESS_AI_API_KEY,FEATHERLESS_API_KEY api.featherless.ai
-fireworks_ai              openai chat,embed,rerank* FIREWORKS_API_KEY,FIREWORKS_AI_API_KEY api.fireworks.ai
-friendliai                openai chat               FRIENDLIAI_API_KEY,FRIENDLI_TOKEN api.friendli.ai
-galadriel                 openai chat               GALADRIEL_API_KEY             api.galadriel.com
-gdc                       own    chat               -                             +vertex_project +vertex_location
-gemini                    own    chat,embed         GEMINI_API_KEY,GOOGLE_API_KEY generativelanguage.googleapis.com
-                                                    +safety_settings +task_type
-gigachat                  own    chat,embed         *                             gigachat.devices.sberbank.ru
-                                                    ngw.devices.sberbank.ru
-github                    openai chat,embed         GITHUB_API_KEY                models.inference.ai.azure.com
+deepinfra                 chat,embed,rerank*     DEEPINFRA_API_KEY           https://api.deepinfra.com/v1/openai
+deepseek                  chat                   DEEPSEEK_API_KEY            https://api.deepseek.com/beta
+docker_model_runner       chat                   -
+edenai                    chat,embed             EDENAI_API_KEY              https://api.edenai.run/v3
+empower                   chat                   EMPOWER_API_KEY             https://app.empower.dev/api/v1
+featherless_ai            chat                   FEATHERLESS_AI_API_KEY,FEATHERLESS_API_KEY https://api.featherless.ai/v1
+fireworks_ai              chat,embed,rerank      FIREWORKS_API_KEY,FIREWORKS_AI_API_KEY https://api.fireworks.ai/inference/v1
+                                                    models=accounts/fireworks/models/ results>data
+friendliai                chat                   FRIENDLIAI_API_KEY,FRIENDLI_TOKEN https://api.friendli.ai/serverless/v1
+galadriel                 chat                   GALADRIEL_API_KEY           https://api.galadriel.com/v1
+gdc                       chat*                  -                           +vertex_project +vertex_location
+gemini                    chat*,embed*           GEMINI_API_KEY,GOOGLE_API_KEY generativelanguage.googleapis.com +safety_settings
+                                                    +task_type
+gigachat                  chat*,embed*           *                           gigachat.devices.sberbank.ru ngw.devices.sberbank.ru
+github                    chat,embed             GITHUB_API_KEY              https://models.inference.ai.azure.com
                                                     models.github.ai
-github_copilot            own    chat,embed         *                             githubcopilot.com api.github.com
-gradient_ai               own    chat               GRADIENT_AI_API_KEY           inference.do-ai.run
-groq                      openai chat               GROQ_API_KEY                  api.groq.com
-helicone                  openai chat               HELICONE_API_KEY              ai-gateway.helicone.ai
-heroku                    own    chat               HEROKU_API_KEY                inference.heroku.com
-hosted_vllm               openai chat,embed         -                             *
-huggingface               own    chat,rerank*       HUGGINGFACE_API_KEY,HF_TOKEN  router.huggingface.co
-                                                    api-inference.huggingface.co +do_sample +truncate +typical_p
-hyperbolic                openai chat               HYPERBOLIC_API_KEY            api.hyperbolic.xyz
-inception                 openai chat               INCEPTION_API_KEY             api.inceptionlabs.ai
-infinity                  openai embed,rerank*      -
-jina_ai                   openai embed,rerank*      JINA_AI_API_KEY,JINA_API_KEY  api.jina.ai
-lambda_ai                 openai chat               LAMBDA_API_KEY                api.lambda.ai
-langgraph                 own    chat               -
-lemonade                  own    chat               -
-libertai                  openai chat               LIBERTAI_API_KEY              api.libertai.io
-litellm_proxy             openai chat,embed         -                             *
-llamafile                 openai chat,embed         -                             *
-lm_studio                 openai chat,embed         -                             *
-maritalk                  own    chat               MARITALK_API_KEY              chat.maritaca.ai
-meta                      openai chat               META_API_KEY                  api.meta.ai
-meta_llama                openai chat               LLAMA_API_KEY                 api.llama.com
-minimax                   own    chat               MINIMAX_API_KEY               api.minimax.io api.minimaxi.com
-mistral                   openai chat,embed         MISTRAL_API_KEY               api.mistral.ai
-modelscope                openai chat,embed         MODELSCOPE_API_KEY            api-inference.modelscope.cn
-moonshot                  openai chat               MOONSHOT_API_KEY              api.moonshot.ai api.moonshot.cn
-morph                     openai chat               MORPH_API_KEY                 api.morphllm.com
-nano-gpt                  openai chat,embed         NANOGPT_API_KEY               nano-gpt.com
-nebius                    openai chat,embed         NEBIUS_API_KEY                api.studio.nebius.ai api.studio.nebius.com
-nlp_cloud                 own    chat               NLP_CLOUD_API_KEY             api.nlpcloud.io
-novita                    openai chat,embed         NOVITA_API_KEY                api.novita.ai
-nscale                    openai chat,embed         NSCALE_API_KEY                inference.api.nscale.com
-nvidia_nim                openai chat,embed         NVIDIA_NIM_API_KEY            integrate.api.nvidia.com
-oci                       own    chat,embed         *                             oci.oraclecloud.com +oci_region
-                                                    +oci_compartment_id +oci_serving_mode +oci_endpoint_id
-ollama                    own    chat,embed         -                             +format +keep_alive +mirostat +mirostat_eta
+github_copilot            chat*,embed*           *                           githubcopilot.com api.github.com
+gradient_ai               chat*                  GRADIENT_AI_API_KEY         inference.do-ai.run
+groq                      chat,batch             GROQ_API_KEY                https://api.groq.com/openai/v1
+helicone                  chat                   HELICONE_API_KEY            https://ai-gateway.helicone.ai
+heroku                    chat*                  HEROKU_API_KEY              inference.heroku.com
+hosted_vllm               chat,embed             -                           *
+huggingface               chat*,rerank*          HUGGINGFACE_API_KEY,HF_TOKEN router.huggingface.co api-inference.huggingface.co
+                                                    +do_sample +truncate +typical_p
+hyperbolic                chat                   HYPERBOLIC_API_KEY          https://api.hyperbolic.xyz/v1
+inception                 chat                   INCEPTION_API_KEY           https://api.inceptionlabs.ai/v1
+infinity                  embed,rerank*          -
+jina_ai                   embed,rerank           JINA_AI_API_KEY,JINA_API_KEY https://api.jina.ai/v1
+lambda_ai                 chat                   LAMBDA_API_KEY              https://api.lambda.ai/v1
+langgraph                 chat*                  -
+lemonade                  chat                   -
+libertai                  chat                   LIBERTAI_API_KEY            https://api.libertai.io/v1
+litellm_proxy             chat,embed             -                           *
+llamafile                 chat,embed             -                           *
+lm_studio                 chat,embed             -                           *
+maritalk                  chat*                  MARITALK_API_KEY            chat.maritaca.ai
+meta                      chat                   META_API_KEY                https://api.meta.ai/v1
+meta_llama                chat                   LLAMA_API_KEY               https://api.llama.com/compat/v1
+minimax                   chat                   MINIMAX_API_KEY             https://api.minimax.io/v1 api.minimaxi.com
+mistral                   chat,embed             MISTRAL_API_KEY             https://api.mistral.ai/v1 seed>random_seed
+modelscope                chat,embed             MODELSCOPE_API_KEY          https://api-inference.modelscope.cn/v1
+moonshot                  chat                   MOONSHOT_API_KEY            https://api.moonshot.ai/v1 api.moonshot.cn
+morph                     chat                   MORPH_API_KEY               https://api.morphllm.com/v1
+nano-gpt                  chat,embed             NANOGPT_API_KEY             https://nano-gpt.com/api/v1
+nebius                    chat,embed             NEBIUS_API_KEY              https://api.studio.nebius.ai/v1 api.studio.nebius.com
+nlp_cloud                 chat*                  NLP_CLOUD_API_KEY           api.nlpcloud.io
+novita                    chat,embed             NOVITA_API_KEY              https://api.novita.ai/v3/openai
+nscale                    chat,embed             NSCALE_API_KEY              https://inference.api.nscale.com/v1
+nvidia_nim                chat,embed             NVIDIA_NIM_API_KEY          https://integrate.api.nvidia.com/v1
+oci                       chat*,embed*           *                           oci.oraclecloud.com +oci_region +oci_compartment_id
+                                                    +oci_serving_mode +oci_endpoint_id
+ollama                    chat*,embed*           -                           +format +keep_alive +mirostat +mirostat_eta
                                                     +mirostat_tau +num_ctx +num_gpu +num_thread +repeat_last_n +repeat_penalty
                                                     +tfs_z +think
-ollama_chat               own    chat               -                             +format +keep_alive +mirostat +mirostat_eta
+ollama_chat               chat*                  -                           +format +keep_alive +mirostat +mirostat_eta
                                                     +mirostat_tau +num_ctx +num_gpu +num_thread +repeat_last_n +repeat_penalty
                                                     +tfs_z +think
-oobabooga                 own    chat,embed         -
-openai                    openai chat,embed         OPENAI_API_KEY                api.openai.com
-openai_like               openai chat,embed         -                             *
-openrouter                openai chat,embed         OPENROUTER_API_KEY,OR_API_KEY openrouter.ai
-ovhcloud                  own    chat,embed         OVHCLOUD_API_KEY              endpoints.kepler.ai.cloud.ovh.net
-parasail                  openai chat,embed         PARASAIL_API_KEY              api.parasail.io
-perplexity                openai chat,embed         PERPLEXITYAI_API_KEY,PERPLEXITY_API_KEY api.perplexity.ai
-petals                    own    chat               -
-pinstripes                openai chat               PINSTRIPES_API_KEY            pinstripes.io
-poe                       openai chat               POE_API_KEY                   api.poe.com
-predibase                 own    chat               PREDIBASE_API_KEY             serving.app.predibase.com
-prism                     openai chat               PRISM_API_KEY                 api.prisminference.com
-publicai                  openai chat               PUBLICAI_API_KEY              api.publicai.co
-qwen_ai_platform          openai chat,embed,rerank* QWEN_AI_PLATFORM_API_KEY,DASHSCOPE_API_KEY dashscope.aliyuncs.com
-qwencloud                 openai chat,embed,rerank* QWENCLOUD_API_KEY,DASHSCOPE_API_KEY dashscope-intl.aliyuncs.com
-ragflow                   openai chat               -
-reka                      openai chat               REKA_API_KEY                  api.reka.ai
-replicate                 own    chat               REPLICATE_API_KEY,REPLICATE_API_TOKEN api.replicate.com
-sagemaker                 own    chat               *                             runtime.sagemaker.*.amazonaws.com
-                                                    +aws_region_name +model_id
-sagemaker_chat            own    chat               *                             runtime.sagemaker.*.amazonaws.com
-                                                    +aws_region_name +model_id
-sagemaker_nova            own    chat               *                             runtime.sagemaker.*.amazonaws.com
-                                                    +aws_region_name +model_id
-sail                      openai chat               SAIL_API_KEY                  api.sailresearch.com
-sambanova                 openai chat,embed         SAMBANOVA_API_KEY             api.sambanova.ai
-sap                       own    chat,embed         *                             ml.hana.ondemand.com
+oobabooga                 chat*,embed*           -
+openai                    chat,embed,batch       OPENAI_API_KEY              https://api.openai.com/v1
+                                                    bare=(ft:)?(gpt-|chatgpt-|o[134](-|$))
+openai_like               chat,embed             -                           *
+openrouter                chat,embed             OPENROUTER_API_KEY,OR_API_KEY https://openrouter.ai/api/v1
+ovhcloud                  chat,embed             OVHCLOUD_API_KEY            https://oai.endpoints.kepler.ai.cloud.ovh.net/v1
+                                                    endpoints.kepler.ai.cloud.ovh.net
+parasail                  chat,embed             PARASAIL_API_KEY            https://api.parasail.io/v1
+perplexity                chat,embed*            PERPLEXITYAI_API_KEY,PERPLEXITY_API_KEY https://api.perplexity.ai
+petals                    chat*                  -
+pinstripes                chat                   PINSTRIPES_API_KEY          https://pinstripes.io/v1
+poe                       chat                   POE_API_KEY                 https://api.poe.com/v1
+predibase                 chat*                  PREDIBASE_API_KEY           serving.app.predibase.com
+prism                     chat                   PRISM_API_KEY               https://api.prisminference.com/v1
+publicai                  chat                   PUBLICAI_API_KEY            https://api.publicai.co/v1
+qwen_ai_platform          chat,embed,rerank*     QWEN_AI_PLATFORM_API_KEY,DASHSCOPE_API_KEY
+                                                    https://dashscope.aliyuncs.com/compatible-mode/v1
+qwencloud                 chat,embed,rerank*     QWENCLOUD_API_KEY,DASHSCOPE_API_KEY
+                                                    https://dashscope-intl.aliyuncs.com/compatible-mode/v1
+ragflow                   chat                   -
+reka                      chat                   REKA_API_KEY                https://api.reka.ai/v1
+replicate                 chat*                  REPLICATE_API_KEY,REPLICATE_API_TOKEN api.replicate.com
+sagemaker                 chat*                  *                           runtime.sagemaker.*.amazonaws.com +aws_region_name
+                                                    +model_id
+sagemaker_chat            chat*                  *                           runtime.sagemaker.*.amazonaws.com +aws_region_name
+                                                    +model_id
+sagemaker_nova            chat*                  *                           runtime.sagemaker.*.amazonaws.com +aws_region_name
+                                                    +model_id
+sail                      chat                   SAIL_API_KEY                https://api.sailresearch.com/v1
+sambanova                 chat,embed             SAMBANOVA_API_KEY           https://api.sambanova.ai/v1
+sap                       chat*,embed*           *                           ml.hana.ondemand.com
                                                     authentication.*.hana.ondemand.com
-scaleway                  own    chat,embed,rerank* SCW_SECRET_KEY                api.scaleway.ai
-scx-ai                    openai chat               SCX_API_KEY                   api.scx.ai
-snowflake                 own    chat,embed         SNOWFLAKE_JWT                 snowflakecomputing.com
-synthetic                 openai chat               SYNTHETIC_API_KEY             api.synthetic.new
-tencent                   openai chat               TENCENT_API_KEY               tokenhub-intl.tencentcloudmaas.com
-tensormesh                openai chat               TENSORMESH_INFERENCE_API_KEY  serverless.tensormesh.ai
-text-completion-codestral own    chat               CODESTRAL_API_KEY             codestral.mistral.ai
-text-completion-inception own    chat               INCEPTION_API_KEY             api.inceptionlabs.ai
-text-completion-openai    own    chat               OPENAI_API_KEY                api.openai.com
-together_ai               openai chat,embed,rerank* TOGETHERAI_API_KEY,TOGETHER_API_KEY api.together.xyz api.together.ai
-triton                    own    chat,embed         -
-v0                        openai chat               V0_API_KEY                    api.v0.dev
-vercel_ai_gateway         openai chat,embed         VERCEL_AI_GATEWAY_API_KEY     ai-gateway.vercel.sh
-vertex_ai                 own    chat,embed,rerank* *                             aiplatform.googleapis.com
-                                                    *-aiplatform.googleapis.com discoveryengine.googleapis.com +vertex_project
-                                                    +vertex_location +safety_settings +labels +task_type
-vertex_ai_beta            own    chat               *                             aiplatform.googleapis.com
-                                                    *-aiplatform.googleapis.com +vertex_project +vertex_location
-                                                    +safety_settings +labels
-vllm                      openai chat               -                             *
-volcengine                openai chat,embed         VOLCENGINE_API_KEY,ARK_API_KEY ark.cn-beijing.volces.com
-voyage                    openai embed,rerank*      VOYAGE_API_KEY,VOYAGE_AI_API_KEY api.voyageai.com
-wandb                     openai chat               WANDB_API_KEY                 api.inference.wandb.ai
-watsonx                   own    chat,embed,rerank* *                             ml.cloud.ibm.com iam.cloud.ibm.com
+scaleway                  chat,embed,rerank      SCW_SECRET_KEY              https://api.scaleway.ai/v1
+scx-ai                    chat                   SCX_API_KEY                 https://api.scx.ai/v1
+snowflake                 chat*,embed*           SNOWFLAKE_JWT               snowflakecomputing.com
+synthetic                 chat                   SYNTHETIC_API_KEY           https://api.synthetic.new/openai/v1
+tencent                   chat                   TENCENT_API_KEY             https://tokenhub-intl.tencentcloudmaas.com/v1
+tensormesh                chat                   TENSORMESH_INFERENCE_API_KEY https://serverless.tensormesh.ai/v1
+text-completion-codestral chat*                  CODESTRAL_API_KEY           codestral.mistral.ai
+text-completion-inception chat*                  INCEPTION_API_KEY           api.inceptionlabs.ai
+text-completion-openai    chat*                  OPENAI_API_KEY              api.openai.com
+together_ai               chat,embed,rerank      TOGETHERAI_API_KEY,TOGETHER_API_KEY https://api.together.ai/v1 api.together.xyz
+triton                    chat*,embed*           -
+v0                        chat                   V0_API_KEY                  api.v0.dev
+vercel_ai_gateway         chat,embed             VERCEL_AI_GATEWAY_API_KEY   https://ai-gateway.vercel.sh/v1
+vertex_ai                 chat*,embed*,rerank*   *                           aiplatform.googleapis.com *-aiplatform.googleapis.com
+                                                    discoveryengine.googleapis.com +vertex_project +vertex_location
+                                                    +safety_settings +labels +task_type
+vertex_ai_beta            chat*                  *                           aiplatform.googleapis.com *-aiplatform.googleapis.com
+                                                    prices=vertex_ai +vertex_project +vertex_location +safety_settings +labels
+vllm                      chat                   -                           *
+volcengine                chat,embed             VOLCENGINE_API_KEY,ARK_API_KEY https://ark.cn-beijing.volces.com/api/v3
+voyage                    embed,rerank           VOYAGE_API_KEY,VOYAGE_AI_API_KEY https://api.voyageai.com/v1
+                                                    top_n>top_k results>data
+wandb                     chat                   WANDB_API_KEY               https://api.inference.wandb.ai/v1
+watsonx                   chat*,embed*,rerank*   *                           ml.cloud.ibm.com iam.cloud.ibm.com +project_id
+                                                    +space_id
+watsonx_text              chat*                  *                           ml.cloud.ibm.com iam.cloud.ibm.com prices=watsonx
                                                     +project_id +space_id
-watsonx_text              own    chat               *                             ml.cloud.ibm.com iam.cloud.ibm.com
-                                                    +project_id +space_id
-xai                       openai chat               XAI_API_KEY                   api.x.ai
-xiaomi_mimo               own    chat               XIAOMI_MIMO_API_KEY           api.xiaomimimo.com
-xinference                openai chat,embed         -
-zai                       openai chat,embed         ZAI_API_KEY                   api.z.ai
+xai                       chat                   XAI_API_KEY                 https://api.x.ai/v1
+xiaomi_mimo               chat                   XIAOMI_MIMO_API_KEY         https://api.xiaomimimo.com/v1
+xinference                chat,embed             -
+zai                       chat,embed             ZAI_API_KEY                 https://api.z.ai/api/paas/v4
 """
 
 
@@ -211,27 +224,36 @@ SAMPLING = frozenset(
         "verbosity",
     }
 )
-"""What `extra` may hold for every provider that is asked through litellm: parameters that only enter the body of the request."""
+"""What `extra` may hold for every provider: parameters that only enter the body of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
     """One provider's row in the table."""
 
-    protocol: Literal["openai", "own"]
     services: frozenset[str]
-    own_rerank: bool
-    """Whether its reranking has a form of its own, which litellm speaks."""
+    translated: frozenset[str]
+    """The services with a form or login of their own, which litellm speaks."""
     variables: tuple[str, ...]
     login: bool
     """Whether litellm can log in without a key, with a cloud's credentials."""
     token: bool
     """Whether the provider accepts a token in place of a key."""
+    base: str
+    """The base URL of the services that are asked directly; empty if none is known."""
     domains: tuple[str, ...]
     anywhere: bool
     """Whether its key is meant for the user's own endpoint, wherever that is."""
+    bare: str
+    """A regular expression of the names that are the provider's without a prefix; empty if there are none."""
+    prices: str
+    """The prefix of its models in litellm's price map; empty if it is the provider's own."""
+    models: str
+    """What its service puts before a model's name that has no slash."""
+    renamed: Mapping[str, str]
+    """Field of a request, or of a reranking -> its name at this provider."""
     extra: frozenset[str]
-    """What `extra` may hold where litellm sends the request."""
+    """What `extra` may hold, except at an endpoint of the user's own that is asked directly."""
 
     def holds(self, host: str) -> bool:
         """Whether the host is one of the domains or a subdomain of one."""
@@ -243,25 +265,31 @@ def _pattern(domain: str) -> str:
 
 
 def _read(line: str) -> tuple[str, Provider]:
-    name, protocol, services, variables, *rest = line.split()
-    names = variables.split(",")
-    login, fields = "*" in names, {field[1:] for field in rest if field.startswith("+")}
+    name, services, variables, *rest = line.split()
+    names, login = variables.split(","), "*" in variables
+    base = next((word for word in rest if word.startswith("https://")), "")
+    hosts = [urlsplit(base).hostname or "", *(word for word in rest if re.fullmatch(r"[\w*-]+(\.[\w*-]+)+", word))]
+    noted = dict(word.split("=", 1) for word in rest if re.match(r"\w+=", word))
     return name, Provider(
-        protocol="openai" if protocol == "openai" else "own",
         services=frozenset(services.replace("*", "").split(",")),
-        own_rerank="*" in services,
+        translated=frozenset(service[:-1] for service in services.split(",") if service.endswith("*")),
         variables=tuple(name for name in names if name not in "*+-"),
         login=login,
         token="+" in names,
-        domains=tuple(domain for domain in rest if domain != "*" and not domain.startswith("+")),
+        base=base,
+        domains=tuple(filter(None, hosts)),
         anywhere="*" in rest,
+        bare=noted.get("bare", ""),
+        prices=noted.get("prices", ""),
+        models=noted.get("models", ""),
+        renamed=dict(word.split(">") for word in rest if re.fullmatch(r"\w+>\w+", word)),
         # With a cloud's login, litellm may take a field of the body for one of the login.
-        extra=SAMPLING | fields | (frozenset() if login else {"extra_body"}),
+        extra=SAMPLING | {word[1:] for word in rest if word[0] == "+"} | (frozenset() if login else {"extra_body"}),
     )
 
 
 PROVIDERS = dict(_read(line) for line in re.split(r"\n(?! )", _TABLE.strip()))
-"""litellm's prefix -> the provider."""
+"""Prefix of names of models -> the provider."""
 
 WITH_DOMAINS = {name: provider for name, provider in PROVIDERS.items() if provider.domains}
 """The providers that have domains of their own."""

@@ -15,7 +15,7 @@ from summhay_ray.outcome import Outcome
 from summhay_ray.text import count_tokens
 
 Role = Literal["system", "user", "assistant"]
-Task = Literal["chat", "embed", "rerank"]
+Task = Literal["chat", "embed", "rerank", "search"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 _LONG, _LONGEST = 4096, 1_000_000
 """Prompts of this length, in characters, have their JSON cached for the next call that sends them."""
@@ -70,9 +70,10 @@ class Request:
     logprobs: int | None = None
     """Return each token's log probability and those of this many likeliest alternatives (0 to 20); None: return none."""
     task: Task = "chat"
-    """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it."""
+    """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it.
+    search: what a service of the user's finds for the one input, in its own form."""
     inputs: tuple[str, ...] = ()
-    """The texts of an `embed` or `rerank` request; such a request has no messages."""
+    """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
     _key: str = field(init=False, repr=False, compare=False)
 
     def __init__(
@@ -144,13 +145,13 @@ class Request:
 
     @property
     def searches(self) -> tuple[int, int, int]:
-        """The searches that a reranking is billed for: (fewest, expected, most); zeros for other tasks.
+        """The searches that a reranking or a search is billed for: (fewest, expected, most); zeros for other tasks.
 
         By Cohere's terms, one search covers up to 100 documents. A document that exceeds 500 tokens together with the query is
         split into pieces, each of which counts as a document.
         """
         if self.task != "rerank":
-            return 0, 0, 0
+            return (1, 1, 1) if self.task == "search" else (0, 0, 0)
         query, *documents = self.inputs
         lengths = [count_tokens(query) + count_tokens(text) for text in documents]
         # No known tokenizer counts twice as many tokens as ours.

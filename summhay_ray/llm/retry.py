@@ -92,7 +92,7 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
 """What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
 
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "PoolTimeout"} | {
-    *("ConnectionTimeoutError", "ClientConnectorDNSError")
+    *("ConnectionTimeoutError", "ClientConnectorDNSError", "ClientHttpProxyError")
 }
 _EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
 # Matched in the body of a 400, which may repeat the prompt: only words that a document is unlikely to contain.

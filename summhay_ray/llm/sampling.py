@@ -38,6 +38,8 @@ RESERVED = frozenset(
     }
 )
 """Parameters that the gateway sets itself. From a spec, they would change the call that is logged, limited and paid for."""
+QUERY_FIELD = "query_field"
+"""Of a search: the field of the request's body that holds the query. It is not sent as a field of its own."""
 REVISION = "revision"
 """The revision of the model, as the spec gives it: part of the key, but never sent."""
 _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
@@ -47,7 +49,7 @@ _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 def unusable(sampling: Mapping[str, Any], known: Collection[str] | None = None) -> str:
     """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `providers.known_extra`."""
     if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
-        return f"sampling parameter {others[0]!r} is none that litellm may be given here; known: {', '.join(sorted(known))}"
+        return f"sampling parameter {others[0]!r} is none that may be given here; known: {', '.join(sorted(known))}"
     body = sampling.get("extra_body")
     for given in (sampling, body if isinstance(body, Mapping) else {}):
         if taken := sorted(RESERVED.intersection(given)):

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from summhay_ray.llm.local import LocalModel
-from summhay_ray.llm.models import ModelSettings
-from summhay_ray.llm.provider_table import PROVIDERS, place_of
-from summhay_ray.llm.providers import provider_of
+from summhay_ray.llm.models import ModelSettings, transport_of
 from summhay_ray.llm.reply import Reply
-from summhay_ray.llm.request import Request
+from summhay_ray.llm.request import Request, Task
 
 
 class Transport(Protocol):
@@ -36,19 +34,16 @@ class Transports:
         self._made: dict[str, Transport] = {}
 
     def of(self, settings: ModelSettings, request: Request) -> Transport:
-        """The transport for a request to a model. litellm asks for a reranking only where it is not in Cohere's form."""
-        if request.task != "rerank":
-            return self._ready(settings.transport)
-        provider = provider_of(settings.model)
-        own = place_of(provider, settings.api_base) == "own" or settings.transport == "litellm"
-        return self._ready("litellm" if own and provider in PROVIDERS and PROVIDERS[provider].own_rerank else "direct")
+        """The transport for a request to a model."""
+        return self._ready(settings, request.task)
 
     def make(self, models: Iterable[ModelSettings]) -> None:
         """Make the transports of these models now, so that the first calls need not wait for imports."""
         for settings in models:
-            self._ready(settings.transport)
+            self._ready(settings, "chat")
 
-    def _ready(self, kind: str) -> Transport:
+    def _ready(self, settings: ModelSettings, task: Task) -> Transport:
+        kind = transport_of(settings.model, task, settings.api_base, settings.transport)
         if kind not in self._made:
             self._made[kind] = self._make(kind)
         return self._made[kind]

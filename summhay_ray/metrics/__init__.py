@@ -8,6 +8,8 @@ from summhay_ray.metrics.agreement import (
     RankAgreement,
     Verdicts,
     agreement_between,
+    alpha,
+    cohens_kappa,
     kappa,
     pearson,
     rank_agreement,
@@ -16,7 +18,7 @@ from summhay_ray.metrics.agreement import (
 from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
-from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
+from summhay_ray.metrics.citations import Compat, by_number, citation_scores, extract_citations
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
@@ -29,11 +31,13 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage import score_judgment, score_summary
 from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
+from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
 from summhay_ray.metrics.paired import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.systems import (
+    ByLabels,
     SystemScore,
     TakenOff,
     added,
@@ -48,16 +52,19 @@ from summhay_ray.metrics.systems import (
 
 __all__ = [
     "COEFFICIENTS",
+    "FEWEST",
     "LEVEL",
     "QUANTILES_95",
     "ROUGE_TYPES",
     "Z_95",
     "Agreement",
     "Bootstrap",
+    "ByLabels",
     "Compat",
     "Correlations",
     "Interval",
     "JudgeBias",
+    "LabelledScore",
     "Over",
     "Paired",
     "PositionSensitivity",
@@ -69,16 +76,21 @@ __all__ = [
     "Verdicts",
     "added",
     "agreement_between",
+    "alpha",
     "bertscore",
     "between_means",
     "bias_of",
+    "by_labels",
+    "by_number",
     "check_bertscore",
     "citation_scores",
+    "cohens_kappa",
     "column_intervals",
     "column_of",
     "column_place",
     "concordance",
     "corrected",
+    "corrected_mean",
     "correlations",
     "extract_citations",
     "floor_of",
@@ -100,6 +112,7 @@ __all__ = [
     "score_judgment",
     "score_summary",
     "scores_at_cuts",
+    "standard_error",
     "system_scores",
     "words_per_bullet",
 ]

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 L = TypeVar("L")
 LABELS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
+_WORTH = dict(zip(LABELS, (1.0, 0.5, 0.0), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Agreement:
     """Insights that both link to a bullet."""
     confusion: Mapping[str, Mapping[str, int]]
     """First judge's label -> second's -> insights."""
+    alpha: float | None = None
+    """Krippendorff's alpha of the labels, which are ordered (`alpha`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ def agreement_between(first: Verdicts, second: Verdicts) -> Agreement:
         same_bullet=_share([a == b for a, b in linked]),
         n_linked=len(linked),
         confusion=confusion,
+        alpha=alpha([[_WORTH[label] for label in side.labels] for side in (first, second)]),
     )
 
 
@@ -80,6 +84,31 @@ def kappa(confusion: Mapping[L, Mapping[L, int]]) -> float | None:
     same = sum(confusion[label][label] for label in confusion) / n
     chance = sum(a * b for a, b in zip(rows, columns, strict=True)) / n**2
     return (same - chance) / (1 - chance) if chance < 1 else None
+
+
+def cohens_kappa(first: Sequence[L], second: Sequence[L]) -> float | None:
+    """Cohen's kappa of two raters' labels of the same items, in order. Raises ValueError for unequal lengths."""
+    labels = dict.fromkeys((*first, *second))
+    confusion = {label: dict.fromkeys(labels, 0) for label in labels}
+    for one, other in zip(first, second, strict=True):
+        confusion[one][other] += 1
+    return kappa(confusion)
+
+
+def alpha(ratings: Sequence[Sequence[float | None]]) -> float | None:
+    """Krippendorff's alpha for ordinal data: a row for each rater, a column for each item; None where a rater gives none.
+
+    1 is perfect agreement, 0 that of chance (Krippendorff 2019, Content Analysis, chapter 12). None where no item has two
+    ratings, or all ratings are the same.
+    """
+    import krippendorff
+    import numpy as np
+
+    data = np.array([[math.nan if one is None else one for one in row] for row in ratings], dtype=float)
+    paired = data[:, (~np.isnan(data)).sum(axis=0) > 1] if data.size else data
+    if len(np.unique(paired[~np.isnan(paired)])) < 2:
+        return None
+    return float(krippendorff.alpha(reliability_data=paired, level_of_measurement="ordinal"))
 
 
 def rank_agreement(first: Sequence[float], second: Sequence[float]) -> RankAgreement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 Compat = Literal["default", "release"]
@@ -69,6 +69,21 @@ def citation_scores(cited: Collection[int], gold: Collection[int]) -> tuple[floa
     recall = right / len(gold) if gold else 0.0
     f1 = 2 * precision * recall / (precision + recall) if right else 0.0
     return precision, recall, f1
+
+
+def by_number(text: str, numbers: Mapping[str, int]) -> str:
+    """The text with citations by ids, such as `[a.txt, b.txt]`, as citations by numbers. `numbers`: id -> number.
+
+    A bracket of numbers stays as it is, as does one with anything that is neither a number nor an id.
+    """
+
+    def numbered(bracket: re.Match[str]) -> str:
+        pieces = [piece.strip() for piece in re.split("[,;]", bracket[1])]
+        if all(piece.isdecimal() for piece in pieces) or not all(piece in numbers or piece.isdecimal() for piece in pieces):
+            return bracket[0]
+        return f"[{', '.join(piece if piece.isdecimal() else str(numbers[piece]) for piece in pieces)}]"
+
+    return _BRACKET.sub(numbered, text)
 
 
 def _pieces(inside: str) -> list[tuple[int, int]]:

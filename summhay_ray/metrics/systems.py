@@ -78,6 +78,29 @@ def column_place(column: str) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Corrected:
+    """A mean after people's labels: what people would have said of all items, as estimated."""
+
+    value: float
+    half: float | None
+    """Half of its 95 % interval for the items at hand; None with too few labels."""
+    weight: float
+    """What the judge's scores count for: 1 is plain prediction-powered inference, 0 the mean of the labels alone."""
+    n: int
+    """Labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByLabels:
+    """A system's figures corrected by people's labels. `n`: labels used; `own`: whether they are all the system's own."""
+
+    n: int
+    own: bool
+    coverage: Corrected | None
+    joint: Corrected | None
+
+
+@dataclass(frozen=True, slots=True)
 class SystemScore:
     """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.
 
@@ -104,6 +127,10 @@ class SystemScore:
     coverage_corrected: float | None = None
     joint_corrected: float | None = None
     bias: TakenOff | None = None
+    coverage_labelled: float | None = None
+    joint_labelled: float | None = None
+    labels: ByLabels | None = None
+    """By people's labels (`metrics.labelled`); None without any."""
 
     @property
     def missing(self) -> float:
@@ -120,8 +147,8 @@ class SystemScore:
         """Field -> value, as JSON, with FIGURE_floor and `missing`. `dataclasses.asdict` takes seven times as long."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         floors = {f"{name}_floor": self.floor(name) for name in _FIGURES}
-        bias = None if self.bias is None else asdict(self.bias)
-        return {**fields, "ci": dict(self.ci), "bias": bias, **floors, "missing": self.missing}
+        said = {name: None if (one := fields[name]) is None else asdict(one) for name in ("bias", "labels")}
+        return {**fields, "ci": dict(self.ci), **said, **floors, "missing": self.missing}
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:

@@ -2,13 +2,16 @@
 with every document that says each. For the benchmarks."""
 
 from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights, mine
-from summhay_ray.mine.insights import Evidence, Mined
+from summhay_ray.mine.insights import WORDS, Evidence, Mined
+from summhay_ray.mine.merging import may_be_one, merged
 from summhay_ray.mine.reading import Source, Unread, read_folder
-from summhay_ray.mine.statements import language_of
+from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
 
 __all__ = [
     "COLUMNS",
+    "WORDS",
+    "DocumentClaim",
     "Evidence",
     "Grouped",
     "Kept",
@@ -21,6 +24,8 @@ __all__ = [
     "haystack_json",
     "kept_insights",
     "language_of",
+    "may_be_one",
+    "merged",
     "mine",
     "read_folder",
 ]

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from summhay_ray.errors import UserError
-from summhay_ray.mine.insights import UNSURE, Evidence, Mined, find_insights
+from summhay_ray.mine.insights import UNSURE, WORDS, Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
-from summhay_ray.mine.statements import Statements
+from summhay_ray.mine.statements import DocumentClaim, Statements
 from summhay_ray.mine.subtopics import Grouped
 
 COLUMNS = (
@@ -22,18 +22,24 @@ COLUMNS = (
 _SHOWN = 5
 """Most windows of evidence in a row of the sheet."""
 _SEPARATOR = " | "
+PERSON = "a person"
+"""Who decided about a document that a review adds."""
 _YES, _NO = ("yes", "y", "x", "1"), ("no", "n", "0")
 
 
-def mine(sources: Sequence[Source], least: int) -> tuple[list[Mined], list[tuple[int, int]]]:
+def mine(
+    sources: Sequence[Source], least: int, claims: Mapping[int, Sequence[DocumentClaim]] | None = None
+) -> tuple[list[Mined], list[tuple[int, int]]]:
     """The insights that recur, the surest first, and pairs (document, earlier one) of equal documents.
 
-    Equal documents count once for recurrence (`least`), and all of them are documents of what they say.
+    Equal documents count once for recurrence (`least`), and all of them are documents of what they say. `claims`: index of a
+    document -> its claims, of which insights are made; where it is missing, insights are made of the document's sentences.
     """
     first: dict[str, int] = {}
     copies = [(place, first.setdefault(source.text.strip(), place)) for place, source in enumerate(sources)]
     distinct = [place for place, kept in copies if place == kept]
-    found = find_insights(Statements([sources[place].text for place in distinct]), least)
+    given = {number: claims[place] for number, place in enumerate(distinct) if place in claims} if claims else None
+    found = find_insights(Statements([sources[place].text for place in distinct], given), least)
     same: dict[int, list[int]] = {}
     for place, kept in copies:
         same.setdefault(kept, []).append(place)
@@ -90,7 +96,8 @@ def haystack_json(
 
 
 def _shown(sources: Sequence[Source], evidence: Evidence) -> dict[str, Any]:
-    return {"document_id": sources[evidence.document].document_id, "score": evidence.score, "text": evidence.text}
+    shown = {"score": evidence.score, "by": evidence.by, "key": evidence.key, "text": evidence.text}
+    return {"document_id": sources[evidence.document].document_id, **shown}
 
 
 def _id(text: str) -> str:
@@ -111,7 +118,7 @@ def doubts_first(raw: Mapping[str, Any], run: str) -> list[dict[str, str]]:
     rows = []
     for one in kept_insights(raw):
         shown = sorted(one["evidence"], key=lambda evidence: float(evidence["score"]))
-        unsure = [evidence for evidence in shown if evidence["score"] < UNSURE]
+        unsure = [evidence for evidence in shown if evidence["by"] == WORDS and evidence["score"] < UNSURE]
         doubts = [f"{len(unsure)} of {len(shown)} documents are unsure"] if unsure else []
         doubts += [f"{len(one['doubtful'])} more documents come near it"] if one["doubtful"] else []
         doubts += [f"the opposite is said, too: {', '.join(one['opposites'])}"] if one["opposites"] else []
@@ -142,6 +149,7 @@ def accepted(raw: Mapping[str, Any], rows: Sequence[Mapping[str, str]], file: st
         insight_id: {name for name, one in texts.items() if insight_id in one["insights_included"]} for insight_id in known
     }
     struck, seen = set[str](), set[str]()
+    merges: dict[str, tuple[str, UserError]] = {}
     for number, row in enumerate(rows, start=2):
         insight_id = row["insight_id"].strip()
         keep, reword, into, more = (row.get(name, "").strip() for name in COLUMNS[8:])
@@ -158,16 +166,28 @@ def accepted(raw: Mapping[str, Any], rows: Sequence[Mapping[str, str]], file: st
         for name in filter(None, map(str.strip, more.replace("\n", _SEPARATOR).split("|"))):
             if name not in texts:
                 raise wrong("add_documents", f"{name!r} is no document of this run; give its path in the folder")
-            holders[insight_id].add(name)
+            if name not in holders[insight_id]:
+                holders[insight_id].add(name)
+                known[insight_id]["evidence"].append({"document_id": name, "score": 1.0, "by": PERSON, "key": "", "text": ""})
         if keep or reword or into or more:
             seen.add(insight_id)
-        if keep.lower() in _NO or into:
+        if keep.lower() in _NO:
             struck.add(insight_id)
         if into:
-            holders[into] |= holders[insight_id]
+            merges[insight_id] = into, wrong("merge_into", f"{into!r} is struck, or merged into this one; give one that stays")
             seen.add(into)
         if reword:
             known[insight_id]["insight"] = reword
+    for insight_id, (into, error) in merges.items():
+        passed = {insight_id}
+        while into in merges and into not in passed:
+            passed.add(into)
+            into = merges[into][0]
+        if into in passed or into in struck:
+            raise error
+        known[into]["evidence"] += [one for one in known[insight_id]["evidence"] if one["document_id"] not in holders[into]]
+        holders[into] |= holders[insight_id]
+    struck |= merges.keys()
     for name, document in texts.items():
         document["insights_included"] = [one for one in known if one not in struck and name in holders[one]]
     for one in known.values():

@@ -1,7 +1,8 @@
 """Part of the mine room: finds the statements that recur across documents, and every document that makes each.
 
-1. Every sentence is compared with those that share enough of its weight (see `statements`). One that has like sentences in enough
-   documents is a candidate. What its like sentences agree on, each fact weighted by the share that has it, is its core.
+1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
+   `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
+   weighted by the share that has it, is its core.
 2. Its core is looked for in windows of one to three sentences of EVERY document. A document that has enough of it is evidence.
 3. Candidates are taken from the strongest on. One that rests on the same sentences as one that was taken is a repetition.
 
@@ -39,25 +40,33 @@ SAME = 0.95
 """Likeness from which a sentence is not a candidate beside the other one."""
 OPPOSED = 0.6
 """Share of the words of the heavier sentence that two opposites have in common at least."""
+WORDS = "words"
 _MOST_NEIGHBOURS = 200
 """The nearest sentences describe a group; the bound limits memory where a sentence is in most documents."""
-_MOST_POSTED = 2000
-"""For a fact that more sentences have, only so many of them, evenly spread, are compared: time stays linear."""
+_MOST_POSTED = 1000
+"""A fact that more sentences have tells little: only so many of them, evenly spread, are compared by it, and no window is looked
+for by it alone. So time stays linear."""
 _AT_ONCE = 512
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A document that says an insight. `document`: index; `sentences`: the window; `score`: share of the core in it, 0 to 1."""
+    """A document that says an insight. `document`: index; `text`: the window; `score`: share of the core in it, 0 to 1.
+
+    `by`: who decided, words or the label of a model, whose raw answer has the `key`.
+    """
 
     document: int
     text: str
     score: float
+    by: str = WORDS
+    key: str = ""
 
     @property
     def sure(self) -> bool:
-        """Whether the window has most of the insight."""
-        return self.score >= UNSURE
+        """Whether a model said so, or the window has most of the insight."""
+        return self.by != WORDS or self.score >= UNSURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,7 @@ class _Finder:
         self._worded: Floats = statements.bags @ self._words
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
+        self._held = np.zeros(statements.n + len(WORTH))
         self._starts, self._near, self._likeness = self._neighbours()
 
     def chosen(self) -> Iterator[_Found]:
@@ -153,7 +163,7 @@ class _Finder:
     def shown(self, found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         """Its evidence, and what comes near it, in the order of the documents."""
         listed = [
-            Evidence(int(self._of.documents[first]), " ".join(self._of.texts[first : first + size]), round(score, 4))
+            Evidence(int(self._of.documents[first]), " ".join(self._of.evidence[first : first + size]), round(score, 4))
             for first, size, score in zip(found.firsts.tolist(), found.lengths.tolist(), found.scores.tolist(), strict=True)
         ]
         return tuple(one for one in listed if one.score >= SAYS), tuple(one for one in listed if one.score < SAYS)
@@ -179,15 +189,16 @@ class _Finder:
     def _neighbours(self) -> tuple[Ints, Ints, npt.NDArray[np.float32]]:
         """For each sentence those that are alike, itself included: starts (n + 1), sentences and likeness."""
         of = self._of
-        needed = ALIKE * self._light
         rows, columns, likeness = [], [], []
         thinned = _thinned(of)
         for begin in range(0, of.n, _AT_ONCE):
             block = np.arange(begin, min(begin + _AT_ONCE, of.n))
-            asked = self._telling(block, needed)
+            asked, untold = self._telling(block)
             touched = (asked @ thinned).tocoo()
-            both = of.states[touched.row + begin] & of.states[touched.col]
-            one, two = touched.row[both].astype(np.int64) + begin, touched.col[both].astype(np.int64)
+            one, two = touched.row.astype(np.int64), touched.col
+            needed = ALIKE * np.maximum(np.minimum(of.sizes[one + begin], of.sizes[two]), self._light)
+            may = of.states[two] & (touched.data + untold[one] >= needed - _ROUNDING)
+            one, two = one[may] + begin, two[may].astype(np.int64)
             shared = self._shared(one, two, of.weights)
             alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
             near = alike >= ALIKE
@@ -202,19 +213,23 @@ class _Finder:
         starts = np.concatenate([[0], np.cumsum(counts)])
         return starts, np.concatenate(columns) if columns else np.zeros(0, np.int32), np.concatenate(likeness or [np.zeros(0)])
 
-    def _telling(self, block: Ints, needed: float) -> sparse.csr_matrix:
-        """The block's sentences without their commonest facts, which together weigh less than what a like sentence must share."""
+    def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
+        """The weights of the block's facts, without each sentence's commonest ones, which together weigh less than what a like
+        sentence must share; and the weight of what a comparison by them may miss (m)."""
         of = self._of
-        bags = of.bags[block]
-        weights = of.weights[bags.indices]
-        rows = np.repeat(np.arange(block.size), np.diff(bags.indptr))
+        facts, rows = of.facts_of(block)
+        weights = of.weights[facts]
         order = np.lexsort((weights, rows))
         summed = np.cumsum(weights[order])
-        before = np.concatenate([[0.0], summed])[bags.indptr[:-1]]
+        firsts: Ints = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])
+        before = np.concatenate([[0.0], summed])[firsts]
         keep = np.zeros(weights.size, dtype=bool)
-        keep[order] = summed - before[rows[order]] >= needed
+        keep[order] = summed - before[rows[order]] >= ALIKE * self._light
+        missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
+        untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
         keep &= of.states[block][rows]
-        return sparse.csr_matrix((np.ones(keep.sum(), np.float32), (rows[keep], bags.indices[keep])), (block.size, bags.shape[1]))
+        kept = (weights[keep].astype(np.float32), (rows[keep], facts[keep]))
+        return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), untold
 
     def _shared(self, one: Ints, two: Ints, weights: Floats) -> Floats:
         """The weight of the facts that each pair of sentences has in common."""
@@ -228,15 +243,21 @@ class _Finder:
         """Which of the others (m) have the sentence's words, but other numbers, or deny what it does not deny."""
         of = self._of
         own = of.facts(sentence)
-        bags = of.bags[others]
-        ones = np.full(others.size, sentence)
-        shared = self._shared(ones, others, self._words)
+        facts, rows = of.facts_of(others)
+        both, numeric = self._places(own, facts) >= 0, of.numeric[facts]
+        shared = np.bincount(rows[both], self._words[facts[both]], others.size)
         same_words = shared >= OPPOSED * np.maximum(np.maximum(self._worded[sentence], self._worded[others]), 1.0)
-        numbers = own[of.numeric[own]]
-        theirs = np.asarray(bags @ of.numeric.astype(np.float32)).ravel()
-        common = np.asarray(bags[:, numbers].sum(axis=1)).ravel()
-        other_numbers = (common < numbers.size) & (common < theirs)
+        theirs = np.bincount(rows[numeric], minlength=others.size)
+        common = np.bincount(rows[numeric & both], minlength=others.size)
+        other_numbers = (common < of.numeric[own].sum()) & (common < theirs)
         found: npt.NDArray[np.bool_] = same_words & (other_numbers | (of.denies[others] != of.denies[sentence]))
+        return found
+
+    def _places(self, own: npt.NDArray[np.int32], facts: npt.NDArray[np.int32]) -> Ints:
+        """The place of each fact among a few `own` ones, -1 for others."""
+        self._marked[own] = np.arange(own.size)
+        found = self._marked[facts]
+        self._marked[own] = -1
         return found
 
     def _core(self, sentence: int) -> tuple[npt.NDArray[np.int32], Floats]:
@@ -256,13 +277,10 @@ class _Finder:
         of = self._of
         facts, weights = self._core(sentence)
         rows = self._touched(facts, weights)
-        bags = of.bags[rows]
-        self._marked[facts] = np.arange(facts.size)
-        place = self._marked[bags.indices]
-        self._marked[facts] = -1
+        theirs, owners = of.facts_of(rows)
+        places = self._places(facts, theirs)
         held = np.zeros((rows.size, facts.size), dtype=bool)
-        own = place >= 0
-        held[np.repeat(np.arange(rows.size), np.diff(bags.indptr))[own], place[own]] = True
+        held[owners[places >= 0], places[places >= 0]] = True
         says = np.flatnonzero(held @ weights >= SAYS - NEAR)
         held[says[self._opposite(sentence, rows[says])]] = False
         best, sizes = held @ weights, np.ones(rows.size, dtype=np.int64)
@@ -270,7 +288,7 @@ class _Finder:
         for size in range(2, len(WORTH) + 1):
             step = size - 1
             follows = np.zeros(rows.size, dtype=bool)
-            follows[:-step] = (rows[step:] == rows[:-step] + step) & (of.documents[rows[step:]] == of.documents[rows[:-step]])
+            follows[:-step] = (rows[step:] == rows[:-step] + step) & (of.passages[rows[step:]] == of.passages[rows[:-step]])
             added = np.zeros_like(held)
             added[:-step] = held[step:]
             window = window | (added & follows[:, None])
@@ -287,16 +305,30 @@ class _Finder:
         return _Found(sentence, rows[chosen], sizes[chosen], best[chosen])
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
-        """The sentences of all windows that can have enough of a core, in order.
+        """The sentences of all windows that can have enough of a core, in order; its commonest facts alone make no window."""
+        counts = self._of.n_posted(facts)
+        listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
+        posted = [self._of.posted(fact) for fact in facts[listed].tolist()]
+        for sentences, weight in zip(posted, weights[listed].tolist(), strict=True):
+            self._held[sentences] += weight
+        hits = np.concatenate(posted).astype(np.int64)
+        missing = SAYS - NEAR - (1 - weights[listed].sum()) - _ROUNDING
+        most = len(WORTH)
+        starts = (hits[self._held[hits] >= missing / most][:, None] - np.arange(most)).ravel()
+        starts = starts[starts >= 0]
+        # The array ends with sentences that hold nothing, so that every window is whole.
+        starts = _distinct(starts[sum(self._held[starts + step] for step in range(most)) >= missing])
+        for sentences in posted:
+            self._held[sentences] = 0.0
+        rows = _distinct((starts[:, None] + np.arange(most)).ravel())
+        return rows[rows < self._of.n]
 
-        Such a window has one of its rarest facts: the others together weigh too little.
-        """
-        order = np.argsort(self._of.n_posted(facts), kind="stable")
-        before = np.concatenate([[0.0], np.cumsum(weights[order])])
-        needed = order[before[:-1] <= 1 - (SAYS - NEAR) + 1e-9]
-        posted = np.unique(np.concatenate([self._of.posted(fact) for fact in facts[needed].tolist()]))
-        around = (posted.astype(np.int64)[:, None] + np.arange(-(len(WORTH) - 1), len(WORTH))).ravel()
-        return np.unique(around[(around >= 0) & (around < self._of.n)])
+
+def _distinct(places: Ints) -> Ints:
+    """The places in order, each once; a sort is faster here than numpy's unique, which hashes."""
+    ordered = np.sort(places)
+    found: Ints = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: ordered.size]]
+    return found
 
 
 def _thinned(of: Statements) -> sparse.csr_matrix:

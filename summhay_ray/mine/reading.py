@@ -166,11 +166,15 @@ def _row(name: str, row: dict[str, object], number: int, bare: bool) -> Source:
 
 def _converted(path: Path, name: str) -> Source | Unread:
     try:
-        from markitdown import MarkItDown
+        from markitdown import MarkItDown, converters
     except ImportError:
         return Unread(name, "converter", f"needs a converter: {_EXTRA}")
+    # With all its converters, it takes a damaged file for plain text.
+    reader = MarkItDown(enable_builtins=False, enable_plugins=False)
+    for kind in ("Pdf", "Docx", "Pptx", "Xlsx", "Epub"):
+        reader.register_converter(getattr(converters, f"{kind}Converter")())
     try:
-        return Source(name, MarkItDown().convert_local(str(path)).text_content)
+        return Source(name, reader.convert_local(str(path)).text_content)
     # The border to the converter and its parsers, which raise whatever a damaged file makes them raise.
     except Exception as error:  # noqa: BLE001
         why = " ".join(str(error).split())[:200]

@@ -7,7 +7,8 @@ documents over the number of those that have it. Memory grows with the text: sen
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -40,28 +41,47 @@ _ENGLISH = 0.2
 """Least share of function words in an English text; it is mostly above 0.4."""
 
 
-class Statements:
-    """The sentences of documents, in order. Built once; compared by their facts."""
+@dataclass(frozen=True, slots=True)
+class DocumentClaim:
+    """A statement of a document, understood without it, and the words of the document that make it."""
 
-    def __init__(self, documents: Sequence[str]) -> None:
+    text: str
+    words: str
+
+
+class Statements:
+    """The sentences of documents, in order. Built once; compared by their facts.
+
+    `claims`: index of a document -> its claims, which follow its sentences. There they alone may be insights; all are searched.
+    """
+
+    def __init__(self, documents: Sequence[str], claims: Mapping[int, Sequence[DocumentClaim]] | None = None) -> None:
         self.n_documents = len(documents)
         self.texts: list[str] = []
+        self.evidence: list[str] = []
+        """The document's own words for each sentence: the sentence itself, or those of a claim (n)."""
         owners: list[int] = []
+        passages: list[int] = []
+        given = claims or {}
+        may: list[bool] = []
         facts: list[int] = []
         sizes: list[int] = []
         places: dict[str, int] = {}
         for number, document in enumerate(documents):
-            latin = is_latin(document)
-            for sentence in sentences(document) if latin else sentences_of(document):
-                shown = _MARKS.sub("", sentence).strip()
-                found = _facts(shown, latin)
+            for text, words, is_claim in _read(document, given.get(number, ())):
+                found = _facts(text, is_latin(document))
                 if found:
-                    self.texts.append(shown)
+                    self.texts.append(text)
+                    self.evidence.append(words)
                     owners.append(number)
+                    passages.append(2 * number + is_claim)
+                    may.append(is_claim or number not in given)
                     sizes.append(len(found))
                     facts += [places.setdefault(fact, len(places)) for fact in found]
         self.documents: Ints = np.array(owners, dtype=np.int64)
         """Index of each sentence's document (n)."""
+        self.passages: Ints = np.array(passages, dtype=np.int64)
+        """The same number for sentences that may follow one another in one window (n)."""
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         shape = (len(self.texts), len(places))
         self.bags = sparse.csr_matrix((np.ones(len(facts), dtype=np.float32), np.array(facts, dtype=np.int32), starts), shape)
@@ -77,8 +97,8 @@ class Statements:
         self.denies = np.fromiter((bool(_DENIES.search(text)) for text in self.texts), dtype=bool, count=len(self.texts))
         self.states = np.fromiter(
             (
-                size >= FEWEST and not _NO_STATEMENT.search(text)
-                for text, size in zip(self.texts, np.diff(starts).tolist(), strict=True)
+                allowed and size >= FEWEST and not _NO_STATEMENT.search(text)
+                for text, size, allowed in zip(self.texts, np.diff(starts).tolist(), may, strict=True)
             ),
             dtype=bool,
             count=len(self.texts),
@@ -97,6 +117,15 @@ class Statements:
         found: npt.NDArray[np.int32] = self.bags.indices[self.bags.indptr[sentence] : self.bags.indptr[sentence + 1]]
         return found
 
+    def facts_of(self, sentences: Ints) -> tuple[npt.NDArray[np.int32], Ints]:
+        """The facts of several sentences, one sentence after the other, and the place of each one's sentence."""
+        starts = self.bags.indptr[sentences]
+        sizes = self.bags.indptr[sentences + 1] - starts
+        rows = np.repeat(np.arange(sentences.size), sizes)
+        shift = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+        found: npt.NDArray[np.int32] = self.bags.indices[np.arange(rows.size) + shift]
+        return found, rows
+
     def posted(self, fact: int) -> npt.NDArray[np.int32]:
         """The sentences that have a fact, in order."""
         found: npt.NDArray[np.int32] = self._posted[self._post_starts[fact] : self._post_starts[fact + 1]]
@@ -106,6 +135,15 @@ class Statements:
         """How many sentences have each of the facts."""
         found: npt.NDArray[np.int32] = self._post_starts[facts + 1] - self._post_starts[facts]
         return found
+
+
+def _read(document: str, claims: Sequence[DocumentClaim]) -> Iterator[tuple[str, str, bool]]:
+    """(statement, the document's words for it, whether it is a claim) for the sentences of a document, and its claims."""
+    for sentence in sentences(document) if is_latin(document) else sentences_of(document):
+        shown = _MARKS.sub("", sentence).strip()
+        yield shown, shown, False
+    for claim in claims:
+        yield claim.text, claim.words, True
 
 
 def _facts(text: str, latin: bool) -> list[str]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _AGREEMENT = ("Judge", "Correlation (95 %)", "of labels", "Linking % (95 %)", "Linked", "$/200", "n")
 BENCH_LEGEND = (
+    "Kappa: Cohen's, Alpha: Krippendorff's for ordinal data, of the judge's labels and people's: 0 is chance, 1 perfect",
     "$/200: dollars for 200 such summaries, ~ estimated: tokens of our own prompts at the prices of the paper's months, so that "
     "the paper's bills differ, ? nobody knows; n: insights judged of those expected, * fewer than expected; - nothing to measure",
     "Mean: over summarizers, as in Table 6; score takes off the mean over insights, which --out writes",
@@ -24,7 +25,29 @@ def bench_tables(rows: Sequence[BenchRow]) -> list[TextTable]:
     Bias is the judge's coverage minus the human coverage, in points (hundredths). `-` means nothing to measure, `*` fewer
     insights than expected.
     """
-    return [TextTable("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows))), _bias(rows)]
+    agreement = TextTable("Agreement with people", _AGREEMENT, tuple(map(_agreement, rows)))
+    return [agreement, *_beyond_chance(rows), *_panels(rows), _bias(rows)]
+
+
+def _beyond_chance(rows: Sequence[BenchRow]) -> list[TextTable]:
+    """Kappa and alpha of the labels; no table where neither is defined for any judge."""
+    cells = tuple(
+        (row.judge, *(_figure(one) + _star(row) for one in (row.figures.kappa, row.figures.alpha)), str(row.figures.n_scored))
+        for row in rows
+    )
+    defined = any(one is not None for row in rows for one in (row.figures.kappa, row.figures.alpha))
+    return [TextTable("Agreement of labels beyond chance", ("Judge", "Kappa", "Alpha", "n"), cells)] if defined else []
+
+
+def _panels(rows: Sequence[BenchRow]) -> list[TextTable]:
+    """How the members of each panel agree with each other; no table without panels."""
+    cells = tuple(
+        (row.judge, str(found.members), percent(found.unanimous / found.n), str(found.tied), _figure(found.alpha), str(found.n))
+        for row in rows
+        if (found := row.panel)
+    )
+    columns = ("Panel", "Members", "Unanimous %", "Tied", "Alpha of members", "n")
+    return [TextTable("Members of a panel among each other", columns, cells)] if cells else []
 
 
 def _agreement(row: BenchRow) -> tuple[str, ...]:

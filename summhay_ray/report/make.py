@@ -133,8 +133,8 @@ def state_of(runs: Sequence[RunStore]) -> str:
     return hashlib.sha256(json.dumps(versions).encode()).hexdigest()[:16]
 
 
-def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = "") -> Report:
-    """A report on the runs as they are now; later commits do not change it. `judge`: see `Workload.judge`.
+def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = "", labels: str = "") -> Report:
+    """A report on the runs as they are now; later commits do not change it. `judge`, `labels`: see `Workload`.
 
     Raises UserError, StoreError.
     """
@@ -142,7 +142,7 @@ def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = ""
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
-        workload.judge = judge
+        workload.judge, workload.labels = judge, labels
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
 

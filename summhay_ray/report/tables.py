@@ -11,6 +11,7 @@ from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, col
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
+LABELLED = (("joint_labelled", "Joint"), ("coverage_labelled", "Coverage"))
 LEGEND = "* fewer insights scored than expected, see n; floor: every missing one as 0; - nothing to score"
 
 
@@ -34,7 +35,8 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
     """Joint, coverage and citation by summarizer and retriever (paper, Table 2): a table for each figure and judge, in the order
     in which the judges appear among the systems.
 
-    If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage. Without `more`,
+    If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage; with people's
+    labels, again two. Without `more`,
     only joint is shown. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
     scored/expected insights of the row.
     """
@@ -56,7 +58,9 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
             rows.append((model, *figures, _words(mine), _n_of(mine)))
         tables.append(TextTable(f"{name} (%), raw, judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
     if any(system.coverage_corrected is not None for system in systems):
-        tables += [_corrected(found, (models, columns), judge, metric) for metric in CORRECTED]
+        tables += [_corrected(found, (models, columns), judge, metric, "for bias") for metric in CORRECTED]
+    if any(system.labels is not None for system in systems):
+        tables += [_corrected(found, (models, columns), judge, metric, "by people's labels") for metric in LABELLED]
     return tables
 
 
@@ -65,8 +69,10 @@ def _corrected(
     heads: tuple[Sequence[str], Sequence[str]],
     judge: str,
     metric: tuple[str, str],
+    how: str,
 ) -> TextTable:
-    """A figure after subtracting the judge's bias, ± half its interval, which includes the uncertainty of the bias."""
+    """A figure corrected for the judge's bias or by people's labels, ± half its interval, which includes the uncertainty of
+    these."""
     models, columns = heads
     field, name = metric
     rows = tuple(
@@ -77,7 +83,7 @@ def _corrected(
         )
         for model in models
     )
-    title = f"{name} (%), corrected for bias, judged by {judge}"
+    title = f"{name} (%), corrected {how}, judged by {judge}"
     return TextTable(title, ("Summarizer", *columns, "n"), rows)
 
 
@@ -159,7 +165,9 @@ def _figure(system: SystemScore | None, field: str) -> str:
     if system.n_scored == system.n_expected:
         return text
     floor = (
-        "" if field.endswith("_corrected") else f" (floor {percent(system.floor(field))}, {percent(system.missing)} % missing)"
+        ""
+        if field.endswith(("_corrected", "_labelled"))
+        else f" (floor {percent(system.floor(field))}, {percent(system.missing)} % missing)"
     )
     return f"{text}*{floor}"
 

@@ -21,6 +21,7 @@ from summhay_ray.retrieve.oracle import Errors, Oracle
 from summhay_ray.retrieve.plain import OfWords
 from summhay_ray.retrieve.ranking import BadRanking, at_once, rank_all, rankings
 from summhay_ray.retrieve.rerank import RERANK3, Rerank
+from summhay_ray.retrieve.search import Fields, Search
 from summhay_ray.retrieve.trec import (
     BadTrec,
     Run,
@@ -49,6 +50,7 @@ __all__ = [
     "Dense",
     "Embed",
     "Errors",
+    "Fields",
     "Fuse",
     "Longe",
     "Method",
@@ -62,6 +64,7 @@ __all__ = [
     "Rerank",
     "Retriever",
     "Run",
+    "Search",
     "Similarity",
     "Tokenization",
     "at_once",

@@ -23,10 +23,11 @@ from summhay_ray.synth.kinds import (
     Unverified,
 )
 from summhay_ray.synth.placement import check_placement
+from summhay_ray.synth.prompting import task_of
 from summhay_ray.synth.synthesis import synthesize
 from summhay_ray.synth.words import quoted as is_quoted
 from summhay_ray.synth.words import read as read_words
-from summhay_ray.synth.writer import OfflineWriter, task_of
+from summhay_ray.synth.writer import OfflineWriter
 
 __all__ = [
     "GROUP_OF",

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.synth.writer import invented_insight, read_input, seeded, task_of, with_input
+from summhay_ray.synth.outline import seeded
+from summhay_ray.synth.prompting import read_input, task_of, with_input
+from summhay_ray.synth.writer import invented_insight
 
 Answer = Callable[[str, str], str]
 """(model, prompt) -> the text of the answer."""
@@ -65,7 +67,7 @@ def faulty(answer: Answer, faults: Faults) -> Answer:
 
 
 def _rng(faults: Faults, purpose: str, prompt: str) -> random.Random:
-    return seeded(str(faults.seed), purpose, prompt)
+    return seeded(faults.seed, purpose, prompt)
 
 
 def _drawn(faults: Faults, kind: str, prompt: str) -> bool:
@@ -90,7 +92,7 @@ def _with_one_more(prompt: str, rng: random.Random) -> str:
     """The prompt with one more insight: in its list, or, for a chapter, after its own insight."""
     given = read_input(prompt)
     avoid = [text for text in given.get("avoid") or [] if isinstance(text, str) and text.strip()]
-    more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, str(given.get("domain", "")), prompt)
+    more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, prompt)
     if given["task"] == "chapter":
         own = given.get("insight", "")
         text = own.get("text", "") if isinstance(own, dict) else str(own)

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 from commands import Said, write_spec
 
-from summhay_ray.engine.doctor import PROVIDERS
-
 pytestmark = pytest.mark.core
 
 Cli = Callable[..., Said]
 SPEC = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["openai/gpt-4o"]}
 
 
-def test_a_ready_machine(cli: Cli, tmp_path: Path) -> None:
+def test_a_ready_machine(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "sk-secret-secret-secret")
     said = cli("doctor", "--store", tmp_path / "store", "--json")
     checks = {check["name"]: check for check in said.document["checks"]}
     assert said.code == 0
-    assert {"store", "ray", "tokens", *(f"key {name}" for name in PROVIDERS), "offline models"} <= set(checks)
+    assert {"store", "ray", "tokens", "key openai", "key anthropic", "key cohere", "offline models"} <= set(checks)
     assert all(check["ok"] is True for check in checks.values() if check["needed"])
+    assert checks["key groq"]["message"] == "GROQ_API_KEY is set" and "key mistral" not in checks
     assert "offline/lead" in checks["offline models"]["message"]
     assert checks["store"]["message"] == f"{tmp_path / 'store'}: nothing is there yet, the first run makes it"
     assert cli("doctor", "--store", tmp_path / "store").out.count("\n") == len(checks)

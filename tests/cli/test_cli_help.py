@@ -18,7 +18,7 @@ pytestmark = pytest.mark.core
 GROUPS = {
     "Run": ["run", "plan", "retrieve", "stop", "release", "submit"],
     "Read": ["runs", "status", "failures", "explain", "export", "report"],
-    "Judge": ["score", "compare", "coverage", "rejudge", "judge-bench"],
+    "Judge": ["score", "compare", "coverage", "rejudge", "support", "recite", "judge-bench", "label"],
     "Make": ["import", "init", "mine", "synth", "audit", "verify"],
     "Serve and check": ["clean", "migrate", "doctor", "simulate"],
 }
@@ -104,4 +104,4 @@ def test_the_script_is_the_same_command_line_and_completes_in_silence() -> None:
     said = command("plan", "nowhere.yaml")
     assert said.refusal == "nowhere.yaml: no such file; give the path of a spec (YAML)"
     asked = {"_SUMMHAY_COMPLETE": "complete_bash", "COMP_WORDS": "summhay re", "COMP_CWORD": "1"}
-    assert command(env={**os.environ, **asked}) == Said(0, "report\nrejudge\nretrieve\nrelease\n", "")
+    assert command(env={**os.environ, **asked}) == Said(0, "report\nrejudge\nrecite\nretrieve\nrelease\n", "")

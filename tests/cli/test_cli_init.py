@@ -22,8 +22,8 @@ def test_the_starter_runs_as_it_is(kind: str, cli: Cli, tmp_path: Path, monkeypa
     assert f"next     summhay plan {kind}.yaml; summhay run {kind}.yaml" in cli("init", kind).out
     done = cli("run", f"{kind}.yaml", "--store", tmp_path / "store", "--executor", "inline")
     assert done.code == 0 and "status   done\n" in done.out
-    # Made by a grammar, and told so.
-    assert ("note     the prose is made by a grammar (offline/writer)" in done.out) is (kind == "synth")
+    # Made from templates, and told so.
+    assert ("note     the prose is made from templates (offline/writer)" in done.out) is (kind == "synth")
     for told in ("/tables (Parquet)\n", "next     summhay report ", "next     summhay explain "):
         assert told in done.out
 

@@ -142,7 +142,7 @@ def test_a_file_that_the_free_judge_was_fitted_on_is_told(cli: Cli, tmp_path: Pa
     path = write(tmp_path / "fitted.json", rows)
     told = "offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out\n"
     spec = tmp_path / "judges.yaml"
-    spec.write_text("judges: [{model: offline/judge, strategy: blend+per_summary}]", encoding="utf-8")
+    spec.write_text("judges: [{model: offline/judge, strategy: per_insight}]", encoding="utf-8")
     asked = ["--spec", str(spec), "--judge", "offline/judge"]
     for judges in ([], ["--judge", "offline"], asked, ["--judge", f"blend(stored/{GPT},offline)"]):
         assert cli("judge-bench", path, *judges, "--json").err == told

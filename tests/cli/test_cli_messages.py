@@ -14,10 +14,9 @@ from commands import Said, command, released, write_json, write_spec
 
 from summhay_ray import api
 from summhay_ray.engine import Check
-from summhay_ray.engine.doctor import PROVIDERS
 from summhay_ray.engine.inline import InlineExecution
 from summhay_ray.errors import UserError
-from summhay_ray.llm import needed_variables
+from summhay_ray.llm import PROVIDERS, needed_variables
 
 pytestmark = pytest.mark.core
 

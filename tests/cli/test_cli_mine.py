@@ -35,16 +35,17 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     said = cli("mine", "tickets", "--out", "mine.json", "--review", "sheet.csv", "--store", "st", "--json")
     found = said.document
     assert said.code == 4
-    assert found["documents"] == 18 and found["insights"] == 5 and found["path"] == "mine.json"
+    assert found["documents"] == 30 and found["insights"] == 9 and found["path"] == "mine.json"
     assert "photo.png" in cli("failures", found["run"], "--store", "st").out
     made = json.loads(Path("mine.json").read_text())
     assert cli("verify", "mine.json", "--json").code in (0, 4)
     by_text = {one["insight"]: one for subtopic in made["subtopics"] for one in subtopic["insights"]}
-    assert sorted(one["rank"] for one in by_text.values()) == [1, 2, 3, 4, 5]
+    assert sorted(one["rank"] for one in by_text.values()) == [*range(1, 10)]
     one = next(one for text, one in by_text.items() if "Velden" in text)
     document = one["evidence"][0]["document_id"]
     why = cli("explain", found["run"], f"{one['insight_id']}/{document}", "--store", "st", "--json").document
-    assert "Velden" in why["evidence"][0]["evidence"]
+    assert "Velden" in why["rows"]["mined_evidence"][0]["text"]
+    assert "Velden" in cli("explain", found["run"], f"{one['insight_id']}/{document}", "--store", "st").out
     with open("sheet.csv", encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert "Velden" in Path("sheet.html").read_text()
@@ -58,12 +59,13 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
         writer.writeheader()
         writer.writerows(rows)
     accepted = cli("mine", "--accept", "sheet.csv", "--out", "mine.json", "--store", "st", "--json").document
-    assert accepted["reviewed"] == {"seen": 2, "of": 5, "struck": 1}
+    assert accepted["reviewed"] == {"seen": 2, "of": 9, "struck": 1}
     kept = json.loads(Path("mine.json").read_text())
     texts = {one["insight"]: one["insight_id"] for subtopic in kept["subtopics"] for one in subtopic["insights"]}
-    assert len(texts) == 4 and not any("Orbis" in text for text in texts)
+    assert len(texts) == 8 and not any("Orbis" in text for text in texts)
     holders = {one["document_id"] for one in kept["documents"] if texts["Old badges are refused."] in one["insights_included"]}
-    assert "ticket-00.txt" in holders and len(holders) == 5
+    assert "ticket-00.txt" in holders and len(holders) == 6
+    assert "a person" in cli("explain", found["run"], f"{one['insight_id']}/ticket-00.txt", "--store", "st").out
 
 
 def test_a_run_uses_a_mined_haystack_by_its_spec(folder: Path, cli: Cli) -> None:
@@ -115,17 +117,15 @@ OPEN = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
 
 
 @contextlib.contextmanager
-def checking(answer: Answer) -> Iterator[tuple[Path, list[str]]]:
-    """A spec whose check model answers so, and the prompts that the model has got; one ticket is open to it."""
+def asking(reply: Callable[[str], str], *steps: str) -> Iterator[tuple[Path, list[str]]]:
+    """A spec in which one model, which answers so, takes these steps; and the prompts that it has got."""
     asked: list[str] = []
 
-    class Checker(BaseHTTPRequestHandler):
+    class Model(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             prompt = json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"][-1]["content"]
             asked.append(prompt)
-            document, listed = prompt.split("<document>")[1].split("</document>")
-            numbers = re.findall(r"^(\d+)\. ", listed.split("Statements:")[1], re.MULTILINE)
-            message = {"role": "assistant", "content": json.dumps(answer(document.strip().split(".")[0], numbers))}
+            message = {"role": "assistant", "content": reply(prompt)}
             usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
             head = {"id": "x", "object": "chat.completion", "created": 1, "model": "c", "usage": usage}
             body = json.dumps({**head, "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}).encode()
@@ -137,17 +137,31 @@ def checking(answer: Answer) -> Iterator[tuple[Path, list[str]]]:
 
         def log_message(self, format: str, *args: object) -> None: ...
 
-    Path("tickets/ticket-99.txt").write_text(f"{OPEN}\n", encoding="utf-8")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Checker)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         base = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        check = {"model": "openai/c", "api_base": base, "price": {"input_per_mtok": 1, "output_per_mtok": 1}}
-        Path("mine.yaml").write_text(yaml.safe_dump({"kind": "mine", "folder": "tickets", "models": {"check": check}}))
+        model = {"model": "openai/c", "api_base": base, "price": {"input_per_mtok": 1, "output_per_mtok": 1}, "max_tokens": 200}
+        spec = {"kind": "mine", "folder": "tickets", "models": dict.fromkeys(steps, model)}
+        Path("mine.yaml").write_text(json.dumps(spec), encoding="utf-8")
         yield Path("mine.yaml"), asked
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextlib.contextmanager
+def checking(answer: Answer) -> Iterator[tuple[Path, list[str]]]:
+    """A spec whose check model answers so, and the prompts that the model has got; one ticket is open to it."""
+
+    def reply(prompt: str) -> str:
+        document, listed = prompt.split("<document>")[1].split("</document>")
+        numbers = re.findall(r"^(\d+)\. ", listed.split("Statements:")[1], re.MULTILINE)
+        return json.dumps(answer(document.strip().split(".")[0], numbers))
+
+    Path("tickets/ticket-99.txt").write_text(f"{OPEN}\n", encoding="utf-8")
+    with asking(reply, "check") as both:
+        yield both
 
 
 def printer() -> list[str]:
@@ -206,3 +220,66 @@ def test_a_sheet_in_another_encoding_is_refused(folder: Path, cli: Cli) -> None:
         sheet.write("gr\u00fcn".encode("latin-1"))
     said = cli("mine", "--accept", "sheet.csv", "--store", "st")
     assert said.code == 2 and "sheet.csv line" in said.err
+
+
+SAID = {
+    "Accounts show 3 unpaid bills of Orbis.": "Orbis owes three bills, the ledger says.",
+    "Three Orbis invoices remain open.": "Orbis invoices: 3 are still open.",
+}
+"""Two facts that are one, in words of their own; each is in two documents."""
+
+
+def five(prompt: str) -> str:
+    """A model for all five steps."""
+    if "each group of two or more" in prompt:
+        return json.dumps(
+            [[int(number) for number in re.findall(r"^(\d+)\. .*Orbis.*(?:open|unpaid|bills)", prompt, re.MULTILINE)]]
+        )
+    if "What it states" in prompt or "List what it states" in prompt:
+        document = prompt.split("<document>")[1].split("</document>")[0]
+        lines = [line.strip() for line in document.splitlines() if len(line.split()) > 5 and "www." not in line]
+        return json.dumps(
+            [{"statement": line, "words": line} for line in lines] + [{"statement": "Invented.", "words": "is not there"}]
+        )
+    if "Which of the statements" in prompt:
+        return json.dumps(dict.fromkeys(re.findall(r"^(\d+)\. ", prompt, re.MULTILINE), ""))
+    return "It is worded by a model." if "say the same" in prompt else "What do people report?"
+
+
+def test_every_step_asks_its_model_within_the_budget_and_never_twice(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    for number, text in enumerate([*SAID, *SAID.values()] * 2):
+        words = "abcdefgh"[number] * 5
+        Path(f"tickets/bill-{number}.txt").write_text(
+            f"{text} \n\nA note about {words} and nothing else of it.", encoding="utf-8"
+        )
+    steps = ("claim", "group", "check", "insight", "query")
+    with asking(five, *steps) as (spec, asked):
+        planned = cli("plan", spec, "--store", "st", "--json").document
+        assert {stage["stage"] for stage in planned["stages"]} >= {"claim", "insight", "query"}
+        stopped = cli("mine", spec, "--store", "st", "--budget", "0.003", "--json")
+        assert stopped.code == 3 and stopped.document["usd"]["spent"] <= 0.003
+        early = len(asked)
+        found = cli("mine", spec, "--out", "mine.json", "--store", "st", "--json").document
+        assert early and found["calls"]["reused"] == early and len(asked) == len(set(asked))
+        status = cli("status", found["run"], "--store", "st").out
+        assert all(step in status for step in ("claim", "group", "insight", "query"))
+    made = json.loads(Path("mine.json").read_text())
+    assert made["topic_metadata"]["mine"]["models"] == dict.fromkeys(steps, "openai/c")
+    insights = [one for subtopic in made["subtopics"] for one in subtopic["insights"]]
+    assert "It is worded by a model." in {one["insight"] for one in insights}
+    bills = {f"bill-{number}.txt" for number in range(8)}
+    held = {frozenset(evidence["document_id"] for evidence in one["evidence"]) for one in insights}
+    assert any(len(documents & bills) >= 6 for documents in held), held
+
+
+def test_each_document_that_a_claim_model_does_not_answer_is_a_failure(
+    folder: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with asking(lambda prompt: "", "claim") as (spec, asked):
+        found = cli("mine", spec, "--store", "st", "--json")
+    told = cli("failures", found.document["run"], "--store", "st", "--json").document["failures"]
+    assert found.code == 4 and len(told) == len(asked) == 30 and found.document["insights"] == 9

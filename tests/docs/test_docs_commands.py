@@ -25,7 +25,7 @@ from summhay_ray.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py")
+SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
 LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "odsum", "report", "stores")

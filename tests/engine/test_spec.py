@@ -152,7 +152,7 @@ def test_refusals_name_the_field_and_the_mend_in_one_line(fields: dict[str, Any]
         ("nobodys/mine", "extra_body", ""),
     ],
 )
-def test_litellm_is_given_known_fields_only(model: str, name: str, nearest: str) -> None:
+def test_a_provider_is_given_known_fields_only(model: str, name: str, nearest: str) -> None:
     price = {"input_per_mtok": 1, "output_per_mtok": 1}
     with pytest.raises(SpecError) as error:
         parse_spec({**GOOD, "summarizers": [{"model": model, "price": price, "extra": {"top_p": 0.5, name: "x"}}]})
@@ -161,7 +161,7 @@ def test_litellm_is_given_known_fields_only(model: str, name: str, nearest: str)
     assert told.endswith(nearest) and "\n" not in told
 
 
-def test_fields_for_litellm_are_of_the_provider_and_an_endpoint_of_ones_own_takes_any() -> None:
+def test_known_fields_are_of_the_provider_and_an_endpoint_of_ones_own_takes_any() -> None:
     price = {"input_per_mtok": 1, "output_per_mtok": 1}
     for model, extra in (
         ("bedrock/mine", {"aws_region_name": "eu-west-1"}),
@@ -173,7 +173,7 @@ def test_fields_for_litellm_are_of_the_provider_and_an_endpoint_of_ones_own_take
         entry = {"model": model, "price": price, "extra": extra}
         assert parse_spec({**GOOD, "summarizers": [entry]}).summarizers[0].extra == extra
         if "extra_body" not in extra:
-            with pytest.raises(SpecError, match=f"groq/mine: extra.{next(iter(extra))}: groq is asked through litellm"):
+            with pytest.raises(SpecError, match=f"groq/mine: extra.{next(iter(extra))}: groq is not asked with this field"):
                 parse_spec({**GOOD, "summarizers": [{**entry, "model": "groq/mine"}]})
     mine = {**MINE, "extra": {"guided_choice": ["a", "b"], "aws_sts_endpoint": "only a word there"}}
     assert parse_spec({**GOOD, "summarizers": [mine]})
@@ -193,7 +193,6 @@ def test_prices_limits_and_transport_reach_the_gateway() -> None:
     assert found["openai/mine"].price == Price(1, 2, 0.5, 3)
     assert found["openai/mine"].limits == Limits(rpm=7, concurrency=3)
     assert settings_of(summarizers=[{**MINE, "max_answer_bytes": 5000}])["openai/mine"].body_limit({}) == 5000
-    assert (found["openai/mine"].transport, found["offline/judge"].transport) == ("direct", "local")
     assert (
         found["offline/judge"].limits.concurrency
         == 64
@@ -229,6 +228,7 @@ def test_a_token_margin_that_cannot_be_is_refused_in_one_line(margin: Any) -> No
 
 
 def test_one_model_has_one_transport() -> None:
+    assert settings_of(summarizers=[MINE], judges=[{**MINE, "transport": "direct"}])
     both = {"summarizers": [MINE], "judges": [{**MINE, "transport": "litellm"}]}
     with pytest.raises(SpecError, match="is listed twice with different settings; give both entries the same price, "):
         settings_of(**both)

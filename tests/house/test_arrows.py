@@ -42,6 +42,8 @@ IMPORTS: Mapping[str, set[str]] = {
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
     # Words, numbers and quotations are read, and queries checked, as a synthesis does it.
     "mine": {"errors", "inputs", "synth", "text"},
+    # Citations are read as they are scored.
+    "citations": {"metrics", "text"},
     # Where they meet.
     "generators": {"encoders", "llm", "summarize"},
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
@@ -51,7 +53,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "simulator": {"llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
     "comparison": {"engine", "errors", "metrics"},
-    "benchmark": {"engine", "llm", "local_models", "metrics", "outcome", "store"},
+    "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
         *{"benchmark", "comparison", "encoders", "engine", "llm", "local_models", "store"},
         *{
@@ -69,6 +71,7 @@ IMPORTS: Mapping[str, set[str]] = {
             "errors",
             "records",
             "retrieve",
+            "citations",
             "summarize",
             "synth",
         },
@@ -97,7 +100,7 @@ IMPORTS: Mapping[str, set[str]] = {
 }
 """Room -> the rooms that it imports: these and no others. Whoever adds an arrow writes it here, and says why where it is new."""
 
-PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth"}
+PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth", "citations"}
 ENGINE = {"store", "llm", "engine"}
 TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request"}
 """What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""

@@ -114,7 +114,8 @@ def test_a_schema_names_the_fields_that_can_be_written(name: str) -> None:
 
 def test_no_field_is_offered_that_is_always_refused() -> None:
     model = schema("synth_spec")["$defs"]["StageModel"]["properties"]
-    assert set(model) == set(schema("spec")["$defs"]["SummarizerSpec"]["properties"]) - {
+    assert set(model) == set(schema("spec")["$defs"]["CitingSpec"]["properties"]) - {
+        "recite",
         "prompt",
         "strategy",
         "answers",

@@ -13,6 +13,8 @@ _repr_png_
 model_config
 _labels_differ
 _can_reduce
+_with_models
+_one_source
 _named_once
 _some_source
 _some_task
@@ -20,6 +22,8 @@ _names_differ
 _no_prompt
 _overlap_is_less
 _price_is_whole
+_is_free
+_one_of_both
 _retrievers_differ
 _has_corpora
 _one_or_many
@@ -60,6 +64,7 @@ Rouge2
 Rouge12
 Rouge2F1
 Direct
+Given
 MapReduce
 RefineLowToHigh
 TruncateAll
@@ -86,16 +91,19 @@ rouge2
 rougeL
 rougeLsum
 geval_extract
+supported
+other_language
+not_shown
 sum_votes
 member_texts
 n_votes
 citation_f1
 joint_corrected
+coverage_labelled
+joint_labelled
 repeated_answered
 
-# The offline writer's grammar, and the simulated provider's options, name these as text.
-firm
-product
+# The simulated provider's options name these as text.
 hangs
 drops
 filtered
@@ -119,6 +127,7 @@ read_label_sheet
 # `benchmarks.KINDS` names these as module:Class.
 Ethic
 EthicBuild
+SupportBench
 ExtractEvaluate
 
 # What an actor tells of its computing.

@@ -208,7 +208,7 @@ def test_what_ships_is_what_judge_bench_measures_now(summhay_data: Path) -> None
     """Else: summhay judge-bench judge_annotations.json --held-out --out, with the judges of measured_bias.json."""
     summaries = bench.load_summaries(summhay_data / "judge_annotations.json")
     shipped = {bias.judge: bias for bias in bench.shipped_biases()}
-    for name, together in (("offline/judge", True), ("offline/judge per_insight", False)):
+    for name, together in (("offline/judge", True), ("per_insight(offline)", False)):
         rows = fit.held_out(fit.measure(summaries), together)
         verdicts = [[Verdict(one.coverage, '"NA"', one.value) for one in row] for row in rows]
         found = bench.measured_bias(name, summaries, verdicts, ["all"] * len(summaries))

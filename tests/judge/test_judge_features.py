@@ -123,18 +123,6 @@ def test_empty_bullets_are_no_match() -> None:
     assert seen(["ice"], ["", "  "]) == {"recall": 0.0, "whole": 0.0, "pairs": 0.0, "margin": 0.0}
 
 
-def test_vectors_add_the_cosine_with_the_best_bullet() -> None:
-    asked: list[str] = []
-
-    def embed(texts: object) -> list[tuple[float, float]]:
-        asked.extend(str(text) for text in texts)  # type: ignore[attr-defined]
-        return [(1.0, 0.0), (0.0, 1.0), (0.6, 0.8)]
-
-    found = features(["ice"], ["pier [8]", "ice"], embed)[0]
-    assert found is not None and found.values[-1] == pytest.approx(1.0 * 0.6 + 0.0 * 0.8)
-    assert [text.strip() for text in asked] == ["ice", "pier", "ice"]
-
-
 @given(TEXTS, TEXTS)
 def test_measures_stay_in_their_bounds(insights: list[str], bullets: list[str]) -> None:
     found = features(insights, bullets)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Sequence
 from importlib import resources
 from math import exp, log
 from pathlib import Path
@@ -18,7 +17,7 @@ from summhay_ray.judge.bench import agreement
 from summhay_ray.judge.calibrate import cut_points, fit
 from summhay_ray.judge.calibrate_report import report, verdicts
 from summhay_ray.judge.features import Features
-from summhay_ray.judge.fit import Measured, fitted, fitted_json, held_out, main, measure, rated
+from summhay_ray.judge.fit import Measured, fitted, held_out, main, measure, rated
 from summhay_ray.judge.offline import parameters_of, rate, shipped_parameters
 from summhay_ray.judge.prompt import render, template
 from summhay_ray.llm import Request
@@ -127,27 +126,6 @@ def test_the_command_writes_what_the_judge_reads(tmp_path: Path, capsys: pytest.
     written = json.loads(out.read_text(encoding="utf-8"))
     assert parameters_of(written) == fitted(measure(made_up("a") + made_up("b")))
     assert "72 insights in 12 summaries of 2 topics" in written["about"]
-
-
-def test_with_vectors_but_without_the_extra_it_says_how_to_get_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def absent() -> None:
-        raise LookupError("install the extra")
-
-    monkeypatch.setattr("summhay_ray.judge.fit.embedder", absent)
-    assert main([str(two_topics(tmp_path / "people.json")), "--embed"]) == 2
-    assert capsys.readouterr().err == "install the extra\n"
-
-
-def test_vectors_are_fitted_as_one_more_feature() -> None:
-    def embed(texts: Sequence[str]) -> list[tuple[float, float]]:
-        return [(1.0, 0.0) if "ice" in text else (0.0, 1.0) for text in texts]
-
-    measured = measure(made_up("a") + made_up("b"), embed)
-    parameters = fitted(measured)
-    assert {len(parameters.alone.weights), len(parameters.together.weights)} == {5}
-    assert parameters_of(json.loads(fitted_json(parameters, measured, {}))) == parameters
 
 
 def test_linking_by_hand() -> None:

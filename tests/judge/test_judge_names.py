@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.errors import UserError
-from summhay_ray.judge import Named, default_strategy, make_judge, parse_name, parse_strategy, partners, planned, strategy_of
-from summhay_ray.judge.blend import Blend
-from summhay_ray.judge.cascade import Cascade
-from summhay_ray.judge.strategies import Strategy
+from summhay_ray.judge import Named, default_strategy, make_judge, name_of, one_spelling, parse_name, strategy_of
 from summhay_ray.plugins import UnknownName
 
 pytestmark = pytest.mark.core
 
 GPT = Named("openai/gpt-4o", "model")
+X = Named("m/x", "model")
+HALF = "cascade(offline,openai/gpt-4o,0.5)"
 FREE = Named("offline/judge", "offline")
 STORED = Named("stored/predictions_prompted_gpt-4o", "stored")
 
@@ -35,7 +34,14 @@ STORED = Named("stored/predictions_prompted_gpt-4o", "stored")
         ("my_package.judges:Strict", Named("my_package.judges:Strict", "code")),
         ("per_summary( openai/gpt-4o )", Named("per_summary(openai/gpt-4o)", "per_summary", (GPT,))),
         ("few_shot(openai/gpt-4o)", Named("few_shot(openai/gpt-4o)", "few_shot", (GPT,))),
-        ("per_summary(offline)", Named("per_summary(offline)", "per_summary", (FREE,))),
+        ("per_summary(offline)", FREE),
+        ("per_insight(openai/gpt-4o)", GPT),
+        ("per_insight(offline)", Named("per_insight(offline)", "per_insight", (FREE,))),
+        ("panel(openai/gpt-4o, m/x, offline/judge)", Named("panel(openai/gpt-4o,m/x,offline)", "panel", (GPT, X, FREE))),
+        (
+            "panel(m/x,cascade(offline,openai/gpt-4o,0.5))",
+            Named("panel(m/x,cascade(offline,openai/gpt-4o,0.5))", "panel", (X, Named(HALF, "cascade", (FREE, GPT), 0.5))),
+        ),
         ("blend(openai/gpt-4o, offline/judge)", Named("blend(openai/gpt-4o,offline)", "blend", (GPT, FREE))),
         (f"blend({STORED.text},offline)", Named(f"blend({STORED.text},offline)", "blend", (STORED, FREE))),
         ("cascade(offline,openai/gpt-4o,0.10)", Named("cascade(offline,openai/gpt-4o,0.1)", "cascade", (FREE, GPT), 0.1)),
@@ -56,20 +62,27 @@ def test_a_name_is_taken_apart_and_has_one_spelling(text: str, named: Named) -> 
         ("per_summary(m/x)", "per_summary(m/x)", ("m/x", "per_summary")),
         ("few_shot(m/x)", "few_shot(m/x)", ("m/x", "few_shot")),
         ("per_summary(few_shot(m/x))", "few_shot(per_summary(m/x))", ("m/x", "few_shot+per_summary")),
-        ("blend(m/x,offline)", "blend(m/x,offline)", ("m/x", "blend")),
-        ("blend(per_summary(m/x),offline)", "blend(per_summary(m/x),offline)", ("m/x", "blend+per_summary")),
-        ("cascade(offline,m/x,0.2)", "cascade(offline,m/x,0.2)", ("m/x", "cascade(0.2)")),
-        ("cascade(offline,m/x)", "cascade(offline,m/x)", ("m/x", "cascade(0.1)")),
-        ("cascade(offline,blend(m/x,offline),1)", "cascade(offline,blend(m/x,offline),1)", ("m/x", "cascade(1)+blend")),
+        ("blend(m/x,offline)", "blend(m/x,offline)", ("m/x", "blend(m/x,offline)")),
+        ("blend(per_summary(m/x),offline)", "blend(per_summary(m/x),offline)", ("m/x", "blend(per_summary(m/x),offline)")),
+        ("cascade(offline,m/x,0.2)", "cascade(offline,m/x,0.2)", ("m/x", "cascade(offline,m/x,0.2)")),
+        ("cascade(offline,m/x)", "cascade(offline,m/x)", ("m/x", "cascade(offline,m/x)")),
+        (
+            "cascade(offline,blend(m/x,offline),1)",
+            "cascade(offline,blend(m/x,offline),1)",
+            ("m/x", "cascade(offline,blend(m/x,offline),1)"),
+        ),
         ("my.module:Own", "my.module:Own", ("offline/judge", "my.module:Own")),
-        ("blend(my.module:Own,offline)", "blend(my.module:Own,offline)", ("offline/judge", "blend+my.module:Own")),
+        ("blend(my.module:Own,offline)", "blend(my.module:Own,offline)", ("offline/judge", "blend(my.module:Own,offline)")),
+        ("panel(offline,m/x,m/y)", "panel(offline,m/x,m/y)", ("m/x", "panel(offline,m/x,m/y)")),
+        ("per_insight(offline)", "per_insight(offline)", ("offline/judge", "per_insight")),
     ],
 )
 def test_what_a_run_asks_for_a_name(text: str, canonical: str, asked: tuple[str, str]) -> None:
     named = parse_name(text)
     assert named.text == canonical
     assert strategy_of(named) == asked
-    assert parse_strategy(asked[1]).text == asked[1]
+    assert one_spelling(*asked) == asked[1]
+    assert name_of(*asked) == named
 
 
 @pytest.mark.parametrize(
@@ -92,6 +105,9 @@ def test_what_a_run_asks_for_a_name(text: str, canonical: str, asked: tuple[str,
         ("blend(offline,m/x)", "write blend(m/x,offline)"),
         ("blend(offline,offline)", "mixes a judge with another"),
         ("blend(blend(m/x,offline),offline)", "mixes a judge with another"),
+        ("panel(m/x)", "two members or more"),
+        ("panel(m/x,m/y,m/x)", "m/x sits on the panel twice"),
+        ("panel(offline,offline/judge)", "offline sits on the panel twice"),
         ("few_shot(offline)", "write offline"),
         ("few_shot(my.module:Own)", "expected a model"),
         ("per_summary(stored/x)", "expected a model"),
@@ -114,9 +130,11 @@ def test_a_wrong_name_is_told_in_one_line_with_the_right_form(text: str, told: s
     assert told in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["stored/x", "blend(stored/x,offline)", "cascade(offline,stored/x,0.1)", "blend(m/x,m/y)"])
+@pytest.mark.parametrize(
+    "text", ["stored/x", "blend(stored/x,offline)", "cascade(offline,stored/x,0.1)", "panel(m/x,stored/x)", "blend(m/x,m/y)"]
+)
 def test_no_run_can_ask_what_is_only_stored(text: str) -> None:
-    with pytest.raises(UserError, match="judge-bench|offline alone"):
+    with pytest.raises(UserError, match=r"judge-bench|offline alone; write panel\(m/x,m/y\)"):
         strategy_of(parse_name(text))
 
 
@@ -124,7 +142,7 @@ names = st.recursive(
     st.sampled_from(["offline", "m/x", "gpt-4o", "stored/k", "a.b:C", "0.1", ""]),
     lambda inner: st.builds(
         lambda form, parts: f"{form}({','.join(parts)})",
-        st.sampled_from(["per_summary", "few_shot", "blend", "cascade", "other"]),
+        st.sampled_from(["per_insight", "per_summary", "few_shot", "blend", "cascade", "panel", "other"]),
         st.lists(inner, max_size=3),
     ),
     max_leaves=6,
@@ -143,40 +161,29 @@ def test_any_text_is_a_name_that_round_trips_or_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "parsed"),
+    ("steps", "name"),
     [
-        ("per_insight", Strategy()),
-        ("blend", Strategy(blend=True)),
-        ("blend+per_insight", Strategy(blend=True)),
-        ("cascade", Strategy(share=0.1)),
-        ("cascade(0.10)", Strategy(share=0.1)),
-        (" cascade( 0.25 ) + blend + few_shot+per_summary ", Strategy("few_shot+per_summary", True, 0.25)),
-        ("blend+my.module:Own", Strategy("my.module:Own", True)),
+        ("per_insight", "per_insight"),
+        ("blend", "blend(m/x,offline)"),
+        ("blend+per_insight", "blend(m/x,offline)"),
+        ("cascade", "cascade(offline,m/x,0.1)"),
+        (" cascade( 0.25 ) + blend + few_shot+per_summary ", "cascade(offline,blend(few_shot(per_summary(m/x)),offline),0.25)"),
+        ("blend+my.module:Own", "blend(my.module:Own,offline)"),
+        (" panel(m/x, m/y) ", "panel(m/x,m/y)"),
     ],
 )
-def test_a_strategy_is_taken_apart_and_has_one_spelling(text: str, parsed: Strategy) -> None:
-    assert parse_strategy(text) == parsed
-    assert parse_strategy(parsed.text) == parsed
+def test_what_earlier_versions_wrote_is_read_as_a_name(steps: str, name: str) -> None:
+    assert one_spelling("m/x", steps) == name
 
 
-@pytest.mark.parametrize(
-    "text", ["", "+", "blend+", "blend+blend", "blend+cascade(0.1)", "per_summary+blend", "cascade()", "cascade(2)"]
-)
-def test_a_strategy_without_meaning_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="cascade|share"):
-        make_judge(text)
+def test_the_free_judge_may_be_another_one() -> None:
+    named = parse_name("panel(cascade(offline,m/x,0.5),offline/other,offline/judge)", free="offline/other")
+    assert [leaf.text for leaf in named.leaves()] == ["offline/other", "m/x", "offline/other", "offline/judge"]
+    assert named.text == "panel(cascade(offline,m/x,0.5),offline,offline/judge)"
+    assert [cascade.share for cascade in named.inner("cascade")] == [0.5]
 
 
-def test_strategies_say_whom_they_ask_beside_their_model_and_how_often() -> None:
-    assert partners("per_insight") == partners("few_shot+per_summary") == ()
-    assert partners("blend") == partners("cascade(0.1)+per_summary") == ("offline/judge",)
-    assert planned("cascade(0.3)+blend+per_summary") == ("blend+per_summary", 0.3)
-    assert planned("per_summary") == ("per_summary", 1.0)
+def test_how_a_judge_is_asked_where_nobody_says_it() -> None:
     assert (default_strategy("offline/judge"), default_strategy("openai/gpt-4o")) == ("per_summary", "per_insight")
-
-
-def test_a_strategy_is_made_of_its_steps() -> None:
-    assert isinstance(make_judge("blend+per_summary"), Blend)
-    assert isinstance(make_judge("cascade(0.2)+blend"), Cascade)
     with pytest.raises(UnknownName, match="did you mean 'per_summary'"):
-        make_judge("blend+per_sumary")
+        make_judge("per_sumary")

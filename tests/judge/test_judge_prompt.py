@@ -152,14 +152,13 @@ def test_the_nine_examples_begin_with_the_one_and_name_bullets_that_exist() -> N
 
 
 def test_what_a_strategy_asks_with_is_its_identity() -> None:
-    strategies = ["per_insight", "few_shot", "per_summary", "few_shot+per_summary", "blend", "blend+per_summary"]
+    strategies = ["per_insight", "few_shot", "per_summary", "few_shot+per_summary"]
     for prompt in ("", "[[INSIGHT]] [[INSIGHTS]] [[BULLETS]] [[FEW_SHOT_EXAMPLES]]"):
-        assert len({prompt_identity(prompt, strategy) for strategy in strategies}) == 6
+        assert len({prompt_identity(prompt, strategy) for strategy in strategies}) == 4
     assert prompt_identity() == prompt_identity("", "my.module:Own") == text_hash(template())
-    assert prompt_identity("", "cascade(0.1)") == prompt_identity("", "blend")
-    check_prompt("[[INSIGHTS]] [[BULLETS]]", "blend+per_summary")
+    check_prompt("[[INSIGHTS]] [[BULLETS]]", "per_summary")
     with pytest.raises(ValueError, match=r"lacks \[\[INSIGHT\]\].*belongs to a judge that asks per_summary"):
-        check_prompt("[[INSIGHTS]] [[BULLETS]]", "cascade(0.1)")
+        check_prompt("[[INSIGHTS]] [[BULLETS]]", "per_insight")
 
 
 def test_a_users_prompt_may_ask_for_our_examples() -> None:

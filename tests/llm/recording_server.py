@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ class Recording:
 
 
 @contextmanager
-def recording(host: str) -> Iterator[Recording]:
+def recording(host: str, tls: ssl.SSLContext | None = None) -> Iterator[Recording]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         # Or head and body of an answer would come 40 ms apart.
@@ -56,12 +57,14 @@ def recording(host: str) -> Iterator[Recording]:
             self.end_headers()
             self.wfile.write(told.answer)
 
-        do_GET = do_POST = do_PUT = _any
+        do_GET = do_POST = do_PUT = do_CONNECT = _any
 
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing is printed."""
 
     server = ThreadingHTTPServer((host, 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     told = Recording(f"http://{host}:{server.server_address[1]}/v1")
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

@@ -96,21 +96,24 @@ def test_the_body_is_what_was_asked_for_and_no_more(
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "length"),
+    ("model", "effort", "sent"),
     [
-        ("openai/o1", "o1", "max_completion_tokens"),
-        ("openai/o3-mini", "o3-mini", "max_completion_tokens"),
-        ("openai/gpt-5-nano", "gpt-5-nano", "max_completion_tokens"),
-        ("openai/gpt-4o", "gpt-4o", "max_tokens"),
-        ("hosted_vllm/org/o1-like", "org/o1-like", "max_tokens"),
-        ("org/model", "org/model", "max_tokens"),
+        ("openai/o1", {}, {"model": "o1", "max_completion_tokens": 9}),
+        ("openai/o3-mini", {}, {"model": "o3-mini", "max_completion_tokens": 9}),
+        ("openai/gpt-5-nano", {}, {"model": "gpt-5-nano", "max_completion_tokens": 9}),
+        ("openai/gpt-5.1", {}, {"model": "gpt-5.1", "max_completion_tokens": 9, "temperature": 0}),
+        ("openai/gpt-5.1", {"reasoning_effort": "low"}, {"model": "gpt-5.1", "max_completion_tokens": 9}),
+        ("openai/gpt-5-chat-latest", {}, {"model": "gpt-5-chat-latest", "max_tokens": 9, "temperature": 0}),
+        ("openai/gpt-4o", {}, {"model": "gpt-4o", "max_tokens": 9, "temperature": 0}),
+        ("hosted_vllm/org/o1-like", {}, {"model": "org/o1-like", "max_tokens": 9, "temperature": 0}),
+        ("org/model", {}, {"model": "org/model", "max_tokens": 9, "temperature": 0}),
     ],
 )
-def test_the_length_has_the_name_that_the_model_takes(
-    send: Send, provider: FakeProvider, model: str, name: str, length: str
+def test_length_and_temperature_are_as_the_model_takes_them(
+    send: Send, provider: FakeProvider, model: str, effort: dict[str, str], sent: dict[str, Any]
 ) -> None:
-    send(model=model, sampling={"max_tokens": 9})
-    assert provider.requests == [{**SENT, "model": name, length: 9}]
+    send(model=model, sampling={"max_tokens": 9, "temperature": 0, **effort})
+    assert provider.requests == [{**SENT, **sent, **effort}]
 
 
 def test_texts_of_all_languages_arrive_unchanged(send: Send, provider: FakeProvider) -> None:

@@ -57,15 +57,13 @@ SPEAKING = seldom(
         *((provider, "litellm") for provider in sorted(CHATTING - CLOUDS - OTHERS - SILENT)),
     ]
 )
-DIRECT_ONLY = {"aiml", "deepinfra", "github", "modelscope", "nano-gpt", "novita", "nscale", "parasail", "scaleway", "zai"}
-"""Their embeddings are in OpenAI's form, and litellm does not know them."""
 SERVING = seldom(
     (provider, task)
     for provider, known in sorted(PROVIDERS.items())
     for task in ("embed", "rerank")
-    if (known.own_rerank if task == "rerank" else task in known.services and provider not in DIRECT_ONLY)
+    if task in known.translated or (provider, task) in {("openai", "embed"), ("jina_ai", "rerank")}
 )
-"""What litellm asks for embeddings and rerankings."""
+"""What litellm asks for embeddings and rerankings, and two services that it asks only if a spec says so."""
 
 _NAMES = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"')
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CRED|JWT|ORG|PROJECT|ACCOUNT|CLIENT_ID|TENANT|USERNAME")
@@ -204,7 +202,7 @@ def test_no_service_that_is_asked_directly_gets_the_key_of_another(ask: Ask, nea
 def test_a_service_without_an_address_is_not_asked_at_anothers(ask: Ask) -> None:
     """The key goes where the request goes, and no provider's request goes to another."""
     for provider, known in PROVIDERS.items():
-        if not known.own_rerank and "rerank" not in known.services:
+        if not known.base:
             for named in (None, NAMED):
                 error = ask(provider, None, "direct", named, "rerank")
                 assert isinstance(error, NoKey) and decide(error).kind == "model" and "write api_base: URL" in str(error)

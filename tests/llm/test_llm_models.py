@@ -27,6 +27,7 @@ from summhay_ray.llm.models import (
     wire_name,
 )
 from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.request import Task
 from summhay_ray.llm.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
 from summhay_ray.text import count_tokens as count
 
@@ -232,7 +233,14 @@ def test_who_reasons_unseen() -> None:
     [
         ("offline/lead", None, None, "local", "offline/lead"),
         ("replay/gpt-4o", "http://x/v1", "direct", "local", "replay/gpt-4o"),
-        ("openai/gpt-4o", None, None, "litellm", "gpt-4o"),
+        ("openai/gpt-4o", None, None, "direct", "gpt-4o"),
+        ("gpt-4o", None, None, "direct", "gpt-4o"),
+        ("openai/gpt-5-pro", None, None, "litellm", "gpt-5-pro"),
+        ("openrouter/openai/gpt-5-pro", None, None, "direct", "openai/gpt-5-pro"),
+        ("claude-3-opus", None, None, "litellm", "claude-3-opus"),
+        ("command-r", "http://x/v1", None, "direct", "command-r"),
+        ("baseten/x", None, None, "litellm", "x"),
+        ("gpt-4o", None, "litellm", "litellm", "gpt-4o"),
         ("openai/gpt-4o", "http://x/v1", None, "direct", "gpt-4o"),
         ("openai/gpt-4o", "http://x/v1", "litellm", "litellm", "gpt-4o"),
         ("hosted_vllm/Qwen/Q", "http://x/v1", None, "direct", "Qwen/Q"),
@@ -248,13 +256,22 @@ def test_who_reasons_unseen() -> None:
     ],
 )
 def test_how_a_model_is_reached(model: str, api_base: str | None, written: str | None, transport: str, name: str) -> None:
-    assert transport_of(model, api_base, written) == transport
+    assert transport_of(model, "chat", api_base, written) == transport  # type: ignore[arg-type]
     assert wire_name(model) == name
 
 
-def test_a_model_that_runs_in_the_worker_is_local_whatever_is_given() -> None:
-    assert ModelSettings("offline/lead", FREE, transport="direct").transport == "local"
-    assert ModelSettings("openai/m", FREE).transport == "litellm"
+@pytest.mark.parametrize(
+    ("model", "task", "api_base", "transport"),
+    [
+        ("cohere/x", "rerank", None, "direct"),
+        ("cohere/x", "embed", None, "litellm"),
+        ("deepinfra/x", "rerank", None, "litellm"),
+        ("deepinfra/x", "rerank", "http://x", "direct"),
+        ("deepinfra/x", "embed", None, "direct"),
+    ],
+)
+def test_a_service_in_a_form_of_its_own_is_asked_by_litellm(model: str, task: Task, api_base: str | None, transport: str) -> None:
+    assert transport_of(model, task, api_base) == transport
 
 
 @pytest.mark.usefixtures("price_map")
@@ -269,7 +286,7 @@ def test_the_settings_of_a_specs_entry() -> None:
     }
     found = ModelSettings.written("openai/thinker", entry, Limits(rpm=3))
     expected = ModelSettings(
-        "openai/thinker", Price(1, 2, reasoning_per_mtok=4), None, "http://x/v1", "K", 9.0, Limits(rpm=3), "direct", True
+        "openai/thinker", Price(1, 2, reasoning_per_mtok=4), None, "http://x/v1", "K", 9.0, Limits(rpm=3), None, True
     )
     assert found == expected
 
@@ -280,7 +297,8 @@ def test_our_provider_names_are_litellms() -> None:
     tree = ast.parse((Path(spec.submodule_search_locations[0]) / "types" / "utils.py").read_text(encoding="utf-8"))
     listed = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "LlmProviders")
     theirs = {node.value.value for node in listed.body if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)}
-    assert theirs >= set(provider_table.PROVIDERS)
+    ours = provider_table.PROVIDERS.items()
+    assert theirs >= {name for name, known in ours if known.translated or not known.base}
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ def test_the_table_is_litellms(monkeypatch: pytest.MonkeyPatch) -> None:
         if base is not None:
             seen += 1
             assert place_of(provider, base) == "own", (provider, base)
+            assert PROVIDERS[provider].base in ("", base.rstrip("/"))
     assert seen > 50
     assert list(PROVIDERS) == sorted(PROVIDERS) and not any(known.anywhere for known in WITH_DOMAINS.values())
 

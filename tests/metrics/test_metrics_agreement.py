@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import Verdicts, agreement_between, pearson, rank_agreement, ranks
+from summhay_ray.metrics import Verdicts, agreement_between, alpha, cohens_kappa, pearson, rank_agreement, ranks
 
 pytestmark = pytest.mark.core
 
@@ -27,6 +27,32 @@ def test_agreement_counts_labels_and_bullets() -> None:
     }
     # Means 0.625 and 0.75: (0.375 * 0.25 + 0.375 * -0.25 + -0.125 * -0.25 + -0.625 * 0.25) / sqrt(0.6875 * 0.25)
     assert found.correlation == pytest.approx(-0.125 / math.sqrt(0.6875 * 0.25))
+
+
+def test_kappa_by_hand() -> None:
+    # 20 and 15 of 50 agree: 0.7. Chance: 0.5 x 0.6 + 0.5 x 0.4 = 0.5. (0.7 - 0.5) / (1 - 0.5)
+    first = ["yes"] * 25 + ["no"] * 25
+    second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
+    assert cohens_kappa(first, second) == pytest.approx(0.4)
+    assert cohens_kappa(["yes"], ["yes"]) is None
+
+
+def test_alpha_by_hand_and_as_published() -> None:
+    # Four items, eight ratings: four of 0, three of 1, one of 0.5. Ordinal distances, squared: of 0 and 0.5 the ratings from the
+    # one to the other less half of both ends, 4 / 2 + 1 / 2 = 2.5; of 0.5 and 1, 2; of 0 and 1, 2 + 1 + 1.5 = 4.5.
+    observed = 2 * 2.5**2 / 8
+    expected = (4 * 1 * 2.5**2 + 1 * 3 * 2**2 + 4 * 3 * 4.5**2) * 2 / (8 * 7)
+    assert alpha([[0, 0, 1, 0], [0.5, 0, 1, 1]]) == pytest.approx(1 - (observed + 2 * 4.5**2 / 8) / expected)
+    # Krippendorff (2011), Computing Krippendorff's alpha-reliability, section E: ordinal data of four observers.
+    x = None
+    observers = [
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, x, x, x],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, x, 3],
+        [x, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, x],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, x],
+    ]
+    assert alpha(observers) == pytest.approx(0.815, abs=5e-4)
+    assert alpha([[1, 1], [1, 1]]) is alpha([[1, x], [x, 1]]) is alpha([]) is None
 
 
 def test_correlation_by_hand() -> None:

@@ -9,7 +9,7 @@ per insight: left to the domain, they would fall as insights are added, so that 
 `full` shows the whole haystack, so that nothing but the haystack changes; `bm25` and `oracle` show the paper's share of it (15k
 tokens of 100 documents of 750 words: a fifth of a token a word). There citation recall falls as insights are in more documents
 than are shown, whatever the summarizer does; and there distractors crowd out what is asked about, while over the whole haystack
-they take the place of filler and of other subtopics' statements, which mislead as much. So distractors are held to what `bm25`
+they take the place of filler and of other subtopics' statements, which mislead as much. So distractors are held to what `oracle`
 shows, the other knobs to the whole haystack.
 
 Of each value and retriever: the scores in percent with their 95 % intervals, as `score` gives them (cluster bootstrap over
@@ -63,7 +63,7 @@ class Knob:
 KNOBS = (
     Knob("documents_per_insight", (2, 3, 5, 8, 12), True),
     Knob("paraphrase", (0, 1, 2, 3), False),
-    Knob("distractors", (0, 2, 4, 8, 12), False, "bm25"),
+    Knob("distractors", (0, 2, 4, 8, 12), False, "oracle"),
     Knob("conflicts", (0, 3, 6, 12, 24), False),
 )
 
@@ -130,7 +130,9 @@ def scores_of(system: SystemScore, result: ScoreResult, whole: float) -> Scores:
         if one.retriever == system.retriever
     }
     pooled = {"told": whole, **{name: getattr(system, name) for name in FIGURES}}
-    return Scores(system.retriever, system.n_scored, pooled, {name: system.ci[name] for name in FIGURES}, joint)
+    return Scores(
+        system.retriever, system.n_scored, pooled, {name: system.ci[name] for name in FIGURES if name in system.ci}, joint
+    )
 
 
 def told(run: RunStore) -> dict[str, float]:

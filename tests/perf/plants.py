@@ -25,12 +25,9 @@ from typing import Any
 
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.synth import Difficulty, Job, ModelAsker, Shape, Synthesized, Topic, load_domain, synthesize
+from summhay_ray.synth import Difficulty, Job, ModelAsker, OfflineWriter, Shape, Synthesized, Topic, load_domain, synthesize
 from summhay_ray.synth.kinds import PlannedDocument, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.verify import Verifier
-from summhay_ray.synth.writer import OfflineWriter
-from summhay_ray.synth.writer.documents import stated
-from summhay_ray.synth.writer.prompts import Given
 
 KINDS = ("removed", "leaked", "subtopic", "query")
 SYNONYMS = {
@@ -122,8 +119,8 @@ class Haystack:
         """A fresh one."""
         return Verifier("plants", NoModel(), self.given)
 
-    def fields(self, insights: list[str]) -> dict[str, Any]:
-        """What the writer is given for a document."""
+    def written(self, task: str, **more: Any) -> str:
+        """The writer's answer to a task."""
         manner = {
             "genre": self.domain.genre,
             "tone": self.domain.tone,
@@ -138,8 +135,8 @@ class Haystack:
             "paraphrase": self.level,
             "number": self.rng.randrange(10**6),
         }
-        listed = [{"id": number, "text": text} for number, text in enumerate(insights, 1)]
-        return {"task": "document", **self.given, **manner, **rest, "insights": listed}
+        given = {"task": task, **self.given, **manner, **rest, **more}
+        return WRITER.answer(Request(WRITER.name, f"Input:\n{json.dumps(given)}"))
 
     def documents(self, tally: Tally) -> None:
         """Removes an insight from each document, and leaks one into each."""
@@ -154,8 +151,8 @@ class Haystack:
                     inside.remove(victim)
                 else:
                     inside.insert(self.rng.randint(0, len(inside)), victim)
-                prompt = "Input:\n" + json.dumps(self.fields([texts[one] for one in inside]))
-                text = WRITER.answer(Request(WRITER.name, prompt))
+                listed = [{"id": place, "text": texts[one]} for place, one in enumerate(inside, 1)]
+                text = self.written("document", insights=listed)
                 plan = PlannedDocument(document["document_id"], number, tuple(planned))
                 found = asyncio.run(verifier.document(plan, text, self.insights, 0))
                 wrong = {"removed": found.missing, "leaked": found.extraneous}
@@ -180,7 +177,7 @@ class Haystack:
         for _ in range(number):
             subtopic = self.rng.choice(asked)
             insight = self.rng.choice(subtopic.insights)
-            told = " ".join(stated([insight.text], Given(self.fields([insight.text])), self.rng))
+            told = self.written("edit_document", document="", remove=[], add=[{"id": 1, "text": insight.text}])
             if self.rng.random() < 0.3:
                 words = told.split()
                 told = " ".join(words[: max(4, round(0.7 * len(words)))])

@@ -22,6 +22,7 @@ from summhay_ray.synth import (
     Difficulty,
     Job,
     ModelAsker,
+    OfflineWriter,
     Shape,
     Synthesized,
     Tally,
@@ -32,7 +33,6 @@ from summhay_ray.synth import (
     synthesize,
 )
 from summhay_ray.synth.answers import MOST_TOKENS
-from summhay_ray.synth.writer import OfflineWriter
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from writer_asking import PEOPLE, listed, outline, prompt_of
 
 from summhay_ray.llm import Request
-from summhay_ray.synth.faulty import Faults, faulty
-from summhay_ray.synth.writer import OfflineWriter, read_input
-from summhay_ray.synth.writer.reading import text_of
+from summhay_ray.synth import Faults, OfflineWriter, faulty
+from summhay_ray.synth.presence import Presence
+from summhay_ray.synth.prompting import read_input
+from summhay_ray.text import sentences
 
 pytestmark = pytest.mark.core
 
@@ -37,8 +38,8 @@ def chapter(number: int, **more: Any) -> str:
 
 
 def held(text: str) -> set[str]:
-    read = text_of(text)
-    return {insight for insight in EVERYTHING if read.find(insight)}
+    findings = Presence(EVERYTHING).of(text)
+    return {insight for insight, finding in zip(EVERYTHING, findings, strict=True) if finding.found}
 
 
 def share(counted: int) -> float:
@@ -76,7 +77,7 @@ def test_an_extraneous_insight_is_invented_if_nothing_is_to_be_avoided() -> None
     prompt = document(0, avoid=[])
     plain, text = honest("m", prompt), faulty(honest, Faults(extra=1))("m", prompt)
     assert set(TOLD) <= held(text) and text != plain
-    assert any(sign.isdigit() for sentence in set(text_of(text).sentences) - set(text_of(plain).sentences) for sign in sentence)
+    assert any(sign.isdigit() for sentence in set(sentences(text)) - set(sentences(plain)) for sign in sentence)
 
 
 def test_chapters_forget_their_insight_or_state_a_second_one() -> None:

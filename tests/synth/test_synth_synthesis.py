@@ -22,6 +22,7 @@ from summhay_ray.synth import (
     Difficulty,
     Job,
     ModelAsker,
+    OfflineWriter,
     Synthesized,
     Topic,
     Unverified,
@@ -30,7 +31,6 @@ from summhay_ray.synth import (
     load_domain,
     synthesize,
 )
-from summhay_ray.synth.writer import OfflineWriter
 
 pytestmark = pytest.mark.core
 

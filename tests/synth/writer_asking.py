@@ -8,15 +8,10 @@ from functools import cache
 from typing import Any
 
 from summhay_ray.llm import Request
-from summhay_ray.synth.writer import OfflineWriter
-
-DOMAINS = ("conversation", "news", "product_reviews", "incident_reports", "recipes")
-"""The four shipped domains, and one without a grammar."""
+from summhay_ray.synth import OfflineWriter
 
 PEOPLE = ("Ann", "Bob", "Cem")
 TOPIC = "the future of a small town"
-SUBJECT = "the small town"
-"""The part of TOPIC that every subtopic names."""
 
 
 def prompt_of(task: str, **fields: Any) -> str:
@@ -38,22 +33,6 @@ def ask(task: str, **fields: Any) -> Any:
 def listed(texts: Sequence[str]) -> list[dict[str, Any]]:
     """Texts in the form of lists in prompts."""
     return [{"id": place, "text": text} for place, text in enumerate(texts, 1)]
-
-
-def write(domain: str, insights: Sequence[str], **fields: Any) -> str:
-    """A document of a domain."""
-    people = PEOPLE if domain == "conversation" else ()
-    given = {
-        "words": 300,
-        "genre": "",
-        "tone": "",
-        "participants": people,
-        "date": "",
-        "references": [],
-        "paraphrase": 1,
-        "avoid": [],
-    }
-    return say("document", domain=domain, insights=listed(insights), **{**given, **fields})
 
 
 @cache

@@ -9,11 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 from summhay_ray.benchmark import (
     Answer,
     Ask,
     Benchmark,
     ByQuery,
+    CitedAnswer,
+    Claims,
     Counted,
     Failed,
     Inputs,
@@ -39,6 +43,7 @@ from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, S
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_models
+from summhay_ray.store import RunStore
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
@@ -233,6 +238,22 @@ class Ethic(Benchmark[EthicSpec]):
 
         asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
         return [row for row in await asyncio.gather(*asked) if row is not None]
+
+    def claims(self, run: RunStore) -> Claims:
+        """See `Benchmark`: the sentences of every summary, and the numbered sections that it is about."""
+        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
+        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
+        of = {(record.domain, record.id): scoring.sections(record.context) for record in self.records}
+        answers = [
+            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
+            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
+        ]
+        documents = {
+            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
+            for (domain, record), numbered in of.items()
+            if numbered
+        }
+        return Claims(documents, [one for one in answers if one.haystack_id in documents])
 
     def score(self, tables: Tables) -> Tables:
         return scores.score(tables, self._how)

@@ -23,6 +23,7 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     Prepared,
+    Queue,
     Results,
     Rows,
     Section,
@@ -71,8 +72,8 @@ class RatingRow:
     criterion: Annotated[str, "what is rated"]
     rater: Annotated[str, "who rates"]
     rating: Annotated[float, "on the criterion's scale"]
-    how: Annotated[str, "text: one answer; samples: the mean of several; logprobs: the expectation over the first token"]
-    votes: Annotated[tuple[float, ...], "the ratings of the readable samples"]
+    how: Annotated[str, "text: one answer; samples: the mean of several; logprobs: the expectation over the first token; panel"]
+    votes: Annotated[tuple[float, ...], "the ratings of the readable samples, or of the members of a panel"]
     n_asked: Annotated[int, "samples that were requested"]
     mass: Annotated[float | None, "total probability of the scale's numbers; null without log probabilities"]
     prompt_tokens: Annotated[int, "cl100k tokens of the prompt"]
@@ -153,10 +154,16 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         prompts = {name: criterion.prompt_hash for name, criterion in self.criteria.items()}
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
         code = {name: self.inputs.code(name) for name in own if ":" in name}
-        revisions = {rater.label: self.revision_of(rater.model) for rater in self.spec.raters}
+        every = [one for rater in self.spec.raters for one in (rater, *rater.members)]
+        revisions = {rater.label: self.revision_of(rater.model) for rater in every}
         known = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
         weights = {label: revision for label, revision in known.items() if revision}
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
+
+    def queues(self) -> Mapping[str, Queue]:
+        """See `Workload`: a panel's queue needs all of its models."""
+        panels = [rater for rater in self.spec.raters if rater.members]
+        return {**super().queues(), **{rater.label: Queue(tuple(one.model for one in rater.members)) for rater in panels}}
 
     def _weights(self) -> Iterator[tuple[str, str]]:
         """(label, folder or hub name of its model) of each method and metric; the latter is empty if it reads none."""

@@ -5,32 +5,38 @@ A part may be a stored prediction wherever it may be a model. This module asks n
 
 from __future__ import annotations
 
-import math
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from summhay_ray.benchmark import Answer, Malformed, Outcome
-from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, Wanted
-from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free, leaves, rates_together
+from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Wanted
+from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
 from summhay_ray.benchmarks.summhay.biases import asked_name
 from summhay_ray.haystack import parse_system
 from summhay_ray.judge import (
     DEFAULT_SHARE,
     BadName,
+    Composed,
     Named,
     Verdict,
     bench,
     blend,
     fit,
     least_certain,
+    panel,
     strategy_of,
     usable_verdict,
 )
+from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
 
 AskJudge = Callable[[BenchJudge, Named, Wanted], Judged]
 """(judge, the part of it to ask, the insights of each summary) -> their outcomes."""
+
+Pair = tuple[int, int]
+"""A summary and one of its insights, by index."""
 
 
 class FreeRatings:
@@ -64,7 +70,7 @@ class Measure:
 
     def row(self, judge: BenchJudge) -> BenchRow:
         """The figures of one judge."""
-        judged = self.judged(judge, judge.named, self.all)
+        judged = self.judged(judge, self.all)
         outcomes = [[row[place] for place in wanted] for row, wanted in zip(judged.outcomes, self.all, strict=True)]
         verdicts = [[outcome.value if isinstance(outcome, Answer) else None for outcome in row] for row in outcomes]
         missing = [outcome for row in outcomes for outcome in row if not isinstance(outcome, Answer)]
@@ -78,42 +84,53 @@ class Measure:
             usd_per_200=None if usd is None else usd / len(self._summaries) * 200,
             usd_source=None if usd is None else judged.source,
             failures=dict(sorted(failures.items())),
+            panel=PanelVotes.of(judged.votes),
             messages={outcome.error: " ".join(outcome.message.split()) for outcome in reversed(missing)},
             bias=bias and replace(bias, names=_names(judge), source=self._source(judge)),
         )
 
     def _source(self, judge: BenchJudge) -> str:
-        fitted = self._ratings.held_out and any(map(is_free, leaves(judge.named)))
+        fitted = self._ratings.held_out and any(map(is_free, judge.named.leaves()))
         return f"{len(self._summaries)} annotated summaries of {self._file}" + (", fitted on its other topics" if fitted else "")
 
-    def judged(self, judge: BenchJudge, named: Named, wanted: Wanted) -> Judged:
-        """The outcomes of a judge, or of the part `named` of it, for the wanted insights."""
-        if named.kind == "blend":
-            first, second = [self.judged(judge, part, wanted) for part in named.parts]
-            mixed = [
-                {place: _blended(row[place], other[place], len(summary.bullets)) for place in row}
-                for summary, row, other in zip(self._summaries, first.outcomes, second.outcomes, strict=True)
-            ]
-            return Judged(mixed, *first.cost_with(second))
-        if named.kind == "cascade":
-            return self._cascaded(judge, named, wanted)
+    def judged(self, judge: BenchJudge, wanted: Wanted) -> Judged:
+        """The outcomes of a judge for the wanted insights. A cascade passes on the least certain of them all."""
+        costs = [Judged([])]
+
+        async def ask(named: Named, pairs: Sequence[Pair], share: float) -> list[Outcome[Verdict]]:
+            places: list[list[int]] = [[] for _ in wanted]
+            for summary, place in pairs:
+                places[summary].append(place)
+            found = self._leaf(judge, named, places)
+            costs.append(found)
+            return [found.outcomes[summary][place] for summary, place in pairs]
+
+        def least_sure(named: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> set[int]:
+            return least_certain(uncertainties or (), DEFAULT_SHARE if named.share is None else named.share)
+
+        def usable_of(pair: Pair, verdict: Verdict) -> Verdict | Malformed:
+            return usable_verdict(verdict, len(self._summaries[pair[0]].bullets))
+
+        votes = list[Sequence[str]]()
+
+        def voted(named: Named, pair: Pair, said: Sequence[Outcome[Verdict]]) -> None:
+            labels = [outcome.value.coverage for outcome in said if isinstance(outcome, Answer)]
+            if named == judge.named and len(labels) == len(said):
+                votes.append(labels)
+
+        pairs = [(summary, place) for summary, places in enumerate(wanted) for place in places]
+        composed = Composed(ask, usable_of, blend, panel, least_sure, voted)
+        outcomes: Outcomes = [{} for _ in wanted]
+        for (summary, place), outcome in zip(pairs, run_loop(lambda: composed.judge(judge.named, pairs)), strict=True):
+            outcomes[summary][place] = outcome
+        cost = functools.reduce(lambda one, other: Judged([], *one.cost_with(other)), costs)
+        return Judged(outcomes, cost.micros, cost.source, votes)
+
+    def _leaf(self, judge: BenchJudge, named: Named, wanted: Wanted) -> Judged:
+        """The outcomes of a judge that is not made of others: the judge itself, or a part of it."""
         if named.kind == "stored":
             return self._stored(named.text.removeprefix(bench.STORED_PREFIX), wanted)
-        return self._free(wanted, rates_together(judge)) if is_free(named) else self._ask(judge, named, wanted)
-
-    def _cascaded(self, judge: BenchJudge, named: Named, wanted: Wanted) -> Judged:
-        """The free judge on all insights, replaced by the other one on the share of which the free one is least certain."""
-        free = self.judged(judge, named.parts[0], wanted)
-        pairs = [(index, place) for index, places in enumerate(wanted) for place in places]
-        doubts = [_uncertainty(free.outcomes[index][place]) for index, place in pairs]
-        chosen = {pairs[at] for at in least_certain(doubts, DEFAULT_SHARE if named.share is None else named.share)}
-        doubtful = [[place for place in places if (index, place) in chosen] for index, places in enumerate(wanted)]
-        other = self.judged(judge, named.parts[1], doubtful)
-        mixed = [
-            {**row, **{place: usable(outcome, len(summary.bullets)) for place, outcome in more.items()}}
-            for summary, row, more in zip(self._summaries, free.outcomes, other.outcomes, strict=True)
-        ]
-        return Judged(mixed, *free.cost_with(other))
+        return self._free(wanted, named.kind == "offline") if is_free(named) else self._ask(judge, named, wanted)
 
     def _stored(self, key: str, wanted: Wanted) -> Judged:
         verdicts = bench.stored_verdicts(self._summaries, key)
@@ -151,17 +168,3 @@ def usable(outcome: Outcome[Verdict], n_bullets: int) -> Outcome[Verdict]:
     if isinstance(verdict, Malformed):
         return replace(verdict, key=outcome.key)
     return replace(outcome, value=verdict)
-
-
-def _blended(first: Outcome[Verdict], second: Outcome[Verdict], n_bullets: int) -> Outcome[Verdict]:
-    """The blend of two verdicts, as in a run; the first part that is missing or unusable, if there is one."""
-    first, second = usable(first, n_bullets), usable(second, n_bullets)
-    if not isinstance(first, Answer):
-        return first
-    return Answer(blend(first.value, second.value)) if isinstance(second, Answer) else second
-
-
-def _uncertainty(outcome: Outcome[Verdict]) -> float:
-    """The uncertainty of the free judge, which gives one for every insight; without one NaN, which `least_certain` refuses."""
-    uncertainty = outcome.value.uncertainty if isinstance(outcome, Answer) else None
-    return math.nan if uncertainty is None else uncertainty

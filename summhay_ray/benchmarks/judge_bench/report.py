@@ -27,6 +27,8 @@ def _agreement(judges: Sequence[BenchRow]) -> Section:
                 "correlation": figures.correlation,
                 **dict(zip(("correlation_low", "correlation_high"), correlation, strict=True)),
                 "correlation of labels": figures.correlation_labels,
+                "kappa": figures.kappa,
+                "alpha": figures.alpha,
                 "same bullet": figures.linking_accuracy,
                 **dict(zip(("same bullet_low", "same bullet_high"), linking, strict=True)),
                 "n of bullets": figures.linking_n,
@@ -37,10 +39,10 @@ def _agreement(judges: Sequence[BenchRow]) -> Section:
         )
     text = (
         "How far each judge agrees with people (paper, Table 1). Correlation: of its coverage with people's, over insights, and "
-        "of its labels alone. Same bullet: how often both name the same bullet, where both name one. Dollars for 200: to judge "
-        "200 such summaries."
+        "of its labels alone. Kappa: Cohen's; alpha: Krippendorff's for ordinal data, both of the labels. Same bullet: how often "
+        "both name the same bullet, where both name one. Dollars for 200: to judge 200 such summaries."
     )
-    better = ("correlation", "correlation of labels", "same bullet")
+    better = ("correlation", "correlation of labels", "kappa", "alpha", "same bullet")
     return Section("Agreement with people", text, _frame(rows), {"same bullet": "%"}, name="agreement", higher_is_better=better)
 
 

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from summhay_ray.benchmark import Outcome
-from summhay_ray.judge import Verdict, bench
-from summhay_ray.metrics import JudgeBias
+from summhay_ray.judge import Verdict, bench, is_tied
+from summhay_ray.metrics import JudgeBias, alpha
+from summhay_ray.records import COVERAGE_VALUE
 
 Source = Literal["free", "estimated", "spent"]
 
@@ -28,12 +29,38 @@ class Judged:
     micros: int | None = 0
     """Cost in micro-dollars; None if unknown."""
     source: Source = "free"
+    votes: Sequence[Sequence[str]] = ()
+    """Of a panel: the labels of its members for each insight of which all gave one."""
 
     def cost_with(self, other: Judged) -> tuple[int | None, Source]:
         """The cost of both in micro-dollars, and its source: estimated if either is."""
         micros = None if self.micros is None or other.micros is None else self.micros + other.micros
         sources = {self.source, other.source}
         return micros, "estimated" if "estimated" in sources else "spent" if "spent" in sources else "free"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelVotes:
+    """How the members of a panel agree on the insights that all of them judged."""
+
+    members: int
+    n: int
+    """Insights that all members judged."""
+    unanimous: int
+    """Insights that all members give the same label."""
+    tied: int
+    """Insights on which no label has most votes."""
+    alpha: float | None
+    """Krippendorff's alpha of the members' labels, which are ordered."""
+
+    @classmethod
+    def of(cls, votes: Sequence[Sequence[str]]) -> PanelVotes | None:
+        """The counts of `votes`: for each insight the members' labels. None without any."""
+        if not votes:
+            return None
+        worth = [[COVERAGE_VALUE[label] for label in labels] for labels in votes]
+        alike = sum(len(set(labels)) == 1 for labels in votes)
+        return cls(len(votes[0]), len(votes), alike, sum(map(is_tied, votes)), alpha([*zip(*worth, strict=True)]))
 
 
 @dataclass(frozen=True)
@@ -49,6 +76,8 @@ class BenchRow:
     """Error of a failure -> the number of judgments that failed with it."""
     messages: dict[str, str] = field(default_factory=dict)
     """Error of a failure -> the message of the first one."""
+    panel: PanelVotes | None = None
+    """Of a panel, or a judge that was asked several times: how its members agree."""
     bias: JudgeBias | None = field(repr=False, default=None)
 
     @property
@@ -60,7 +89,15 @@ class BenchRow:
     def to_json(self) -> dict[str, Any]:
         """The judge's entry in the JSON document."""
         costs = {name: getattr(self, name) for name in ("usd", "usd_per_200", "usd_source")}
-        return {"judge": self.judge, **asdict(self.figures), **costs, "failures": self.failures, "messages": self.messages}
+        panel = {} if self.panel is None else {"panel": asdict(self.panel)}
+        return {
+            "judge": self.judge,
+            **asdict(self.figures),
+            **panel,
+            **costs,
+            "failures": self.failures,
+            "messages": self.messages,
+        }
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def _of_judges(spec: JudgeBenchSpec, fields: Mapping[str, Any]) -> JudgeBenchSpe
     entries = listed if isinstance(listed, list) else []
     summarizers = {str(entry.get("model") if isinstance(entry, Mapping) else entry) for entry in entries}
     others = {stage.name for stage in SummHay.stages} - {stage.name for stage in JudgeBench.stages}
-    judges = {entry.model for entry in spec.judges}
+    judges = {part.model for part in spec.parts()}
     kept: dict[str, Any] = {
         name: {model: value for model, value in getattr(spec, name).items() if model in judges or model not in summarizers}
         for name in ("limits", "model_budgets_usd")

@@ -6,7 +6,7 @@ asked with the settings of the spec's judge of that label or model, or else with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,45 +59,40 @@ class BenchSpec:
 
     def asked(self, bench_judge: BenchJudge, leaf: Named) -> tuple[str, JudgeSettings]:
         """The strategy and the settings of a part that is asked."""
-        model, strategy = judge.strategy_of(leaf)
-        entry = bench_judge.entry or self._entry(model)
+        entry = self.entry(bench_judge, leaf)
+        prompt = self.prompts[entry.prompt] if entry.prompt else ""
+        return entry.strategy, JudgeSettings(
+            entry.model, prompt, {**entry.sampling(), **self.revision_of(entry.model)}, sample=leaf.sample
+        )
+
+    def entry(self, bench_judge: BenchJudge, leaf: Named) -> JudgeSpec:
+        """The entry by which a part is asked."""
+        entry = self.spec.part(bench_judge.entry, leaf) if bench_judge.entry else self.spec.entry_of(leaf)
         if entry.extract is not None:
             raise SpecError(f"judge-bench: {entry.label}: people judged whole summaries; leave `extract` out")
-        if bench_judge.entry is not None and leaf.kind == "model":
-            strategy = judge.parse_strategy(bench_judge.entry.strategy).base
-        prompt = self.prompts[entry.prompt] if entry.prompt else ""
-        return strategy, JudgeSettings(
-            model=entry.model, prompt=prompt, sampling={**entry.sampling(), **self.revision_of(entry.model)}
-        )
+        return entry
 
     def identity(self, bench_judge: BenchJudge, leaf: Named) -> list[Any]:
         """Everything that a part's verdicts depend on, as JSON: strategy, model, prompt, parameters, a user's own code."""
         strategy, settings = self.asked(bench_judge, leaf)
         prompt = judge.prompt_identity(settings.prompt, strategy)
-        return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy)]
-
-    def _entry(self, model: str) -> JudgeSpec:
-        """The spec's judge with this label, else with this model, else the defaults for this model."""
-        matches = (entry for field in ("label", "model") for entry in self.spec.judges if getattr(entry, field) == model)
-        return next(matches, None) or JudgeSpec(model=model)
+        sample = [leaf.sample] if leaf.sample else []
+        return [strategy, settings.model, prompt, dict(settings.sampling), code_identity(strategy), *sample]
 
     def settings(self) -> dict[str, ModelSettings]:
         """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""
         settings: dict[str, ModelSettings] = {}
-        asked = [
-            self.asked(bench_judge, leaf)[1].model
-            for bench_judge in self.judges
-            for leaf in leaves(bench_judge.named)
-            if is_asked(leaf)
-        ]
-        code = any(leaf.kind == "code" for bench_judge in self.judges for leaf in leaves(bench_judge.named))
-        for model in dict.fromkeys([*asked, *([entry.model for entry in self.spec.judges] if code else [])]):
-            limits = self.spec.limits.get(model)
-            reach = self._entry(model).model_dump(include=set(Reach.model_fields))
+        leaves = [(bench_judge, leaf) for bench_judge in self.judges for leaf in bench_judge.named.leaves()]
+        entries = [self.entry(bench_judge, leaf) for bench_judge, leaf in leaves if is_asked(leaf)]
+        entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
+        for entry in reversed(entries):
+            limits = self.spec.limits.get(entry.model)
+            reach = entry.model_dump(include=set(Reach.model_fields))
             try:
-                settings[model] = ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits())
+                known = ModelSettings.written(entry.model, reach, Limits(**limits.model_dump()) if limits else Limits())
             except Unpriced as error:
                 raise SpecError(f"judge-bench: {error}; a spec's entry is given with --spec FILE") from error
+            settings[entry.model] = known
         return settings
 
     def content(self) -> list[dict[str, Any]]:
@@ -105,35 +100,20 @@ class BenchSpec:
         return [
             {
                 "judge": bench_judge.named.text,
-                "asked": [self.identity(bench_judge, leaf) for leaf in leaves(bench_judge.named) if is_asked(leaf)],
+                "asked": [self.identity(bench_judge, leaf) for leaf in bench_judge.named.leaves() if is_asked(leaf)],
             }
             for bench_judge in self.judges
         ]
 
 
-def leaves(named: Named) -> Iterator[Named]:
-    """The parts of a name that are neither a blend nor a cascade."""
-    if named.kind in ("blend", "cascade"):
-        for part in named.parts:
-            yield from leaves(part)
-    else:
-        yield named
-
-
 def is_asked(leaf: Named) -> bool:
     """Whether a part may call models."""
-    return leaf.kind not in ("stored", "offline") and not is_free(leaf)
+    return leaf.kind != "stored" and not is_free(leaf)
 
 
 def is_free(leaf: Named) -> bool:
     """Whether a part is the free judge, which needs no gateway."""
-    return leaf.kind == "offline" or (leaf.kind == "per_summary" and leaf.parts[0].kind == "offline")
-
-
-def rates_together(bench_judge: BenchJudge) -> bool:
-    """Whether the free judge sees all insights of a summary at once; it does unless it is a spec's judge by insight."""
-    entry = bench_judge.entry
-    return entry is None or bench_judge.named.kind != "offline" or judge.parse_strategy(entry.strategy).base != "per_insight"
+    return leaf.kind == "offline" or leaf.text == "per_insight(offline)"
 
 
 def read_judges(
@@ -148,7 +128,7 @@ def read_judges(
     judges = {bench_judge.name: bench_judge for bench_judge in (_judge(name, entries) for name in wanted)}
     read = BenchSpec(tuple(judges.values()), spec, prompts, revision_of)
     for bench_judge in read.judges:
-        for leaf in leaves(bench_judge.named):
+        for leaf in bench_judge.named.leaves():
             _check(read, bench_judge, leaf, keys)
     return read
 
@@ -163,19 +143,8 @@ def _judge(name: str, entries: Mapping[str, JudgeSpec]) -> BenchJudge:
     entry = entries.get(name)
     if entry is None:
         return BenchJudge(name, judge.parse_name(name))
-    name = entry_name(entry)
-    strategy = judge.parse_strategy(entry.strategy)
-    if entry.model == judge.OfflineJudge.name and strategy.base in ("per_insight", "per_summary"):
-        # The offline judge ignores the prompt.
-        return BenchJudge(name, judge.parse_name(entry.model), entry)
-    kind = "code" if ":" in strategy.base else "model"
-    named = Named(strategy.base if kind == "code" else entry.model, "code" if kind == "code" else "model")
-    free = judge.parse_name("offline")
-    if strategy.blend:
-        named = Named(f"{name}: blend", "blend", (named, free))
-    if strategy.share is not None:
-        named = Named(f"{name}: cascade", "cascade", (free, named), strategy.share)
-    return BenchJudge(name, named, entry)
+    # The offline judge ignores the prompt.
+    return BenchJudge(entry_name(entry), entry.named, entry)
 
 
 def _check(spec: BenchSpec, bench_judge: BenchJudge, leaf: Named, keys: Sequence[str]) -> None:

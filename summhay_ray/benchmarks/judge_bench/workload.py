@@ -34,7 +34,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
 from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
-from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, leaves, read_judges
+from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.cell import one_each
 from summhay_ray.benchmarks.summhay.judging import STAGE, TOKENS_A_VERDICT
@@ -117,7 +117,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
 
     def own_code(self) -> Sequence[str]:
-        code = (leaf.text for judge in self.known.judges for leaf in leaves(judge.named) if leaf.kind == "code")
+        code = (leaf.text for judge in self.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
         return [*super().own_code(), *dict.fromkeys(code)]
 
     @functools.cached_property
@@ -132,8 +132,8 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
         measure = self._measure(collect)
         for judge in self.known.judges:
-            if any(map(is_asked, leaves(judge.named))):
-                measure.judged(judge, judge.named, measure.all)
+            if any(map(is_asked, judge.named.leaves())):
+                measure.judged(judge, measure.all)
         return found
 
     def _measure(self, ask: AskJudge) -> Measure:

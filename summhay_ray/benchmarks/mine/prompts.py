@@ -4,6 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_CLAIM = """\
+Below is a document. List what it states about its subject: findings, events, figures, causes, opinions of those it quotes. \
+Leave out greetings, advertisements and what every document of its kind says. Each statement is one complete sentence that is \
+understood without the document, with its numbers, dates and names.
+
+<document>
+{document}
+</document>
+
+Answer with one JSON list of objects: `statement`, and `words`, which quotes the words of the document that make the statement. \
+Example: [{{"statement": "The depot was flooded to 1.9 metres.", "words": "quoted words"}}]"""
+
+_GROUP = """\
+Which of these statements say the same, in whatever words? Statements with other numbers, or of which one denies the other, \
+do not, nor do statements of which one says much more than the other.
+
+{statements}
+
+Answer with one JSON list that has a list of numbers for each group of two or more. Example: [[1, 4], [2, 3, 7]]. Where none say \
+the same, answer []."""
+
 _CHECK = """\
 Below are a document and numbered statements. Which of the statements does the document make, in whatever words? A statement \
 with another number, or one that the document denies, is not made.
@@ -29,6 +50,16 @@ These statements belong to one subject, {subtopic}. Write one short question tha
 numbers, names or findings appears. Answer with the question alone.
 
 {statements}"""
+
+
+def claim(document: str) -> str:
+    """What a document states."""
+    return _CLAIM.format(document=document)
+
+
+def group(statements: Sequence[str]) -> str:
+    """Which statements say the same."""
+    return _GROUP.format(statements=_numbered(statements))
 
 
 def check(document: str, statements: Sequence[str]) -> str:

@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict
+from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
+from summhay_ray.llm import is_local
+from summhay_ray.local_models import FAMILIES
 
-Step = Literal["insight", "query", "check"]
-STEPS: tuple[Step, ...] = ("check", "insight", "query")
+FREE = "offline/words"
+"""The name of the free path, for a step without a model."""
+Step = Literal["claim", "group", "check", "insight", "query"]
+STEPS: tuple[Step, ...] = ("claim", "group", "check", "insight", "query")
 """The stages that ask a model, in the order in which they are asked."""
 
 
-class MineModels(Strict):
-    """The models of the steps. Without one, a step is free: it goes by words alone."""
+def _step(value: Any) -> Any:
+    """A step's entry; null for the free path. Raises ValueError for another model without a key."""
+    named = value.get("model") if isinstance(value, Mapping) else value
+    if named in (None, FREE):
+        return None if named == FREE else value
+    if isinstance(named, str) and is_local(named) and not named.startswith(FAMILIES):
+        raise ValueError(f"{named!r} answers no question of mining; write {FREE}, by which words alone decide, or a model")
+    return value
 
-    insight: Model | None = Field(
-        default=None, description="words each insight from its evidence; null: its most telling sentence"
+
+_Step = Annotated[Model | None, BeforeValidator(_step, json_schema_input_type=Text | ModelSpec | None)]
+
+
+class MineModels(Strict):
+    """The models of the steps. A step without one (or with `offline/words`) is free: it goes by words alone."""
+
+    claim: _Step = Field(
+        default=None, description="states the claims of each document, of which insights are made; null: its sentences"
     )
-    query: Model | None = Field(default=None, description="words each query; null: by the words that a subtopic's insights share")
-    check: Model | None = Field(
-        default=None, description="asked about the documents that the free path is unsure of; null: nobody"
+    group: _Step = Field(
+        default=None,
+        description="says which of the insights that are somewhat alike are one; null: those of the same sentences",
     )
+    insight: _Step = Field(default=None, description="words each insight from its evidence; null: its most telling sentence")
+    query: _Step = Field(default=None, description="words each query; null: by the words that a subtopic's insights share")
+    check: _Step = Field(default=None, description="asked about the documents that the free path is unsure of; null: nobody")
 
     def used(self) -> dict[Step, ModelSpec]:
         """Step -> its model, for the steps that have one."""

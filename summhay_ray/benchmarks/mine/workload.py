@@ -36,6 +36,8 @@ from summhay_ray.benchmarks.summhay.sources import STORE, source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (
+    WORDS,
+    DocumentClaim,
     Evidence,
     Grouped,
     Mined,
@@ -45,6 +47,8 @@ from summhay_ray.mine import (
     haystack_json,
     kept_insights,
     language_of,
+    may_be_one,
+    merged,
     read_folder,
 )
 from summhay_ray.mine import mine as mine_documents
@@ -53,6 +57,11 @@ from summhay_ray.synth import is_quoted, leak
 
 SHOWN, CUT = 20, 80
 """Insights that a run prints, and the characters of each."""
+AT_ONCE = 40
+"""Most insights that a check model is asked about in one question."""
+SHORTEST = 4
+"""Fewest characters of an insight's id by which it is found."""
+_CLAIM = ("statement", "words")
 DOCUMENTS = "documents.json"
 """The name under which the run keeps what was read of the folder."""
 
@@ -79,7 +88,8 @@ class MinedEvidence:
     insight_id: Annotated[str, "the insight"]
     document_id: Annotated[str, "the document: its path in the folder"]
     score: Annotated[float, "share of the insight's core in the evidence, 0 to 1"]
-    by: Annotated[str, "words, or the model that was asked"]
+    by: Annotated[str, "who decided: words, or the model that was asked"]
+    key: Annotated[str, "the raw answer that decided; empty for words"]
     evidence: Annotated[str, "the sentences of the document that say it"]
 
 
@@ -107,6 +117,8 @@ class Mine(Benchmark[MineSpec]):
     kind = "mine"
     prefix = "m"
     stages = (
+        Stage("claim", output_tokens=600, example="[]"),
+        Stage("group", output_tokens=30, example="[]"),
         Stage("check", output_tokens=120, example='{"1": ""}'),
         Stage("insight", output_tokens=50, example="An insight."),
         Stage("query", output_tokens=30, example="What do the documents say?"),
@@ -164,19 +176,26 @@ class Mine(Benchmark[MineSpec]):
         models = self.spec.models.used()
         if ask.planning and not models:
             return {}
-        mined, copies = await asyncio.to_thread(mine_documents, self.sources, self.spec.min_documents)
+        claims = await self._claimed(ask) if "claim" in models else {}
+        if ask.over_budget:
+            # What follows would be asked about some claims now, and again about all of them.
+            return {}
+        least = self.spec.min_documents
+        # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
+        first = min(2, least) if "group" in models else least
+        mined, copies = await asyncio.to_thread(mine_documents, self.sources, first, claims)
+        if "group" in models:
+            mined = await self._joined(mined, ask)
         if not mined:
-            least = self.spec.min_documents
             why = (
                 f"nothing recurs in {least} of the {len(self.sources)} documents; lower min_documents, or give more that overlap"
             )
             ask.fail("group", Failed("nothing_recurs", why))
             return {}
-        asked: set[tuple[int, int]] = set()
         if "check" in models:
-            mined, asked = await self._checked(mined, ask)
+            mined = await self._checked(mined, ask)
         if not mined:
-            why = f"by the check model's word, no {self.spec.min_documents} documents say the same; lower min_documents"
+            why = f"by the check model's word, no {least} documents say the same; lower min_documents"
             ask.fail("check", Failed("nothing_recurs", why))
             return {}
         if "insight" in models:
@@ -191,18 +210,17 @@ class Mine(Benchmark[MineSpec]):
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
-        made |= {"min_documents": self.spec.min_documents, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
+        made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
         raw = haystack_json(self.sources, mined, grouped, topic, made)
-        return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, asked, notes)
+        return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
-    def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], asked: set[tuple[int, int]], notes: Sequence[str]) -> Rows:
+    def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.store is not None
         digest = self.store.put_object("haystack", source_bytes(raw))
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
-        model = self.spec.models.check.label if self.spec.models.check else ""
         insights, evidence, doubts = [], [], 0
-        for place, (one, kept) in enumerate(zip(mined, kept_insights(raw), strict=True)):
-            unsure = sum(not found.sure and (place, found.document) not in asked for found in one.evidence)
+        for one, kept in zip(mined, kept_insights(raw), strict=True):
+            unsure = sum(not found.sure for found in one.evidence)
             doubts += unsure
             subtopic = of[kept["insight_id"]]
             insights.append(
@@ -219,9 +237,8 @@ class Mine(Benchmark[MineSpec]):
                 )
             )
             for found in one.evidence:
-                by = model if (place, found.document) in asked else "words"
                 name = self.sources[found.document].document_id
-                evidence.append(MinedEvidence(kept["insight_id"], name, found.score, by, found.text))
+                evidence.append(MinedEvidence(kept["insight_id"], name, found.score, found.by, found.key, found.text))
         sizes = (len(self.sources), len(raw["subtopics"]), len(mined), doubts)
         return {
             "mined": insights,
@@ -229,13 +246,50 @@ class Mine(Benchmark[MineSpec]):
             "mined_haystack": [MinedHaystack(digest, self.name, *sizes, tuple(notes))],
         }
 
-    async def _checked(self, mined: Sequence[Mined], ask: Ask) -> tuple[list[Mined], set[tuple[int, int]]]:
-        """The insights after the check model has read what the free path is unsure of; and the pairs that it decided."""
+    async def _claimed(self, ask: Ask) -> dict[int, list[DocumentClaim]]:
+        """The claims of each document whose model quotes it; a document without an answer keeps its sentences."""
+        claims: dict[int, list[DocumentClaim]] = {}
+
+        async def read(place: int, source: Source) -> None:
+            try:
+                reply = await ask("claim", prompts.claim(source.text), model=self.spec.models.claim)
+                rows = read_json(reply, kind=list)
+                if not all(isinstance(row, dict) and {str} == {type(row.get(name)) for name in _CLAIM} for row in rows):
+                    raise Unreadable(reply, "a list of objects with the texts statement and words")
+                listed = [DocumentClaim(*(" ".join(row[name].split()) for name in _CLAIM)) for row in rows]
+                # A claim that the document's words do not make is no claim of it.
+                claims[place] = [claim for claim in listed if claim.text and is_quoted(claim.words, source.text)]
+            except NoReply as none:
+                _fail(ask, "claim", source.document_id, none)
+
+        await asyncio.gather(*(read(place, source) for place, source in enumerate(self.sources)))
+        return {} if ask.planning else claims
+
+    async def _joined(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
+        """The insights in enough documents, after those that are one by the group model's word are joined."""
+        groups: list[list[int]] = []
+
+        async def compare(places: Sequence[int]) -> None:
+            try:
+                reply = await ask("group", prompts.group([mined[place].text for place in places]), model=self.spec.models.group)
+                numbers = range(1, len(places) + 1)
+                said = read_json(reply, kind=list)
+                if not all(isinstance(row, list) and row and all(number in numbers for number in row) for row in said):
+                    raise Unreadable(reply, f"a list of lists of numbers from 1 to {len(places)}")
+                groups.extend([places[number - 1] for number in row] for row in said)
+            except NoReply as none:
+                _fail(ask, "group", mined[places[0]].text, none)
+
+        await asyncio.gather(*map(compare, await asyncio.to_thread(may_be_one, mined)))
+        return merged(mined, sorted(groups), self.spec.min_documents)
+
+    async def _checked(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
+        """The insights after the check model has read what the free path is unsure of, the surest first again."""
         unsure: dict[int, list[int]] = {}
         for place, one in enumerate(mined):
             for found in (*(found for found in one.evidence if not found.sure), *one.doubtful):
                 unsure.setdefault(found.document, []).append(place)
-        decided: dict[tuple[int, int], str | None] = {}
+        decided: dict[tuple[int, int], tuple[str, str]] = {}
 
         async def read(document: int, places: Sequence[int]) -> None:
             text, listed = self.sources[document].text, [mined[place].text for place in places]
@@ -249,34 +303,45 @@ class Mine(Benchmark[MineSpec]):
                     words = said[number].strip()
                     # Words that the document does not have decide nothing: the pair stays as unsure as it was.
                     if not words or is_quoted(words, text):
-                        decided[place, document] = words or None
+                        decided[place, document] = words, reply.key
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "check", f"{self.sources[document].document_id}, {mined[places[0]].text}", none)
 
-        await asyncio.gather(*(read(document, places) for document, places in sorted(unsure.items())))
+        blocks = [
+            (document, places[begin : begin + AT_ONCE])
+            for document, places in sorted(unsure.items())
+            for begin in range(0, len(places), AT_ONCE)
+        ]
+        await asyncio.gather(*(read(*block) for block in blocks))
         if ask.planning:
-            return list(mined), set()
-        checked = []
-        for place, one in enumerate(mined):
-            both = sorted((*one.evidence, *one.doubtful), key=lambda found: found.document)
-            kept = [self._decided(found, decided.get((place, found.document), ""), found in one.evidence) for found in both]
-            evidence = tuple(found for found in kept if found is not None)
-            doubtful = tuple(found for found in one.doubtful if (place, found.document) not in decided)
-            checked.append(replace(one, evidence=evidence, doubtful=doubtful))
+            return list(mined)
+        checked = [self._decided(place, one, decided) for place, one in enumerate(mined)]
         enough = [place for place, one in enumerate(checked) if len(one.evidence) >= self.spec.min_documents]
+        enough.sort(key=lambda place: -checked[place].confidence)
         number = {place: position for position, place in enumerate(enough)}
-        kept_ones = [
+        return [
             replace(checked[place], opposites=tuple(number[other] for other in checked[place].opposites if other in number))
             for place in enough
         ]
-        return kept_ones, {(number[place], document) for place, document in decided if place in number}
 
-    @staticmethod
-    def _decided(found: Evidence, words: str | None, evident: bool) -> Evidence | None:
-        """The evidence by the model's word: a quotation, None for "does not say it", or empty where it was not asked."""
-        if words == "":
-            return found if evident else None
-        return None if words is None else replace(found, text=words)
+    def _decided(self, place: int, one: Mined, decided: Mapping[tuple[int, int], tuple[str, str]]) -> Mined:
+        """The insight by the model's word: (place, document) -> the words that say it (empty: none do), and the answer's key."""
+        assert self.spec.models.check is not None
+        label = self.spec.models.check.label
+        evidence: list[Evidence] = []
+        doubtful: list[Evidence] = []
+        for found in sorted((*one.evidence, *one.doubtful), key=lambda found: found.document):
+            words, key = decided.get((place, found.document), ("", ""))
+            if not key:
+                (evidence if found in one.evidence else doubtful).append(found)
+            elif words:
+                evidence.append(replace(found, text=words, by=label, key=key))
+
+        def mean(listed: Sequence[Evidence]) -> float:
+            return sum(1.0 if found.by != WORDS else found.score for found in listed) / max(1, len(listed))
+
+        confidence = min(1.0, one.confidence * mean(evidence) / mean(one.evidence))
+        return replace(one, evidence=tuple(evidence), doubtful=tuple(doubtful), confidence=round(confidence, 4))
 
     async def _worded(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
         async def word(one: Mined) -> Mined:
@@ -287,7 +352,7 @@ class Mine(Benchmark[MineSpec]):
                     raise Unreadable(reply, "one sentence")
                 return replace(one, text=text)
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "insight", one.text, none)
                 return one
 
         worded = await asyncio.gather(*map(word, mined))
@@ -311,7 +376,7 @@ class Mine(Benchmark[MineSpec]):
                     raise Unreadable(reply, "a question that gives none of its insights away")
                 return replace(group, query=query)
             except NoReply as none:
-                ask.record(none)
+                _fail(ask, "query", group.text, none)
                 return group
 
         return list(await asyncio.gather(*map(word, grouped)))
@@ -328,6 +393,8 @@ class Mine(Benchmark[MineSpec]):
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`."""
         made = scores["haystack"]
+        if made.is_empty():
+            return ()
         notes = [note for row in made.iter_rows(named=True) for note in row["notes"]]
         text = (
             "The surest first; n: documents that say it, of which unsure ones rest on some of its words. Real prose varies more "
@@ -350,14 +417,23 @@ class Mine(Benchmark[MineSpec]):
     def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
         """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
         insight_id, _, document_id = key.partition("/")
-        insight = run.table(MINED.name).filter(pl.col("insight_id").str.starts_with(insight_id))
-        if len(insight_id) < 4 or insight.height != 1:
+        found = _insight(run, insight_id)
+        if found is None:
             return super().explain(run, key, compat)
-        row = insight.row(0, named=True)
-        evidence = run.table(EVIDENCE.name).filter(pl.col("insight_id") == row["insight_id"])
-        if document_id:
-            evidence = evidence.filter(pl.col("document_id") == document_id)
-        return {"run": run.run_id, "item": self.name, "insight": row, "evidence": evidence.to_dicts()}
+        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
+        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
+        if document_id and rows is found["evidence"]:
+            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
+        keys = {one["key"] for one in rows if one["key"]}
+        calls = super().explain(run, self.name, compat)["calls"] if keys else []
+        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
+        return {
+            "run": run.run_id,
+            "kind": self.kind,
+            "item": {"id": found["insight_id"], "queue": "", "data": data},
+            "rows": {"mined_evidence": rows},
+            "calls": [call for call in calls if call["key"] in keys],
+        }
 
     def entries(self, store: Store, path: str) -> list[str]:
         """The haystack, as last accepted, as an entry for another spec. Raises SpecError if it is not made yet."""
@@ -373,6 +449,11 @@ class Mine(Benchmark[MineSpec]):
         folder.mkdir(parents=True, exist_ok=True)
         write_mined(run, path)
         return [path]
+
+
+def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
+    """Record a failure with what it is about, since the folder is one item: failures alike would be one row."""
+    ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
 
 
 def reviews_of(run: RunStore) -> Chain:
@@ -395,6 +476,15 @@ def haystack_of(run: RunStore, reviewed: bool = True) -> dict[str, Any]:
         raise StoreError(f"{run.run_id} has no haystack; summhay failures {run.run_id} says why")
     raw: dict[str, Any] = json.loads(run.store.get_object("haystack", digest))
     return raw
+
+
+def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
+    """The insight whose id begins so, as a person last accepted it, or as it was found if they struck it; else None."""
+    for reviewed in (True, False) if len(insight_id) >= SHORTEST and latest_digest(run) else ():
+        found = [one for one in kept_insights(haystack_of(run, reviewed)) if one["insight_id"].startswith(insight_id)]
+        if len(found) == 1:
+            return found[0]
+    return None
 
 
 def write_mined(run: RunStore, path: Path) -> None:

@@ -55,7 +55,8 @@ def read_collection(folder: Path, called: str) -> Collection:
         raise SpecError(f"corpus: no folder {called!r}; relative paths start at the spec's folder")
     raise SpecError(
         f"corpus: {called!r} has no known format; expected queries.json and documents/*.txt (meetings), queries.jsonl "
-        "and documents/train.jsonl (stories), corpus.jsonl and queries.jsonl (BEIR), or queries.jsonl and documents/*.txt"
+        "and documents/train.jsonl (stories), corpus.jsonl and queries.jsonl (BEIR), or queries.jsonl and documents/*.txt; of "
+        f"documents without queries, summhay mine {called} --out mine.json makes a haystack"
     )
 
 

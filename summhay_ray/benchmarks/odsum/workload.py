@@ -17,6 +17,8 @@ from summhay_ray.benchmark import (
     Answer,
     Ask,
     ByQuery,
+    CitedAnswer,
+    Claims,
     Compat,
     Inputs,
     Item,
@@ -69,7 +71,7 @@ from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Subtopic
 from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.summarize import Shown, Task, make_summarizer
-from summhay_ray.text import count_tokens
+from summhay_ray.text import count_tokens, sentences
 
 RETRIEVE = "retrieve"
 """The stage to which items fail when their retriever raises."""
@@ -84,7 +86,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     kind = "odsum"
     stages = (
-        *(Stage("embed"), Stage("rerank"), Stage(RETRIEVE)),
+        *(Stage("embed"), Stage("rerank"), Stage("search"), Stage(RETRIEVE)),
         *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES
@@ -164,6 +166,22 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             ]
             run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
         return run
+
+    def claims(self, run: RunStore) -> Claims:
+        """See `Benchmark`: the sentences of every summary, and the collection."""
+        named = ("strategy", "model", "retriever", "k")
+        rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
+        answers = [
+            CitedAnswer(
+                COLLECTION,
+                row["query_id"],
+                " ".join(str(row[name]) for name in named if row[name] is not None),
+                tuple(sentences(row["text"])),
+            )
+            for row in rows
+        ]
+        documents = [(document.document_id, document.text) for document in self.collection.documents]
+        return Claims({COLLECTION: documents}, answers)
 
     def own_code(self) -> Sequence[str]:
         strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]

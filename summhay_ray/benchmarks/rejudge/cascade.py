@@ -6,6 +6,7 @@ them, or about as many as a budget is certain to pay for.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -19,15 +20,15 @@ from summhay_ray.benchmarks.summhay.cell import judge_settings
 from summhay_ray.benchmarks.summhay.cells import Cell
 from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
-from summhay_ray.judge import least_certain, make_judge, parse_name, parse_strategy, planned
+from summhay_ray.judge import Named, least_certain, make_judge, parse_name
 from summhay_ray.llm import RawAnswer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
-from summhay_ray.records import Summary
+from summhay_ray.records import Insight, Summary
 from summhay_ray.store import RunStore
 
 Asked = Mapping[str, Mapping[str, Collection[str]]]
-"""Cascade's label -> cell_id -> ids of the insights it asks about."""
+"""A cascade's name -> cell_id -> ids of the insights it asks about."""
 
 _DIGITS = 4
 """Decimal places of a share."""
@@ -62,9 +63,9 @@ class Uncertain:
         return Choice(judge, share, len(asked), len(self.uncertainties), _mean(asked), _mean(left))
 
 
-def cascades_of(grid: Rejudge) -> list[JudgeSpec]:
-    """The judges that ask a paid model only where the free judge is uncertain."""
-    return [spec for spec in grid.spec.judges if parse_strategy(spec.strategy).share is not None]
+def cascades_of(grid: Rejudge) -> dict[str, tuple[JudgeSpec, Named]]:
+    """The cascades among the judges, and in them, by name: the judge's entry, and the cascade."""
+    return {named.text: (spec, named) for spec in grid.spec.judges for named in spec.named.inner("cascade")}
 
 
 def is_open(name: str) -> bool:
@@ -101,7 +102,9 @@ def affordable(grid: Rejudge, spec: JudgeSpec, free: Uncertain, budget_usd: floa
         expected, highest = expected + now[0] - before[0], highest + now[1] - before[1]
     share = math.floor(n_asked / max(1, len(order)) * 10**_DIGITS) / 10**_DIGITS
     if not share:
-        pays = f"--budget {budget_usd:g} surely pays for asking {spec.model} about {n_asked} of {len(order)} insights"
+        pays = (
+            f"--budget {budget_usd:g} surely pays for asking {spec.named.parts[1].text} about {n_asked} of {len(order)} insights"
+        )
         raise SpecError(f"{pays}, which is no share; raise it, or take the free judge: --judge offline")
     return share, expected / MICROS, highest / MICROS
 
@@ -111,7 +114,6 @@ class _Prices:
 
     def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
         self._grid, self._spec, self._settings = grid, spec, grid.settings()
-        self._judge = make_judge(planned(spec.strategy)[0])
         self._stored: dict[str, tuple[Cell, Summary]] = {
             cell.cell_id: (cell, summary) for part in grid.slices for cell, summary in part.summaries(grid.source)
         }
@@ -122,17 +124,22 @@ class _Prices:
         insights = self._grid.haystacks[cell.unit.haystack_id].insights_of(cell.unit.subtopic_id)
         wanted = [insight for insight in insights if insight.insight_id in asked]
         self._micros = (0, 0)
-        settings = judge_settings(self._grid, cell, cell.system, self._spec)
-        with planning(self._spec.strategy):
-            run_loop(lambda: self._judge.judge(wanted, summary.bullets, settings, self._ask))
+        run_loop(lambda: self._count(cell, summary, wanted))
         return self._micros
 
-    async def _ask(self, request: Request) -> Outcome[RawAnswer]:
+    async def _count(self, cell: Cell, summary: Summary, insights: Sequence[Insight]) -> None:
+        for leaf in self._spec.named.parts[1].leaves():
+            part = self._grid.spec.part(self._spec, leaf)
+            settings = judge_settings(self._grid, cell, cell.system, part)
+            with planning(part.strategy):
+                await make_judge(part.strategy).judge(insights, summary.bullets, settings, functools.partial(self._ask, part))
+
+    async def _ask(self, part: JudgeSpec, request: Request) -> Outcome[RawAnswer]:
         settings = self._settings[request.model]
         if not settings.local:
             tokens = settings.prompt_tokens(request.prompt, request.sampling)
             longest = int(request.sampling["max_tokens"]) * request.n
-            verdicts = max(1, longest // self._spec.max_tokens)
+            verdicts = max(1, longest // part.max_tokens)
             expected = settings.expected_micros(tokens, min(longest, verdicts * TOKENS_A_VERDICT))
             self._micros = (self._micros[0] + expected, self._micros[1] + settings.worst_micros(tokens, longest))
         return Failed("planned", "no call is made while planning")

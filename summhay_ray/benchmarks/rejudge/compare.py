@@ -77,6 +77,7 @@ class CompareResult:
             "correlation": _figure(agreement.correlation),
             "same label (%)": _figure(agreement.same_label, percent=True),
             "Cohen's kappa": _figure(self.kappa),
+            "Krippendorff's alpha (ordinal)": _figure(agreement.alpha),
             "same bullet, where both name one (%)": f"{_figure(agreement.same_bullet, percent=True)} (n {agreement.n_linked})",
             **{
                 f"ranking by {name}: Spearman, Kendall": f"{_figure(one.spearman)}, {_figure(one.kendall)} (n {one.n})"

@@ -12,7 +12,7 @@ from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, cascad
 from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, free_of, load_rejudge
 from summhay_ray.engine import RunOptions, RunResult, missing_keys, run_workload
 from summhay_ray.errors import UserError
-from summhay_ray.judge import parse_name, parse_strategy
+from summhay_ray.judge import DEFAULT_SHARE, parse_name
 from summhay_ray.plugins import own_code_allowed
 from summhay_ray.store import RunStore
 
@@ -31,7 +31,8 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
     budget_usd = workload.spec.budget_usd if options.budget_usd is None else options.budget_usd
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
     models = workload.settings()
-    if open_names and sum(not models[spec.model].local for spec in workload.spec.judges) > 1:
+    paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
+    if open_names and len(paid) > 1:
         raise SpecError(f"with --budget, {open_names[0]} is to be the only judge that is paid; give it a share, or judge apart")
     _check_keys(workload, options)
     if not cascades_of(workload):
@@ -39,13 +40,14 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
     free = _free(workload, options)
     bought: dict[str, tuple[float, float]] = {}
     for name in open_names:
-        spec = next(spec for spec in cascades_of(workload) if spec.label == parse_name(name).text)
+        spec, _ = cascades_of(workload)[parse_name(name).text]
         share, *usd = affordable(workload, spec, free, budget_usd or 0.0)
         request = replace(request, judges=tuple(with_share(name, share) if judge == name else judge for judge in request.judges))
         bought[with_share(name, share)] = (usd[0], usd[1])
     if bought:
         workload = load_rejudge(source, request)
-    choices = [free.choice(spec.label, parse_strategy(spec.strategy).share or 0.0) for spec in cascades_of(workload)]
+    cascades = [named for _, named in cascades_of(workload).values()]
+    choices = [free.choice(named.text, DEFAULT_SHARE if named.share is None else named.share) for named in cascades]
     for place, choice in enumerate(choices):
         if choice.judge in bought:
             expected, most = bought[choice.judge]

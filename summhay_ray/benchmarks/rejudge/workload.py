@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.judging import STAGE, Judging
 from summhay_ray.benchmarks.summhay.sources import OUTLINES
-from summhay_ray.benchmarks.summhay.spec import JudgingSpec
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
 from summhay_ray.engine import check_spec, read_fields, validated, workload_of
 from summhay_ray.records import Summary
 from summhay_ray.store import RunStore, Store, StoreError
@@ -99,15 +99,15 @@ class Rejudge(Judging[RejudgeSpec]):
         source = inputs.store.run(spec.of)
         check_source(source)
         kept = prompts or {}
-        texts = {one.prompt: kept.get(one.prompt) or inputs.text(one.prompt) for one in spec.judges if one.prompt}
+        texts = {one.prompt: kept.get(one.prompt) or inputs.text(one.prompt) for one in spec.parts() if one.prompt}
         self.restore(spec, inputs.store, {**source.record, "prompts": texts})
         self.inputs = inputs
         self.source = source.at()
         self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
-        """Cascade's label -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
+        """A cascade's name -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
         self.choices: Sequence[Choice] = ()
-        check_judges(spec.judges, spec.partners(), inputs.folder)
-        check_prompts(spec.judges, texts)
+        check_judges(spec.parts(), inputs.folder)
+        check_prompts(spec.parts(), texts)
 
     def identity(self) -> Any:
         """See `Workload`: the judged run and the identities of the judges."""
@@ -152,7 +152,7 @@ class Rejudge(Judging[RejudgeSpec]):
         for part in self.slices:
             place = json.dumps([part.low, part.high])
             for cell in part.cells:
-                asked = {label: sorted(cells.get(cell.cell_id, ())) for label, cells in self.asked.items()}
+                asked = {name: sorted(cells.get(cell.cell_id, ())) for name, cells in self.asked.items()}
                 data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
                 size = insights[cell.unit.haystack_id, cell.unit.subtopic_id] * len(self.spec.judges)
                 yield Item(cell.cell_id, QUEUE, data, place, size=size)
@@ -163,7 +163,7 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         settings = self.settings()
-        models = tuple(dict.fromkeys([*(one.model for one in self.spec.judges), *self.spec.partners()]))
+        models = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         computes = all(settings[model].local for model in models)
         return {QUEUE: Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
 
@@ -308,16 +308,17 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     # Unknown fields are passed on, so that validation below rejects them with a suggestion.
     unknown = {name: fields[name] for name in fields if name not in SummhaySpec.model_fields}
     chosen = {**unknown, **{name: fields[name] for name in (*_SHARED, *budgets) if fields.get(name) is not None}}
-    for name in ("judges", "summarizers"):
+    for name in ("judges", "members", "summarizers"):
         if not isinstance(fields.get(name, []), list):
             raise SpecError(f"{request.spec or 'rejudge'}: {name}: expected a list")
     listed = [_entry(name, fields) for name in request.judges] or (fields.get("judges", []) if request.spec else [])
     if not listed:
         raise SpecError("no judge is named: give --judge NAME, such as offline, or --spec FILE with judges")
     where = request.spec or "rejudge"
-    base = {"kind": Rejudge.kind, "of": run.run_id}
+    base: dict[str, Any] = {"kind": Rejudge.kind, "of": run.run_id}
     first = validated(RejudgeSpec, {**base, "judges": listed}, where)
-    asked = {*(one.model for one in first.judges), *first.partners()}
+    base["members"] = _members(first.judges, fields)
+    asked = {part.model for part in validated(RejudgeSpec, {**base, "judges": listed}, where).parts()}
     spec = validated(RejudgeSpec, {**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
     spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
     check_spec(spec, where, [STAGE.name], folder if request.untrusted else None)
@@ -337,7 +338,7 @@ def free_of(workload: Rejudge) -> Rejudge:
 
 def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     """A judge's entry: the listed one with this name, or a new one with the endpoint and prices listed for its model."""
-    judges = [one if isinstance(one, Mapping) else {"model": one} for one in fields.get("judges", [])]
+    judges = _listed(fields)
     for entry in judges:
         if name in (entry.get("name"), entry.get("model") if not entry.get("name") else None):
             return entry
@@ -345,13 +346,30 @@ def _entry(name: str, fields: Mapping[str, Any]) -> Any:
     model, strategy = judge.strategy_of(named)
     label = {} if strategy == judge.default_strategy(model) else {"name": named.text}
     summarizers = [summarizer for summarizer in fields.get("summarizers", []) if isinstance(summarizer, Mapping)]
-    like = next((entry for entry in [*judges, *summarizers] if entry.get("model") == model), {})
+    # What a judge is made of has entries of its own (`_members`).
+    likely = [] if named.composed else [*judges, *summarizers]
+    like = next((entry for entry in likely if entry.get("model") == model), {})
     return {
         "model": model,
         "strategy": strategy,
         **label,
         **{part: like[part] for part in Reach.model_fields if like.get(part) is not None},
     }
+
+
+def _members(judges: Sequence[JudgeSpec], fields: Mapping[str, Any]) -> list[Any]:
+    """The listed entries of what the judges are made of, and new ones with the endpoint and prices listed for their models."""
+    parts = [leaf for one in judges if one.composed for leaf in one.named.leaves() if leaf.kind not in ("offline", "code")]
+    models = dict.fromkeys(judge.strategy_of(leaf)[0] for leaf in parts)
+    listed = [entry for entry in _listed(fields) if models.keys() & {entry.get("name"), entry.get("model")}]
+    found = {entry.get(name) for entry in listed for name in ("name", "model")}
+    return [*listed, *(_entry(model, fields) for model in models if model not in found)]
+
+
+def _listed(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of `judges` and `members`."""
+    listed = [*fields.get("judges", []), *fields.get("members", [])]
+    return [one if isinstance(one, Mapping) else {"model": one} for one in listed]
 
 
 def _only_of(asked: set[str], fields: dict[str, Any]) -> dict[str, Any]:

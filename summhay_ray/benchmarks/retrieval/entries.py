@@ -17,7 +17,7 @@ from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, T
 from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
 from summhay_ray.engine import validated
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Task, is_service
+from summhay_ray.llm import QUERY_FIELD, Task, is_service
 
 Read = Callable[[str], str]
 """Path of a file as the spec names it -> its text."""
@@ -133,6 +133,13 @@ class Reranker(ModelSpec):
     TASK: ClassVar[Task] = "rerank"
 
 
+def _whole_price(fields: Any) -> Any:
+    """An entry's fields. These services have no output tokens, so a price may leave out the price of tokens."""
+    if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
+        return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
+    return fields
+
+
 class ModelEntry(Entry, Reach):
     """Base of entries with a model, which runs in this process or at a service."""
 
@@ -154,10 +161,7 @@ class ModelEntry(Entry, Reach):
     @model_validator(mode="before")
     @classmethod
     def _price_is_whole(cls, fields: Any) -> Any:
-        # Embedding and reranking models have no output tokens, so a price may leave out their price.
-        if isinstance(fields, Mapping) and isinstance(price := fields.get("price"), Mapping) and price:
-            return {**fields, "price": {"input_per_mtok": 0, "output_per_mtok": 0, **price}}
-        return fields
+        return _whole_price(fields)
 
     def service(self) -> ModelSpec | None:
         """How to call the model at its service; None for a model that runs in this process."""
@@ -255,6 +259,53 @@ class RerankEntry(ModelEntry):
         return super().at_home(folder).model_copy(update={"of": at_home(self.of, folder)})
 
 
+class Searcher(ModelSpec):
+    """A search service."""
+
+    PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
+    TASK: ClassVar[Task] = "search"
+
+
+class SearchEntry(Entry, Reach):
+    """A search service of one's own: query in, ids or texts of documents out, as JSON over HTTP."""
+
+    head: ClassVar[str] = "search"
+    search: Text = Field(description="name of the service, in tables and prices")
+    api_base: Text = Field(description="URL that takes the query, by POST")
+    query: Text = Field(default="query", description="field of the sent JSON that holds the query")
+    results: str = Field(default="", description="field of the answer with the list of results, best first; empty: the answer")
+    id: str = Field(default="", description="field of a result with the document's id; empty: the result itself")
+    text: str = Field(default="", description="field of a result with a text of the document, whole or a passage, instead of ids")
+    extra: dict[str, Any] = Field(default={}, description="further fields to send, such as top_k: 20")
+    revision: str = Field(default="", description="version of the service: another one is asked again")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_free(cls, fields: Any) -> Any:
+        return _whole_price({**fields, "price": 0} if isinstance(fields, Mapping) and fields.get("price") is None else fields)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SearchEntry:
+        if self.id and self.text:
+            raise ValueError("id, text: name one of them: documents are found by their id, or by their text")
+        return self
+
+    def default_label(self) -> str:
+        return self.search
+
+    def make(self, seed: int, read: Read) -> Any:
+        return retrieve.Search(self.search, retrieve.Fields(self.results, self.id, self.text))
+
+    def semantic(self, digests: Mapping[str, str]) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude=set(Reach.model_fields))
+
+    def service(self) -> ModelSpec:
+        """How to call the service."""
+        reach = self.model_dump(include=set(Reach.model_fields))
+        sent = {**self.extra, QUERY_FIELD: self.query}
+        return Searcher(model=self.search, temperature=None, max_tokens=1, revision=self.revision, extra=sent, **reach)
+
+
 class FuseEntry(Entry):
     """Fusion of several rankings."""
 
@@ -298,7 +349,7 @@ RERANK3 = Reranker(model=retrieve.RERANK3, temperature=None, max_tokens=1)
 """The service model behind the name `rerank3`."""
 
 KINDS: Mapping[str, type[Entry]] = {
-    kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, FuseEntry, RunEntry)
+    kind.head: kind for kind in (Bm25Entry, OracleEntry, EmbedEntry, LongeEntry, RerankEntry, SearchEntry, FuseEntry, RunEntry)
 }
 """The field that names an entry's kind -> the entry's class."""
 
@@ -306,7 +357,15 @@ RetrieverEntry = Annotated[
     str | SerializeAsAny[Entry],
     BeforeValidator(
         _entry,
-        json_schema_input_type=Text | Bm25Entry | OracleEntry | EmbedEntry | LongeEntry | RerankEntry | FuseEntry | RunEntry,
+        json_schema_input_type=Text
+        | Bm25Entry
+        | OracleEntry
+        | EmbedEntry
+        | LongeEntry
+        | RerankEntry
+        | SearchEntry
+        | FuseEntry
+        | RunEntry,
     ),
 ]
 """A retriever in a spec."""
@@ -391,7 +450,7 @@ def services(entries: Sequence[str | Entry]) -> dict[str, ModelSpec]:
     """Model name -> how to call it, for all service models. Raises ValueError for one model with two different settings."""
     found: dict[str, ModelSpec] = {}
     for entry in every(entries):
-        service = RERANK3 if entry == "rerank3" else entry.service() if isinstance(entry, ModelEntry) else None
+        service = RERANK3 if entry == "rerank3" else entry.service() if isinstance(entry, ModelEntry | SearchEntry) else None
         if service is not None and found.setdefault(service.model, service) != service:
             raise ValueError(
                 f"retrievers: {service.model!r} has two different settings; give both entries the same price, api_base, ..."

@@ -71,7 +71,7 @@ S = TypeVar("S", bound=RetrievalFields)
 class Retrieving(WithRetrievers, Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
-    stages = (Stage("embed"), Stage("rerank"), Stage(STAGE))
+    stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora")

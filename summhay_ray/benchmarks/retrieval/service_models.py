@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,12 @@ class ServiceModels:
         inputs = [query, *(text or " " for text in cut)]
         raw = await self._answer(service, Request(service.model, (), _sampling(service), task="rerank", inputs=inputs))
         return [placeholder(service.model, query, text) for text in texts] if raw is None else scores_of(raw.text)
+
+    async def search(self, service: str, query: str, corpus: str) -> Any:
+        """See `retrieve.Searches`. Raises NoReply."""
+        found = self._services[service]
+        raw = await self._answer(found, Request(service, (), _sampling(found), task="search", inputs=[query]))
+        return None if raw is None else json.loads(raw.text)
 
     async def _answer(self, service: ModelSpec, request: Request) -> RawAnswer | None:
         """The answer, in the stage named after the task (embed, rerank); None for an unknown answer while planning."""

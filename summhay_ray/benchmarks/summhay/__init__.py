@@ -10,6 +10,7 @@ from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.imports import Import, ImportResult, import_released
 from summhay_ray.benchmarks.summhay.imports_on_ray import import_files
 from summhay_ray.benchmarks.summhay.judges import JudgedBy, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.labels import draw_labels, read_labels
 from summhay_ray.benchmarks.summhay.retrieval import HaystackRetrieval
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
@@ -27,10 +28,12 @@ __all__ = [
     "SummhaySpec",
     "all_judgments",
     "compare_systems",
+    "draw_labels",
     "export",
     "import_files",
     "import_released",
     "judges_of",
     "read_biases",
+    "read_labels",
     "score_run",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 from summhay_ray.benchmarks.summhay.judges import judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
-from summhay_ray.judge import bench, default_strategy, parse_name, parse_strategy, strategy_of
+from summhay_ray.judge import bench, name_of, one_spelling, parse_name, strategy_of
 from summhay_ray.llm import Unpriced, find_price
 from summhay_ray.metrics import JudgeBias, bias_of
 from summhay_ray.store import RunStore
@@ -70,8 +70,14 @@ def _label(entry: Mapping[str, Any]) -> str:
 
 
 def _stands_for(text: str) -> tuple[str, ...]:
-    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
+    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name.
+
+    Earlier versions wrote model and strategy: `offline/judge per_insight`.
+    """
+    model, _, strategy = text.partition(" ")
     try:
+        if strategy:
+            return (asked_name(model, one_spelling(model, strategy)),)
         named = parse_name(text)
         return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
     except UserError:
@@ -99,6 +105,5 @@ def _asked(entry: Mapping[str, Any]) -> str:
 
 
 def asked_name(model: str, strategy: str) -> str:
-    """The name of a judge: its model, followed by the strategy if that is not the model's default."""
-    strategy = parse_strategy(strategy).text
-    return model if strategy == default_strategy(model) else f"{model} {strategy}"
+    """The name of the judge with this model and strategy."""
+    return name_of(model, strategy).text

@@ -5,8 +5,9 @@ A summary is judged as soon as it is written. Every model call ends in a row: an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
@@ -18,12 +19,23 @@ from summhay_ray.benchmarks.summhay.reduced import judge_reduced, tell_spared
 from summhay_ray.benchmarks.summhay.replay import lookup
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
-from summhay_ray.judge import JudgeSettings, Verdict, make_judge, planned
+from summhay_ray.judge import (
+    Composed,
+    JudgeSettings,
+    Named,
+    Verdict,
+    blend,
+    doubtful,
+    is_tied,
+    make_judge,
+    panel,
+    usable_on,
+)
 from summhay_ray.llm import RawAnswer
 from summhay_ray.loops import together
-from summhay_ray.metrics import score_summary
+from summhay_ray.metrics import by_number, score_summary
 from summhay_ray.outcome import KIND
-from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary
+from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary, Vote
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
 
 if TYPE_CHECKING:
@@ -33,7 +45,7 @@ TOKENS_A_BULLET = 60
 """Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
 
 AskedBy = Mapping[str, Collection[str]]
-"""Cascade's label -> ids of the insights it asks its model about; the free judge decides the others."""
+"""A cascade's name -> ids of the insights that it passes on; the free judge decides the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,15 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
 
         outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
-        return _summary(cell, spec.label, context, outcome.value), truth
+        raw = outcome.value
+        if spec.model in grid.given_answers:
+            # A stack of one's own knows documents by their ids; the number is a haystack's.
+            raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
+        summary = _summary(cell, spec.label, context, raw)
+        if spec.recite is not None and not ask.planning:
+            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
+            summary = replace(summary, bullets=await asyncio.to_thread(index.recite, summary.bullets))
+        return summary, truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     return None, truth
 
@@ -97,29 +117,27 @@ def lookup_of(cell: Cell, model: str, system: str) -> str:
     return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if model.startswith("replay/") else ""
 
 
-def judge_settings(
-    grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec, asked: Collection[str] | None = None
-) -> JudgeSettings:
-    """The settings of one judge for the cell's summary. `asked`: ids of the insights a cascade asks about, if already chosen."""
+def judge_settings(grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
+    """The settings of one judge, which is not made of others, for the cell's summary. `sample`: which of its answers."""
     return JudgeSettings(
         model=spec.model,
         prompt=grid.prompt_of(spec),
         sampling=grid.sampling_of(spec),
+        sample=sample,
         lookup=lookup_of(cell, spec.model, system),
-        asked=None if asked is None else frozenset(asked),
     )
 
 
 async def judge_all(
     grid: Judging[Any], cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None
 ) -> Rows:
-    """Judge a summary with every judge of the spec. Returns the rows of `judgments` and `scores`."""
-    rows: dict[str, list[Any]] = {"judgments": [], "scores": []}
+    """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`."""
+    rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
     system = release_system(grid, cell)
-    judging = (_judge(grid, cell, system, summary, truth, spec, ask, (asked or {}).get(spec.label)) for spec in grid.spec.judges)
-    for judgments, scores in await together(judging):
-        rows["judgments"] += judgments
-        rows["scores"] += scores
+    judging = (_judge(grid, cell, system, summary, truth, spec, ask, asked or {}) for spec in grid.spec.judges)
+    for judged in await together(judging):
+        for table, some in judged.items():
+            rows[table] += some
     return rows
 
 
@@ -173,41 +191,51 @@ def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summar
 
 
 async def _judge(
-    grid: Judging[Any],
-    cell: Cell,
-    system: str,
-    summary: Summary,
-    truth: Truth,
-    spec: JudgeSpec,
-    ask: Ask,
-    asked: Collection[str] | None,
-) -> tuple[list[Judgment], list[Any]]:
-    insights, strategy, share = truth.insights, spec.strategy, 1.0
-    if ask.planning:
-        # A cascade is planned as if it asked about every insight; the expected cost is its share of that.
-        strategy, share = planned(spec.strategy)
-        if asked is not None:
-            insights, share = tuple(insight for insight in insights if insight.insight_id in asked), 1.0
+    grid: Judging[Any], cell: Cell, system: str, summary: Summary, truth: Truth, spec: JudgeSpec, ask: Ask, asked: AskedBy
+) -> Rows:
+    """The rows of one judge: judgments, the votes of its panels, and scores."""
+    insights, votes = truth.insights, list[Vote]()
+    places = {insight.insight_id: place for place, insight in enumerate(insights)}
 
-    def expected(request: Request) -> int:
-        # One answer may hold several verdicts.
-        return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // spec.max_tokens)
+    async def ask_one(named: Named, chosen: Sequence[Insight], share: float) -> list[Outcome[Verdict]]:
+        part, some = grid.spec.part(spec, named), tuple(chosen)
 
-    async with ask.turn("judge", spec.model, spec.label):
-        settings = judge_settings(grid, cell, system, spec, None if ask.planning else asked)
-        ask_model = ask.of("judge", share, expected)
-        lever = spec.extract.planned() if ask.planning and spec.extract is not None else spec.extract
-        if ask.planning and lever is not None:
-            await tell_spared(strategy, insights, summary.bullets, settings, ask, "judge", lever)
-        verdicts = _verdicts(strategy, insights, summary, settings, ask_model, lever)
-        judged = await guarded("judge_error", spec.strategy, verdicts, ask.planning)
+        def expected(request: Request) -> int:
+            # One answer may hold several verdicts.
+            return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // int(part.max_tokens))
+
+        async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
+            settings = judge_settings(grid, cell, system, part, named.sample)
+            ask_model = ask.of("judge", share, expected)
+            lever = part.extract.planned() if ask.planning and part.extract is not None else part.extract
+            if ask.planning and lever is not None:
+                await tell_spared(part.strategy, some, summary.bullets, settings, ask, "judge", lever)
+            verdicts = _verdicts(part.strategy, some, summary, settings, ask_model, lever)
+            return one_each(await guarded("judge_error", part.strategy, verdicts, ask.planning), len(some))
+
+    def chosen(named: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
+        if (known := asked.get(named.text)) is not None:
+            return [place for place, insight in enumerate(some) if insight.insight_id in known]
+        return None if uncertainties is None else doubtful(named, uncertainties)
+
+    def voted(named: Named, insight: Insight, said: Sequence[Outcome[Verdict]]) -> None:
+        tied = is_tied([outcome.value.coverage for outcome in said if isinstance(outcome, Answer)])
+        for member, outcome in zip(named.parts, said, strict=True):
+            if isinstance(outcome, Answer):
+                judged = _judgment(summary, spec.label, insight, places[insight.insight_id], outcome)
+                fields = {name: getattr(judged, name) for name in Judgment.__dataclass_fields__}
+                value = outcome.value.expected
+                votes.append(Vote(**{**fields, "value": value}, panel=named.text, member=member.text, tied=tied))
+
+    composed = Composed(ask_one, usable_on(summary.bullets), blend, panel, chosen, voted, ask.planning)
+    judged = await composed.judge(spec.named, insights)
     judgments = []
-    for position, (insight, outcome) in enumerate(zip(insights, one_each(judged, len(insights)), strict=True)):
+    for position, (insight, outcome) in enumerate(zip(insights, judged, strict=True)):
         if isinstance(outcome, Answer):
             judgments.append(_judgment(summary, spec.label, insight, position, outcome))
         else:
             ask.fail("judge", outcome, judge=spec.label, insight_id=insight.insight_id)
-    return judgments, _scores(judgments, summary, truth.gold, ask)
+    return {"judgments": judgments, "votes": votes, "scores": _scores(judgments, summary, truth.gold, ask)}
 
 
 async def _verdicts(

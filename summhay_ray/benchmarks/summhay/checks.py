@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def check_grid(grid: SummHay) -> None:
     """Check every name and prompt of the spec. Raises SpecError for one that is unknown or unusable."""
     _check_names(grid)
-    check_prompts([*grid.spec.summarizers, *grid.spec.judges], grid.prompts)
+    check_prompts([*grid.spec.summarizers, *grid.spec.parts()], grid.prompts)
 
 
 def _check_names(grid: SummHay) -> None:
@@ -36,20 +36,16 @@ def _check_names(grid: SummHay) -> None:
             check_strategy(summarizer.strategy)
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
-    check_judges(spec.judges, spec.partners(), grid.inputs.folder)
+    check_judges(spec.parts(), grid.inputs.folder)
     check_models([*spec.summarizers, *(one.reduce for one in spec.summarizers if one.reduce)], grid.inputs.folder)
 
 
-def check_judges(judges: Sequence[JudgeSpec], partners: Sequence[str], folder: Path) -> None:
-    """Raises SpecError for a judge that cannot be made or whose local model is missing.
-
-    `partners`: further models that the judges ask. `folder`: where paths of models start.
-    """
+def check_judges(judges: Sequence[JudgeSpec], folder: Path) -> None:
+    """Raises SpecError for a judge that cannot be made or whose local model is missing. `folder`: where paths of models start."""
     try:
         for judging in judges:
             try_judge(judging.strategy)
-        for name in [*(judging.model for judging in judges), *partners]:
-            check_model(name, folder)
+            check_model(judging.model, folder)
     except (UnknownName, judge.BadName) as error:
         raise SpecError(f"spec: {error}") from error
 

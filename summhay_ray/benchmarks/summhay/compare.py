@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery
 from summhay_ray.benchmarks.summhay.judges import check_judged, judge_of_record, judges_of
+from summhay_ray.benchmarks.summhay.labels import Labels
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
-from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, compare_pairs, compare_runs
+from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of
+from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of, standard_error
 from summhay_ray.store import RunStore
 
+Factor = Literal["retriever", "model"]
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
 """Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
 
@@ -25,20 +28,38 @@ def compare_systems(
     judges: Sequence[str] = (),
     seed: int = 0,
     over: Over = "queries",
+    by: Factor | None = None,
+    labels: Labels | None = None,
 ) -> SystemComparison:
     """Compare systems on the queries that both answered, as `compare_runs` does.
 
-    `judges`: one judge, or one for each run; by default the runs' judge of record.
+    `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: retrievers (with their ordering), each
+    averaged over the models, or models, each averaged over the retrievers, instead of systems. `labels`: people's, of one run's
+    judgments; not together with `by`.
     """
+    if labels is not None and len(runs) > 1:
+        raise UserError("labels are of one run's judgments: compare its systems alone")
+    if labels is not None and by is not None:
+        raise UserError(f"labels correct the figures of systems; leave out by {by}")
     for run in runs:
         check_judged(run)
     chosen, warnings = judges_compared(runs, judges)
-    results = [score_run(run.at(), judge=judge) for run, judge in zip(runs, chosen, strict=True)]
+    results = [score_run(run.at(), judge=judge, labels=labels) for run, judge in zip(runs, chosen, strict=True)]
     for result in results:
         if not any(system.n_scored for system in result.systems):
             raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
-    compared = compare_runs([judged_scores(result, result.judge) for result in results], systems, seed, over)
+    scores = [judged_scores(result, result.judge) for result in results]
+    if by is not None:
+        scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
+    compared = compare_runs(scores, systems, seed, over)
     return replace(compared, warnings=[*compared.warnings, *warnings])
+
+
+def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
+    """System -> its value of the factor, and that of the other one."""
+    own = [one for one in result.systems if one.judge == result.judge]
+    both = {one.system: (column_of(one.retriever, one.ordering), one.model) for one in own}
+    return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
 
 
 def judged_scores(result: ScoreResult, judge: str) -> RunScores:
@@ -68,7 +89,19 @@ def judged_scores(result: ScoreResult, judge: str) -> RunScores:
             for name, one in systems.items()
             for figure, how in _unbiased(one, result.biases.get(judge)).items()
         },
+        labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
     )
+
+
+def _labelled(system: SystemScore) -> dict[str, Unbiased]:
+    """What people's labels take off a system's figures. Systems that are corrected by the labels of all share their error."""
+    found = {}
+    for figure in ("coverage", "joint"):
+        if system.labels is not None and (one := getattr(system.labels, figure)) is not None:
+            of = system.system if system.labels.own else ""
+            error = getattr(system, figure) - one.value
+            found[figure] = Unbiased(JudgeBias(f"{of} {figure}", error, standard_error(one), one.n, 0), shift=error)
+    return found
 
 
 def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:

@@ -23,6 +23,7 @@ from summhay_ray.records import Judgment, Summary
 from summhay_ray.store import RunStore, StoreError
 
 SHORTEST_KEY = 6
+_JUDGED = ("judge", "insight_id")
 _PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat")
 
 
@@ -72,6 +73,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
     prompts = prompts_of(replay)
     subtopic = next(subtopic for subtopic in source.haystack.subtopics if subtopic.subtopic_id == summary.subtopic_id)
     judgments = rows_of(run, "judgments", [cell_id])
+    votes = [asdict(vote) for vote in rows_of(run, "votes", [cell_id])] if "votes" in run.declared else []
     return {
         "run": run.run_id,
         "cell_id": cell_id,
@@ -85,7 +87,7 @@ def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key:
         "raw_answer": answers.get(summary.key),
         "prompt": prompts.get(summary.key),
         "judgments": [
-            row
+            {**row, "votes": [vote for vote in votes if all(vote[name] == row["judgment"][name] for name in _JUDGED)]}
             for row in _judged(judgments, summary, source, compat, (answers, prompts))
             if not judgment_key or row["judgment"]["key"] == judgment_key
         ],

@@ -65,13 +65,17 @@ class FromHaystacks:
     def _file(self, entry: str) -> bytes:
         try:
             if self.inputs.path(entry).is_dir():
-                mend = "name the JSON files in it; how texts of your own become a haystack: docs/haystacks.md"
+                mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
                 raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
             return self.inputs.read(entry)
         except SpecError as error:
             if not entry.startswith(STORE):
                 raise
             raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+
+    def doubts(self) -> Sequence[str]:
+        """See `Workload`: what is odd in the haystacks, such as an insight that is in no document."""
+        return [warning for source in self.sources for warning in source.warnings]
 
     def by_store(self) -> Mapping[str, str]:
         """See `Workload`: haystacks in files are sent through the store."""

@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from summhay_ray.benchmarks.summhay.opening import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.sources import (
@@ -30,7 +30,7 @@ from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, r
 from summhay_ray.inputs import read_json
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Judgment, Score
-from summhay_ray.store import Finished, Parts, RunStore, Store, columns_of
+from summhay_ray.store import Finished, Parts, RunStore, Store, Table, columns_of
 
 COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
@@ -41,9 +41,9 @@ class Import(Summarized[Any]):
 
     kind = "import"
     prefix = "i"
-    tables = TABLES
+    tables: ClassVar[Sequence[Table]] = TABLES
     given = True
-    recorded = ("haystacks",)
+    recorded: ClassVar[Sequence[str]] = ("haystacks",)
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:

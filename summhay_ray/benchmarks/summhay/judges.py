@@ -32,6 +32,8 @@ class JudgedBy:
     """Its name in the tables of `runs`."""
     runs: tuple[str, ...]
     """The runs that hold its judgments, earliest first. If several hold the same judgment, the first counts."""
+    identity: str
+    """Equal for judges whose judgments are interchangeable."""
 
 
 def join_rejudges(run: RunStore, rejudge_id: str) -> None:
@@ -61,8 +63,8 @@ def judges_of(run: RunStore) -> list[JudgedBy]:
         runs_of.setdefault((label, identity), []).append(run_id)
     taken: set[str] = set()
     judges = []
-    for (label, _), runs in runs_of.items():
-        judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs)))
+    for (label, identity), runs in runs_of.items():
+        judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs), identity))
         taken.add(label)
     return judges
 
@@ -94,12 +96,21 @@ def all_scores(run: RunStore) -> pl.DataFrame:
     return _all(run, "scores")
 
 
+def all_votes(run: RunStore) -> pl.DataFrame:
+    """The votes of the panels among all judges, as `all_judgments`; none of runs of an earlier version, which had no panels."""
+    holders = [run, *(run.store.run(rejudge_id) for rejudge_id in rejudge_ids(run))]
+    return _all(run, "votes") if all("votes" in holder.declared for holder in holders) else BY_NAME["votes"].frame(())
+
+
 def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
-    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once."""
+    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once. A panel's are its members'."""
     [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
-    parts = [(run if run_id == run.run_id else run.store.run(run_id)).table("raw_answers") for run_id in judged.runs]
+    holders = [run if run_id == run.run_id else run.store.run(run_id) for run_id in judged.runs]
+    cast = pl.col("judge") == judged.label
+    voted = {key for holder in holders if "votes" in holder.declared for key in holder.table("votes").filter(cast)["key"]}
     columns = ("key", "input_tokens", "usd_micros")
-    answers = pl.concat([part.select(columns) for part in parts]).unique("key").filter(pl.col("key").is_in(list(keys)))
+    known = pl.concat([holder.table("raw_answers").select(columns) for holder in holders]).unique("key")
+    answers = known.filter(pl.col("key").is_in([*voted, *keys]))
     return int(answers["input_tokens"].sum()), int(answers["usd_micros"].sum())
 
 

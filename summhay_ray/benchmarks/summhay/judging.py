@@ -61,9 +61,12 @@ class Judging(Benchmark[S]):
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
+        if isinstance(model, JudgeSpec) and model.composed:
+            parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
+            return {"strategy": model.strategy, "parts": parts}
         prompt = self.prompt_of(model)
         if isinstance(model, JudgeSpec):
-            identity, code = judge.prompt_identity(prompt, model.strategy), judge.parse_strategy(model.strategy).base
+            identity, code = judge.prompt_identity(prompt, model.strategy), model.strategy
         else:
             assert isinstance(model, SummarizerSpec)
             code = strategy_name(model.strategy)

@@ -143,6 +143,9 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
 
     def _read(self, folder: str) -> Corpus:
         try:
+            if (place := self.inputs.folder / folder).is_dir() and not (place / CORPUS).exists() and not self.inputs.settled:
+                mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
+                raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
             return self._read_beir(folder)
         except BadTrec as error:
             raise SpecError(f"spec: corpora: {error}") from error

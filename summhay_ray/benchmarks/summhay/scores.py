@@ -24,6 +24,7 @@ from summhay_ray.benchmarks.summhay.judges import (
     judges_of,
     rejudge_ids,
 )
+from summhay_ray.benchmarks.summhay.labels import Labels, labelled_scores
 from summhay_ray.benchmarks.summhay.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.tables import BY_NAME
@@ -54,7 +55,10 @@ _VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "
 Part = TypeVar("Part")
 
 
-CI_OF = ("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected")
+CI_OF = (
+    *("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected"),
+    *("coverage_labelled", "joint_labelled"),
+)
 """Figures of a system that have a confidence interval."""
 ENDS, NEITHER = ("low", "high"), (None, None)
 
@@ -111,13 +115,15 @@ class ScoreResult:
         rows = []
         for system in self.systems:
             row = system.to_json()
-            intervals, bias = row.pop("ci"), row.pop("bias") or {}
+            intervals, bias, labels = row.pop("ci"), row.pop("bias") or {}, row.pop("labels") or {}
             ends = {
                 f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
             }
-            rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se")})
-        numbers = {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS} | dict.fromkeys(
-            ("bias_mean", "bias_se"), pl.Float64
+            rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")})
+        numbers = (
+            {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
+            | dict.fromkeys(("bias_mean", "bias_se", "coverage_labelled", "joint_labelled"), pl.Float64)
+            | {"labels": pl.Int64}
         )
         return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
 
@@ -171,12 +177,14 @@ def score_run(
     rejudged: bool = False,
     sources: Sequence[Outline] | None = None,
     judge: str = "",
+    labels: Labels | None = None,
 ) -> ScoreResult:
     """Score what the run holds now. Missing judgments count as expected but not as scored.
 
     `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
     ones. `rejudged`: include the judgments of later rejudges. `sources`: the run's outlines, if they are read already. `judge`:
-    score only this judge's judgments. Raises StoreError for a run without summaries of its own, UserError for an unknown judge.
+    score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError for a run without
+    summaries of its own, UserError for an unknown judge and for labels of another run.
     """
     check_judged(run)
     record = run.record
@@ -193,6 +201,9 @@ def score_run(
     scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
     pooled = _corrected(raw, found)
+    if labels is not None:
+        outlines = {source.haystack_id: source for source in sources}
+        pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: outlines[haystack_id].gold()))
     shared = Counter(source.name for source in sources)
     ids = {
         source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})": source.haystack_id
@@ -322,7 +333,8 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFr
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
         return named, [judge.label for judge in grid.spec.judges]
-    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, [RELEASED_JUDGE]
+    judges = [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
+    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
 
 
 def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,29 +14,33 @@ import polars as pl
 from summhay_ray.benchmark import Chart, Compat, Pivot, Section
 from summhay_ray.benchmarks.summhay.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.judges import judge_of_record, judged_pieces, judges_of
+from summhay_ray.benchmarks.summhay.judges import all_votes, judge_of_record, judged_pieces, judges_of
+from summhay_ray.benchmarks.summhay.labels import read_labels
 from summhay_ray.benchmarks.summhay.samples import Prices
 from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.sources import Outline, stored_outlines
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import Z_95, SystemScore, column_of, column_place, pearson, rank_agreement
+from summhay_ray.metrics import Z_95, SystemScore, alpha, column_of, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
+from summhay_ray.records import COVERAGE_VALUE
 from summhay_ray.store import RunStore
 
 PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
+ENDS_OF = ("_low", "_high")
 ORACLES = ("oracle", "released/oracle")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(run: RunStore, compat: Compat = "default", judge: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own."""
+def sections(run: RunStore, compat: Compat = "default", judge: str = "", labels: str = "") -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `labels`: the
+    path of a sheet of people's labels, or empty."""
     run = run.at()
-    result = score_run(run, compat, rejudged=True)
+    result = score_run(run, compat, rejudged=True, labels=read_labels(Path(labels)) if labels else None)
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
         return []
@@ -49,6 +54,7 @@ def sections(run: RunStore, compat: Compat = "default", judge: str = "") -> list
     compared = every_pair(judged_scores(result, best), ("joint",))
     made = [
         _people(result, best),
+        _labelled(result, best),
         *([] if compared is None else comparison_sections(compared)),
         *_cost(run, result, best),
         _retrieval(run, result, best, outlines),
@@ -412,6 +418,35 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
     return Section("Citation precision against recall", text, _frame(rows), units, chart, name="citations")
 
 
+def _labelled(result: ScoreResult, judge: str) -> Section | None:
+    """The figures corrected by people's labels beside raw ones and those without the judge's bias; None without labels."""
+    rows = []
+    for system in _of(result, judge):
+        if system.labels is None:
+            continue
+        row: dict[str, Any] = {"system": system.system}
+        for figure in ("joint", "coverage"):
+            row[figure] = getattr(system, figure)
+            row[f"{figure} without bias"] = getattr(system, f"{figure}_corrected")
+            row[name := f"{figure} by labels"] = getattr(system, f"{figure}_labelled")
+            low_high = system.ci.get(f"{figure}_labelled", (None, None))
+            row |= {f"{name}{end}": value for end, value in zip(ENDS_OF, low_high, strict=True)}
+        rows.append({**row, "labels": "its own" if system.labels.own else "all systems'", "n": system.labels.n})
+    if not rows:
+        return None
+    text = (
+        "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
+        "powered inference, Angelopoulos et al. 2023). Systems with few labels are corrected by those of all systems, as if the "
+        "judge erred alike on all. Without bias: less the judge's bias as it was measured on other annotations."
+    )
+    frame = _frame(rows)
+    frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
+    units = {name: "%" for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)}
+    return Section(
+        "By people's labels", text, frame, units, name="labels", higher_is_better=("joint by labels", "coverage by labels")
+    )
+
+
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
     """The known bias of each judge relative to people, and the agreement of the judges."""
     rows = []
@@ -428,6 +463,31 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
     if len(result.biases) > 1:
         yield from _agreement(run)
+    yield from _panels(run)
+
+
+def _panels(run: RunStore) -> Iterator[Section]:
+    """How the members of each panel agree, among each other and with the panel."""
+    rows = []
+    for panel, votes in sorted(all_votes(run).partition_by("judge", "panel", as_dict=True).items()):
+        of = ("cell_id", "position")
+        by_member = votes.with_columns(pl.col("coverage").replace_strict(COVERAGE_VALUE, return_dtype=pl.Float64))
+        wide = by_member.pivot("member", index=of, values="coverage")
+        members = [name for name in wide.columns if name not in of]
+        said = wide.drop_nulls()
+        alike = said.select(pl.concat_list(members).list.n_unique() == 1).to_series()
+        tied = votes.join(said, on=of, how="semi").unique(of)["tied"].sum()
+        counts = {"members": len(members), "unanimous": alike.mean(), "tied": tied / said.height if said.height else None}
+        spread = by_member.group_by(of).agg(pl.col("value").std(ddof=0))["value"].mean()
+        known = {"alpha": alpha(wide.select(members).to_numpy().T.tolist()), "spread of values": spread, "n": said.height}
+        rows.append({"judge": panel[0], "panel": panel[1], **counts, **known})
+    if rows:
+        text = (
+            "How the members of each panel agree among each other, on the insights that all judged. Unanimous: all give the same "
+            "label. Tied: no label has most votes. Alpha: Krippendorff's, for ordinal data. Spread: the mean standard "
+            "deviation of their values. The table `votes` has every member's verdict."
+        )
+        yield Section("Panels", text, _frame(rows), dict.fromkeys(("unanimous", "tied"), "%"), name="panels")
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from summhay_ray import judge, plugins
-from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, SpecError, Text, model_entry
+from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Text, model_entry
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
-from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
+from summhay_ray.benchmarks.summarizing import Strategy, SummarizerSpec, crossed, summarizer_entry
 from summhay_ray.errors import UserError
 
 
@@ -21,12 +21,13 @@ def _judge(value: Any) -> Any:
     entry = model_entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str):
         return entry
-    if not is_expression(text) and not _is_code(text, entry):
-        # A custom prompt is about one insight, unless the entry names another strategy.
-        return entry if entry.get("prompt") else {"strategy": judge.default_strategy(text), **entry}
-    if "strategy" in entry:
-        raise ValueError(f"{text} says already how the model is asked; leave `strategy` out")
     try:
+        if not is_expression(text) and not _is_code(text, entry):
+            # A custom prompt is about one insight, unless the entry names another strategy.
+            given = entry.get("strategy", "per_insight" if entry.get("prompt") else judge.default_strategy(text))
+            return {**entry, "strategy": judge.one_spelling(text, given) if isinstance(given, str) else given}
+        if "strategy" in entry:
+            raise ValueError(f"{text} says already how the model is asked; leave `strategy` out")
         named = judge.parse_name(text)
         model, strategy = judge.strategy_of(named)
     except UserError as error:
@@ -53,7 +54,7 @@ def try_judge(strategy: str) -> None:
 
 
 class JudgeSpec(ModelSpec):
-    """A judge: a model, and the strategy by which it is asked."""
+    """A judge: a model, and the strategy by which it is asked; or, made of others, its name as `strategy`."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -61,15 +62,43 @@ class JudgeSpec(ModelSpec):
         default="per_insight", description="how the model is asked; or module:Class; offline/judge by default per_summary"
     )
     max_tokens: int = Field(default=200, ge=1, description="longest answer, in tokens")
+    repeats: int = Field(
+        default=1,
+        ge=1,
+        description="how often it is asked: the majority and the mean count, and its agreement with itself is told",
+    )
     extract: ExtractSpec | None = Field(
         default=None,
         description="of a summary's bullets those that an insight needs, up to `tokens`; for a judge asked per insight",
     )
 
-    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract"}
+    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"extract", "repeats"}
+
+    @property
+    def named(self) -> judge.Named:
+        """The judge by the grammar of names."""
+        named = judge.name_of(self.model, self.strategy)
+        return named if self.repeats == 1 else judge.repeated(named, self.repeats)
+
+    @property
+    def composed(self) -> bool:
+        """Whether the judge is made of others (`Named.composed`)."""
+        return "(" in self.strategy
+
+    def differing(self) -> list[str]:
+        """The fields that say other than a judge's entry does by itself, beside who is asked."""
+        fields = type(self).model_fields
+        whose = ("model", "name", "strategy", "extract", "repeats")
+        return [
+            name
+            for name, field in fields.items()
+            if name not in whose and getattr(self, name) != field.get_default(call_default_factory=True, validated_data={})
+        ]
 
     @model_validator(mode="after")
     def _asked_alone(self) -> JudgeSpec:
+        if self.repeats > 1 and self.composed:
+            raise ValueError(f"repeats: {self.strategy} is made of several judges; repeat one of them")
         if self.extract is not None and not judge.asks_alone(self.strategy):
             raise ValueError(
                 f"extract: {self.strategy} asks about all insights at once; write strategy: per_insight, or few_shot"
@@ -88,18 +117,71 @@ class JudgingSpec(Spec):
         min_length=1,
         description="who judges every summary",
     )
+    members: list[Judge] = Field(
+        default=[],
+        description="how judges are asked that sit on a panel, or are otherwise part of one, and do not judge themselves",
+    )
 
-    def partners(self) -> list[str]:
-        """Names of the further models that the judges' strategies ask, each once."""
-        try:
-            return list(dict.fromkeys(partner for one in self.judges for partner in judge.partners(one.strategy)))
-        except UserError as error:
-            raise SpecError(f"judges: {error}") from error
+    def part(self, entry: JudgeSpec, leaf: judge.Named) -> JudgeSpec:
+        """The entry by which a judge that is part of another is asked. Both may be the same.
+
+        What the whole's entry says holds for each of its models; what it leaves open is as that model's own entry says, if the
+        spec has one, under its name or the model's. The free judge is always asked in the same way.
+        """
+        if not entry.composed:
+            return entry
+        own = self.entry_of(leaf)
+        model = {"model": entry.model} if leaf.kind == "code" else {}
+        said = {} if own.model == judge.OfflineJudge.name else {name: getattr(entry, name) for name in entry.differing()}
+        return own.model_copy(update={**said, **model, "repeats": 1})
+
+    def entry_of(self, leaf: judge.Named) -> JudgeSpec:
+        """The entry of a named judge that is not made of others: the listed one of that name, else as its model's entry says."""
+        model, strategy = judge.strategy_of(leaf)
+        entries = [*self.judges, *self.members]
+        listed = [one for field in ("name", "model") for one in entries if getattr(one, field) == model and not one.composed]
+        own = listed[0] if listed else JudgeSpec(model=model)
+        for whole in [] if listed else [one for one in entries if one.composed and one.model == model][:1]:
+            own = own.model_copy(update={name: getattr(whole, name) for name in whole.differing()})
+        if leaf.kind == "model" and own.name == model:
+            return own
+        extract = own.extract if judge.asks_alone(strategy) else None
+        return own.model_copy(update={"name": "", "strategy": strategy, "extract": extract})
+
+    def parts(self, judges: Sequence[JudgeSpec] | None = None) -> list[JudgeSpec]:
+        """The entries of the judges that are asked: `judges` (by default all), or what they are made of."""
+        entries = self.judges if judges is None else judges
+        return [self.part(one, leaf) for one in entries for leaf in one.named.leaves()]
+
+    def model_entries(self) -> Sequence[ModelSpec]:
+        """See `Spec`."""
+        return self.parts()
 
     @model_validator(mode="after")
     def _labels_differ(self) -> JudgingSpec:
         check_labels("judges", [one.label for one in self.judges])
         return self
+
+
+class CitingSpec(SummarizerSpec):
+    """A summarizer whose bullets cite documents."""
+
+    LATER: ClassVar[frozenset[str]] = SummarizerSpec.LATER | {"recite"}
+
+    recite: Literal["offline"] | None = Field(
+        default=None, description="offline: its citations are repaired by the free support judge; a system of its own"
+    )
+
+
+def _citing(value: Any) -> Any:
+    """An entry whose citations are repaired is named after it, unless it has a name."""
+    entry = summarizer_entry(value)
+    if isinstance(entry, Mapping) and entry.get("recite") and isinstance(model := entry.get("model"), str):
+        return {"name": f"{model}+recite", **entry}
+    return entry
+
+
+Citing = Annotated[CitingSpec, BeforeValidator(_citing, json_schema_input_type=Text | CitingSpec)]
 
 
 class SummhaySpec(JudgingSpec, OfWordsSpec):
@@ -119,12 +201,12 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     strategies: list[Strategy] = Field(
         default=[], description="how the summarizers that name no strategy are asked, each in all of these ways; [] is [direct]"
     )
-    summarizers: list[Summarizer] = Field(min_length=1, description="who summarizes")
+    summarizers: list[Citing] = Field(min_length=1, description="who summarizes")
     seed: int = Field(default=0, description="of random retrieval, random and middle orderings, and intervals")
 
     def model_entries(self) -> Sequence[ModelSpec]:
         """Every model of the spec, summarizers first."""
-        return [*self.summarizers, *self.judges, *services(self.retrievers).values()]
+        return [*self.summarizers, *self.parts(), *services(self.retrievers).values()]
 
     @model_validator(mode="before")
     @classmethod

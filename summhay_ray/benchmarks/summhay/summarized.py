@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import Compat, Results, Samples, Section
+import polars as pl
+
+from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Results, Samples, Section
 from summhay_ray.benchmarks.summhay.explain import explain, places
 from summhay_ray.benchmarks.summhay.export import export
 from summhay_ray.benchmarks.summhay.judges import judge_of_record
@@ -28,7 +30,7 @@ class Summarized(Judging[S]):
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         from summhay_ray.benchmarks.summhay.sections import sections
 
-        return sections(run, compat, self.judge)
+        return sections(run, compat, self.judge, self.labels)
 
     def judge_of(self, run: RunStore) -> str:
         return judge_of_record(run, self.judge)
@@ -45,6 +47,31 @@ class Summarized(Judging[S]):
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return places(run, item_ids, None if self.given else self)
+
+    def claims(self, run: RunStore) -> Claims:
+        """See `Benchmark`: the summaries, and what each was shown, where the run knows it."""
+        contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
+        texts = run.table("documents").sort("haystack_id", "number")
+        documents = {
+            str(name): list(of.select("document_id", "text").iter_rows())
+            for (name,), of in texts.group_by("haystack_id", maintain_order=True)
+        }
+        rows = run.table("summaries").with_columns(
+            pl.when(pl.col("repeat") > 0).then(pl.format("{}#{}", "system", "repeat")).otherwise("system").alias("system")
+        )
+        answers = [
+            CitedAnswer(
+                row["haystack_id"],
+                row["subtopic_id"],
+                row["system"],
+                tuple(row["bullets"]),
+                tuple(documents[row["haystack_id"]][number - 1][0] for number in contexts[row["context_id"]])
+                if row["context_id"] in contexts
+                else None,
+            )
+            for row in rows.sort("haystack_id", "subtopic_id", "system").iter_rows(named=True)
+        ]
+        return Claims(documents, answers)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Workload`: JSON files in the released format."""

@@ -21,6 +21,7 @@ TABLES = (
     Table("contexts", records.Context, ("context_id",)),
     Table("summaries", records.Summary, ("cell_id",)),
     Table("judgments", records.Judgment, ("cell_id", "judge", "position")),
+    Table("votes", records.Vote, ("cell_id", "judge", "position", "panel", "member")),
     Table("scores", records.Score, ("cell_id", "judge", "position")),
     Table("checks", records.Check, ("cell_id", "position")),
     Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray import retrieve
 from summhay_ray.benchmark import (
@@ -58,9 +58,11 @@ from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.summarized import Summarized
 from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.haystack import system_key
-from summhay_ray.judge import parse_strategy
 from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store
+
+if TYPE_CHECKING:
+    from summhay_ray.citations import CitedCorpora
 
 SHORTEST_BULLET = 10
 """Tokens of the shortest bullet assumed in a plan. A summary of only such bullets makes its judge's prompt the longest."""
@@ -72,7 +74,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
-    stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("summarize"), JUDGE_STAGE)
+    stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
     tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
     recorded = ("spec", "prompts", "haystacks", "cells")
@@ -132,9 +134,9 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def own_code(self) -> Sequence[str]:
         spec = self.spec
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
-        strategies += [parse_strategy(judge.strategy).base for judge in spec.judges]
+        strategies += [part.strategy for part in spec.parts()]
         names = [*spec.orderings, *strategies]
-        levers = lever_code(*(judge.extract for judge in spec.judges))
+        levers = lever_code(*(part.extract for part in spec.parts()))
         return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
 
     @functools.cached_property
@@ -158,6 +160,14 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
         return self.spec.orderings if self.is_whole(retriever) else ["given"]
+
+    @functools.cached_property
+    def support_indexes(self) -> CitedCorpora:
+        """The free support judge's, for summarizers whose citations are repaired."""
+        # Imported here: SciPy takes a while to load, and few runs repair citations.
+        from summhay_ray.citations import CitedCorpora
+
+        return CitedCorpora()
 
     # --- cells ----------------------------------------------------------------------------------------------------------
 
@@ -219,7 +229,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per summarizer; each also needs every judge's model, and the retrievers' services."""
         settings = self.settings()
-        others = tuple(dict.fromkeys([*(judge.model for judge in self.spec.judges), *self.spec.partners(), *self.services]))
+        others = tuple(dict.fromkeys([*(part.model for part in self.spec.parts()), *self.services]))
         return {
             summarizer.label: Queue((*summarizer.models, *others), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers

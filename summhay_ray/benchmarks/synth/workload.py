@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +204,15 @@ class Synth(Benchmark[SynthSpec]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         from summhay_ray.benchmarks.synth.run import results
 
-        return results(run)
+        return replace(results(run), warnings=tuple(self.doubts()))
+
+    def doubts(self) -> Sequence[str]:
+        """See `Workload`: files of context that nobody reads."""
+        spec = self.spec
+        if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
+            return ()
+        mend = "name a model as models.outline, or make a haystack of the documents themselves with summhay mine FOLDER"
+        return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Workload`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from summhay_ray.judge.rating.prompt import check
 from summhay_ray.text import text_hash
 
-How = Literal["text", "samples", "logprobs"]
+How = Literal["text", "samples", "logprobs", "panel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,10 @@ class Rating:
     value: float
     """On the criterion's scale: a single answer, the mean of samples, or an expectation."""
     how: How
-    """`text`: read from one answer; `samples`: the mean of several; `logprobs`: the expectation over the first token."""
+    """`text`: read from one answer; `samples`: the mean of several; `logprobs`: the expectation over the first token;
+    `panel`: the mean of several raters."""
     votes: Sequence[float] = ()
-    """The ratings of the readable samples, in order."""
+    """The ratings of the readable samples, or of the members of a panel, in order."""
     n_asked: int = 1
     """Samples that were requested. `votes` lacks those that did not arrive or could not be read."""
     mass: float | None = None

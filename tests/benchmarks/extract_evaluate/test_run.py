@@ -201,6 +201,22 @@ def test_only_malformed_ratings_count_as_0_as_released() -> None:
     assert full["pearson"] == pytest.approx(-6 / (24 * 2) ** 0.5)
 
 
+def test_a_panel_of_raters_has_their_mean_and_keeps_what_each_says(tmp_path: Path, provider: Simulated) -> None:
+    paid_one = paid(provider, "openai/keen")
+    raters = [paid_one, {**paid_one, "model": "panel(openai/keen,offline)"}]
+    path, store = spec(tmp_path, raters=raters, methods=[], full=["whole"], metrics=[]), str(tmp_path / "store")
+    ahead = summhay_ray.plan(path, store)
+    result = summhay_ray.run(path, store, executor="inline")
+    assert result.status == "done" and result.calls["made"] == sum(stage.calls for stage in ahead.stages)
+    made = provider.stats()["served"]
+    ratings = summhay_ray.table(result.run, "extract_ratings", store)
+    one, panel = (ratings.filter(pl.col("rater") == name) for name in ("openai/keen", "panel(openai/keen,offline)"))
+    assert one.height == panel.height == made == 12, "both share the paid member's answers"
+    assert panel["how"].unique().to_list() == ["panel"]
+    for mine, both in zip(one.iter_rows(named=True), panel.iter_rows(named=True), strict=True):
+        assert both["votes"][0] == mine["rating"] and both["rating"] == pytest.approx(sum(both["votes"]) / 2)
+
+
 def test_compare_of_one_or_three_raters_is_refused_in_one_line(tmp_path: Path) -> None:
     raters = ["offline/rater", {"model": "offline/rater", "name": "second"}]
     path, store = spec(tmp_path, raters=raters, methods=[], full=["whole"], metrics=[]), str(tmp_path / "store")

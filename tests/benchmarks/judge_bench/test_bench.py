@@ -148,6 +148,29 @@ def test_a_blend_lies_between_its_judges(room: Room) -> None:
     assert blended.usd_source == "estimated"
 
 
+def test_a_panel_has_the_majoritys_label_and_the_mean_value(room: Room) -> None:
+    result = room.bench(
+        f"panel(stored/{GPT},stored/{OTHER})", f"panel(stored/{GPT},stored/{OTHER},offline)", f"stored/{GPT}", f"stored/{OTHER}"
+    )
+    two, three, gpt, other = result.judges
+    # One says what people say, the other 1 of all: their mean is a line in people's 0, 0.5 and 1. Two insights are 1 to both.
+    assert two.figures.correlation == pytest.approx(1) and two.usd == pytest.approx((gpt.usd or 0) + (other.usd or 0))
+    assert two.panel is not None and (two.panel.members, two.panel.n, two.panel.unanimous, two.panel.tied) == (2, 6, 2, 4)
+    assert three.panel is not None and three.panel.members == 3 and three.usd_source == "estimated"
+    assert gpt.panel is None and gpt.figures.kappa == gpt.figures.alpha == pytest.approx(1)
+    assert two.to_json()["panel"]["alpha"] == two.panel.alpha is not None
+
+
+def test_a_judge_is_asked_as_often_as_its_entry_says(serving: Callable[..., Room]) -> None:
+    room = serving()
+    spec = room.spec({"model": "openai/simulated"}, {"model": "openai/simulated", "repeats": 3, "name": "thrice"})
+    result = room.bench("thrice", "openai/simulated", spec=spec)
+    thrice, once = result.judges
+    assert result.calls["made"] == 18 and thrice.figures == once.figures
+    assert thrice.usd == pytest.approx(3 * (once.usd or 0)) and thrice.panel is not None
+    assert (thrice.panel.members, thrice.panel.unanimous, thrice.panel.alpha) == (3, 6, None), "it says the same of all"
+
+
 def test_a_cascade_asks_exactly_the_share(room: Room) -> None:
     half, whole, stored = room.bench(
         f"cascade(offline,stored/{GPT},0.5)", f"cascade(offline,stored/{GPT},1)", f"stored/{GPT}"
@@ -264,11 +287,12 @@ def test_the_figures_of_the_released_annotations(summhay_data: Path, tmp_path: P
     path, store = summhay_data / "judge_annotations.json", Store(str(tmp_path))
     stored = f"stored/{GPT}"
     names = [stored, "offline", f"blend({stored},offline)", f"cascade(offline,{stored},0.1)"]
+    names.append(f"panel({stored},stored/predictions_prompted_gemini-1.5-pro,offline)")
     [shipped] = bench_judges(path, ["offline"], store).judges
     result = bench_judges(path, names, store, BenchOptions(held_out=True))
     assert (result.n_summaries, result.n_insights, result.held_out) == (144, 1094, True)
     figures = {row.judge: (row.figures.correlation, row.figures.linking_accuracy) for row in result.judges}
-    expected = [(0.7302, 0.8853), (0.8048, 0.8975), (0.8169, 0.9000), (0.8060, 0.8897)]
+    expected = [(0.7302, 0.8853), (0.8048, 0.8975), (0.8169, 0.9000), (0.8060, 0.8897), (0.8155, 0.8973)]
     assert list(figures.values()) == [pytest.approx(one, abs=5e-5) for one in expected]
     assert (shipped.figures.correlation, shipped.figures.linking_accuracy) == pytest.approx((0.8097, 0.9), abs=5e-5)
 

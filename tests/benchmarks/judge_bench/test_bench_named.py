@@ -20,15 +20,15 @@ GPT = "predictions_prompted_gpt-4o"
 PEOPLE = [(1.0, 1), (0.5, 2), (0.0, None)]
 
 
-@pytest.mark.parametrize("name", ["offline/judge", "offline/judge per_insight"])
+@pytest.mark.parametrize("name", ["offline/judge", "per_insight(offline)"])
 def test_a_specs_judge_that_is_asked_otherwise_says_so(name: str, tmp_path: Path) -> None:
     path = tmp_path / "judges.yaml"
     path.write_text("judges: [{model: offline/judge, strategy: per_insight}]", encoding="utf-8")
     people = write(tmp_path / "annotations.json", [summary(PEOPLE)])
     result = bench_judges(people, [name], Store(str(tmp_path / "store")), BenchOptions(spec=str(path)))
     [alone] = json.loads(result.biases())["judges"]
-    assert (result.judges[0].judge, alone["judge"], alone["names"]) == (*["offline/judge per_insight"] * 2, [])
-    assert {"offline/judge per_insight", "offline/judge"} <= {bias.judge for bias in shipped_biases()}
+    assert (result.judges[0].judge, alone["judge"], alone["names"]) == (*["per_insight(offline)"] * 2, [])
+    assert {"per_insight(offline)", "offline/judge"} <= {bias.judge for bias in shipped_biases()}
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_a_specs_judge_that_is_asked_otherwise_says_so(name: str, tmp_path: Path
     [
         ("offline/judge", "offline/judge"),
         ({"model": "offline/judge", "strategy": "per_insight", "name": "alone"}, "alone"),
-        ({"model": "openai/gpt-4o", "strategy": "blend+per_summary"}, "openai/gpt-4o blend+per_summary"),
-        ({"model": "openai/gpt-4o", "strategy": "blend", "name": "openai/gpt-4o"}, "openai/gpt-4o blend"),
+        ({"model": "openai/gpt-4o", "strategy": "blend+per_summary"}, "blend(per_summary(openai/gpt-4o),offline)"),
+        ({"model": "openai/gpt-4o", "strategy": "blend", "name": "openai/gpt-4o"}, "blend(openai/gpt-4o,offline)"),
         ({"model": "openai/gpt-4o", "prompt": "mine.txt"}, "openai/gpt-4o prompt mine.txt"),
         ("named_judges:Mine", "named_judges:Mine"),
     ],

@@ -66,8 +66,8 @@ def test_a_share_is_written_into_an_open_name_alone() -> None:
 
 
 def with_asked(workload: Rejudge, free: Uncertain, share: float) -> Rejudge:
-    [spec] = cascades_of(workload)
-    workload.asked = {spec.label: free.asked(share)}
+    [name] = cascades_of(workload)
+    workload.asked = {name: free.asked(share)}
     return workload
 
 
@@ -76,7 +76,7 @@ def with_asked(workload: Rejudge, free: Uncertain, share: float) -> Rejudge:
 )
 def test_a_budget_pays_for_what_it_chose(run: RunStore, free: Uncertain, name: str) -> None:
     workload = rejudging(run, name)
-    [spec] = cascades_of(workload)
+    [(spec, _)] = cascades_of(workload).values()
     shares = []
     for budget in (0.01, 0.03, 0.05, 1.0):
         share, expected, most = affordable(workload, spec, free, budget)

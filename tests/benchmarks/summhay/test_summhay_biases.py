@@ -50,7 +50,7 @@ def taken_off(run: RunStore, *biases: JudgeBias) -> dict[str, float | None]:
 def test_a_judge_is_corrected_by_the_bias_of_the_way_it_is_asked(run: RunStore) -> None:
     shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
     # Nobody has measured a prompt of one's own.
-    expected = {"offline/judge": shipped["offline/judge"], "alone": shipped["offline/judge per_insight"], "mine": None}
+    expected = {"offline/judge": shipped["offline/judge"], "alone": shipped["per_insight(offline)"], "mine": None}
     assert taken_off(run) == expected
 
 
@@ -65,22 +65,22 @@ def test_a_label_that_names_another_judge_takes_nothing_of_that_judges_bias(tmp_
         JudgeBias("gpt-4o", 0.1875, 0.01, 100, 10),
         JudgeBias("offline", 0.03125, 0.01, 100, 10, names=("offline/judge",)),
     ]
-    alone = next(round(bias.mean, 9) for bias in bench.shipped_biases() if bias.judge == "offline/judge per_insight")
+    alone = next(round(bias.mean, 9) for bias in bench.shipped_biases() if bias.judge == "per_insight(offline)")
     assert taken_off(run, *own) == {**dict.fromkeys(labels, alone), "plain": 0.03125}
     found = score_run(run, biases=own).biases
     assert {judge: bias and bias.judge for judge, bias in found.items()} == {
-        **dict.fromkeys(labels, "offline/judge per_insight"),
+        **dict.fromkeys(labels, "per_insight(offline)"),
         "plain": "offline",
     }
 
 
 def test_ones_own_measurement_comes_first_and_goes_by_label_or_by_judge(run: RunStore) -> None:
     shipped = {bias.judge: round(bias.mean, 9) for bias in bench.shipped_biases()}
-    assert taken_off(run, OWN) == {"offline/judge": 0.0625, "alone": shipped["offline/judge per_insight"], "mine": None}
+    assert taken_off(run, OWN) == {"offline/judge": 0.0625, "alone": shipped["per_insight(offline)"], "mine": None}
     # A prompt of one's own has no other name; a bias that says how its judge was asked goes by that alone.
     assert taken_off(run, replace(OWN, judge="mine"))["mine"] == 0.0625
     assert taken_off(run, replace(OWN, judge="mine", names=("openai/gpt-4o few_shot",)))["mine"] is None
-    assert taken_off(run, replace(OWN, judge="offline/judge per_insight"))["alone"] == 0.0625
+    assert taken_off(run, replace(OWN, judge="per_insight(offline)"))["alone"] == 0.0625
 
 
 def test_raw_figures_are_the_same_whatever_corrects_them(run: RunStore) -> None:
@@ -127,7 +127,7 @@ def test_judges_of_one_label_that_are_asked_otherwise_are_corrected_apart(run: R
     assert name != "offline/judge"
     assert [found[judge] and found[judge].judge for judge in ("offline/judge", name)] == [
         "offline/judge",
-        "offline/judge per_insight",
+        "per_insight(offline)",
     ]
 
 
@@ -143,7 +143,7 @@ def test_a_blend_is_not_corrected_by_the_bias_of_the_model_that_it_asks(run: Run
 def test_the_document_names_the_bias_of_each_system(run: RunStore) -> None:
     found = score_run(run)
     told = {one["judge"]: one["bias"] for one in found.to_json()["systems"]}
-    bias = next(one for one in bench.shipped_biases() if one.judge == "offline/judge per_insight")
+    bias = next(one for one in bench.shipped_biases() if one.judge == "per_insight(offline)")
     assert told["alone"] == {name: getattr(bias, name) for name in ("judge", "mean", "se", "source")}
     assert told["mine"] is None
     assert "bias" not in found.table.columns

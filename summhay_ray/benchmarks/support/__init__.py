@@ -1,0 +1,18 @@
+"""Benchmark support: whether cited documents say what is cited for them, without gold; and summaries with citations repaired."""
+
+from summhay_ray.benchmarks.support.recite import Recite, ReciteResult, recite_run
+from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
+from summhay_ray.benchmarks.support.spec import SupportSpec
+from summhay_ray.benchmarks.support.workload import SupportBench
+from summhay_ray.citations import SUPPORT_JUDGE
+
+__all__ = [
+    "SUPPORT_JUDGE",
+    "Recite",
+    "ReciteResult",
+    "SupportBench",
+    "SupportRequest",
+    "SupportSpec",
+    "recite_run",
+    "support_fields",
+]

@@ -1,0 +1,104 @@
+"""Answers in a file and the folder that they cite, read as `Claims`; and claims as the run keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmark import CitedAnswer, Claims, SpecError
+from summhay_ray.mine import read_folder
+from summhay_ray.summarize import bullets_of
+
+DEFAULT_SYSTEM = "answers"
+
+
+def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[Claims, list[str]]:
+    """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
+
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where they are known, `system`, and
+    `shown`, the ids of the documents that the system was shown.
+    """
+    sources, unread = read_folder(folder)
+    if not sources:
+        raise SpecError(
+            f"{shown_as}: no document with text is in this folder; give the folder of the documents that answers cite"
+        )
+    known = {source.document_id for source in sources}
+    name = folder.resolve().name or "documents"
+    answers = []
+    uses: Counter[tuple[str, str]] = Counter()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        where = f"{file} line {number}"
+        row = _row(line, where)
+        query, system = str(row.get("query_id", number)), str(row.get("system") or row.get("model") or DEFAULT_SYSTEM)
+        uses[query, system] += 1
+        if (again := uses[query, system]) > 1:
+            system = f"{system}#{again - 1}"
+        bullets = _bullets(row, where)
+        answers.append(CitedAnswer(name, query, system, bullets, _shown(row.get("shown"), known, where)))
+    if not answers:
+        raise SpecError(f"{file}: holds no answer; give a JSON object with query_id and text in each line")
+    documents = {name: [(source.document_id, source.text) for source in sources]}
+    lost = [f"{one.document_id} {one.message}" for one in unread]
+    return Claims(documents, answers), lost
+
+
+def _row(line: str, where: str) -> Mapping[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{where}: is no JSON ({error}); give an object with query_id and text") from None
+    if not isinstance(row, dict):
+        raise SpecError(f"{where}: expected a JSON object with query_id and text, found {type(row).__name__}")
+    return row
+
+
+def _bullets(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    for field in ("bullets", "text", "answer", "summary"):
+        value = row.get(field)
+        if isinstance(value, str):
+            return tuple(bullets_of(value))
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return tuple(value)
+        if value is not None:
+            raise SpecError(f"{where}: {field}: expected a text or a list of texts")
+    raise SpecError(f"{where}: has no `text` and no `bullets`; give what is to be judged")
+
+
+def _shown(value: Any, known: set[str], where: str) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise SpecError(f"{where}: shown: expected a list of document ids")
+    if lost := [one for one in value if one not in known]:
+        raise SpecError(f"{where}: shown: {lost[0]!r} is no document of the folder; give its path in the folder")
+    return tuple(value)
+
+
+def claims_json(claims: Claims, unread: Sequence[str] = ()) -> bytes:
+    """Claims as the run keeps them."""
+    held = {
+        "documents": {name: [list(one) for one in documents] for name, documents in claims.documents.items()},
+        "answers": [
+            [one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)]
+            for one in claims.answers
+        ],
+        "unread": list(unread),
+    }
+    return json.dumps(held, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+def claims_of(content: bytes) -> tuple[Claims, list[str]]:
+    """What `claims_json` wrote."""
+    held = json.loads(content)
+    documents = {name: [(one[0], one[1]) for one in found] for name, found in held["documents"].items()}
+    answers = [
+        CitedAnswer(haystack, query, system, tuple(bullets), None if shown is None else tuple(shown))
+        for haystack, query, system, bullets, shown in held["answers"]
+    ]
+    return Claims(documents, answers), held["unread"]

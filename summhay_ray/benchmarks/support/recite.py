@@ -1,0 +1,156 @@
+"""Summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+
+What a bullet's citations do not say is dropped, what other documents say is added. Coverage judgments do not depend on citations:
+they carry over, and citation scores are computed again. Any system could do this: it is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import polars as pl
+
+from summhay_ray.benchmark import CitedAnswer, Compat, Section, Table, semantic_hash
+from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.opening import haystack_rows
+from summhay_ray.benchmarks.summhay.sources import OUTLINES, read_source
+from summhay_ray.benchmarks.support.judging import free_opinions
+from summhay_ray.benchmarks.support.report import recited_section
+from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
+from summhay_ray.benchmarks.support.workload import rows_of
+from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
+from summhay_ray.errors import UserError
+from summhay_ray.metrics import score_summary
+from summhay_ray.records import Failure, Score
+from summhay_ray.store import Finished, RunStore
+
+STAGE = "haystack"
+_BY_NAME = {table.name: table for table in TABLES}
+_COPIED = ("rankings", "contexts")
+"""Tables of what systems were shown."""
+
+
+class Recite(Import):
+    """A run of summaries whose citations were repaired. It is read, and never run."""
+
+    kind = "recite"
+    prefix = "c"
+    tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
+    recorded: ClassVar[Sequence[str]] = ("haystacks", "recited_from")
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Workload`: what was repaired, and the scores of any run of summaries."""
+        source = run.record["recited_from"]
+        return [recited_section(_figures(run), source), *super().sections(run, compat)]
+
+
+@dataclass(frozen=True)
+class ReciteResult:
+    """The counts of a repair. Its scores are those of any run: `summhay score`."""
+
+    run: str
+    of: str
+    mode: Mode
+    summaries: int
+    bullets: int
+    before: int
+    """Citations before the repair."""
+    after: int
+    dropped: int
+    added: int
+    systems: pl.DataFrame
+    """The same counts by system."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document that `summhay recite` prints."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**fields, "calls": 0, "usd": 0.0, "systems": self.systems.to_dicts()}
+
+    def section(self) -> Section:
+        """The counts by system, and what they mean."""
+        return recited_section(self.systems, self.of)
+
+
+def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
+    """Repair the citations of a run's summaries. Repeated, it makes nothing new. Raises UserError for a run without summaries."""
+    source = source.at()
+    record = source.record
+    if "haystacks" not in record or "of" in record or not {"summaries", "documents"} <= source.declared.keys():
+        raise UserError(f"{source.run_id} is of kind {record['kind']}, and holds no summaries of haystacks; give a run that does")
+    judges = judges_of(source)
+    summaries = source.table("summaries")
+    if summaries.is_empty():
+        raise UserError(f"{source.run_id} holds no summary yet; run it first")
+    judgments = all_judgments(source)
+    content = {
+        "of": source.run_id,
+        "mode": mode,
+        "free": SUPPORT_REVISION,
+        "judges": [[one.judge, one.identity] for one in judges],
+        "rows": source.digests().get("summaries"),
+        "judgments": judgments.height,
+    }
+    kept: dict[str, Any] = {name: record[name] for name in ("haystacks", OUTLINES) if name in record}
+    own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
+    run = source.store.create_run(
+        Recite.prefix + semantic_hash(content)[:12], {**own, **kept, "judges": content["judges"]}, Recite.all_tables()
+    )
+    done = run.finished(STAGE)
+    for (haystack_id,), of in summaries.sort("haystack_id", "cell_id").group_by("haystack_id", maintain_order=True):
+        if haystack_id not in done:
+            mine = judgments.filter(pl.col("cell_id").is_in(of["cell_id"].implode()))
+            rows = _recited(source, str(haystack_id), of, mine, mode)
+            failures = source.table("failures").filter(pl.col("cell_id").is_in(of["cell_id"].implode()))
+            rows["failures"] = [*_BY_NAME["failures"].records(failures), *rows["failures"]]
+            run.commit(STAGE, [Finished(str(haystack_id), rows)])
+    run.end()
+    systems = _figures(run)
+    counts = {name: int(systems[name].sum()) for name in ("before", "after", "dropped", "added")}
+    n_bullets = run.table(BULLETS.name, columns=["bullet"]).height
+    return ReciteResult(run.run_id, source.run_id, mode, summaries.height, n_bullets, **counts, systems=systems)
+
+
+def _figures(run: RunStore) -> pl.DataFrame:
+    cited, after = pl.col("cited"), pl.col("recited")
+    counted = (
+        run.table(SUPPORTS.name)
+        .group_by("system")
+        .agg(before=cited.sum(), after=after.sum(), dropped=(cited & ~after).sum(), added=(~cited & after).sum())
+    )
+    return counted.sort("system")
+
+
+def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl.DataFrame, mode: Mode) -> dict[str, list[Any]]:
+    """The rows of one haystack."""
+    [entry] = [one for one in source.record["haystacks"] if one["haystack_id"] == haystack_id]
+    file = read_source(source.store, entry)
+    rows: dict[str, list[Any]] = haystack_rows(file)
+    for name in _COPIED:
+        rows[name] = _BY_NAME[name].records(source.table(name).filter(pl.col("haystack_id") == haystack_id))
+    corpus = CitedDocuments([(document.document_id, document.text) for document in file.haystack.documents])
+    gold = file.haystack.gold()
+    judged: dict[str, list[Any]] = {}
+    for judgment in _BY_NAME["judgments"].records(judgments):
+        judged.setdefault(judgment.cell_id, []).append(judgment)
+    rows |= {name: [] for name in ("summaries", "judgments", "scores", "failures", SUPPORTS.name, BULLETS.name)}
+    for summary in _BY_NAME["summaries"].records(of):
+        system = f"{summary.system}#{summary.repeat}" if summary.repeat else summary.system
+        answer = CitedAnswer(haystack_id, summary.subtopic_id, system, tuple(summary.bullets))
+        cited, free = corpus.cited(answer.bullets), corpus.support(answer.bullets)
+        after = [
+            recited(text, one, free, bullet, mode) for bullet, (text, one) in enumerate(zip(answer.bullets, cited, strict=True))
+        ]
+        pairs = [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
+        found = rows_of(answer, corpus, cited, free_opinions(free, pairs), free, after)
+        bullets = corpus.with_citations(answer.bullets, cited, after)
+        own = judged.get(summary.cell_id, [])
+        scored = score_summary(own, bullets, gold)
+        rows["summaries"].append(replace(summary, bullets=bullets))
+        rows["judgments"] += own
+        rows["scores"] += [one for one in scored if isinstance(one, Score)]
+        rows["failures"] += [one for one in scored if isinstance(one, Failure)]
+        for name, records in found.items():
+            rows[name] += records
+    return rows

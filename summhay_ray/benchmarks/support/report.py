@@ -1,0 +1,162 @@
+"""Figures and report sections of support judging, from its tables. Pure: it asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from summhay_ray.benchmark import ByQuery, Section, Tables
+from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
+from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
+from summhay_ray.metrics import mean_interval
+
+SHOWN = 20
+"""Rows of the lists of examples."""
+CUT = 160
+LONG_WORDS = 1000
+"""From so many words on, a bullet is more than one claim, and no judge's verdict says much."""
+_QUERY = "query"
+
+
+def scores(tables: Tables, seed: int) -> Tables:
+    """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts."""
+    supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
+    cited = supports.filter("cited").with_columns(
+        supported=pl.col("value") >= SUPPORTED, partly=pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == "partly")
+    )
+    expected = items.select("system", n=pl.col("citations")).filter(pl.col("n") > 0)
+    expected = expected.select(pl.col("system").repeat_by("n").explode())
+    claims = bullets.filter(~pl.col("heading")).with_columns(
+        bullets_supported=pl.when(pl.col("supported") > 0)
+        .then(True)
+        .when((pl.col("supported") == 0) & ~((pl.col("cited") == 0) & pl.col("other_language")))
+        .then(False)
+    )
+    # A system that cites nothing at all, such as one that was not asked to, has no share and no zero.
+    cites = (pl.col("cited").sum() + pl.col("out_of_range").list.len().sum()).over("system") > 0
+    claims = claims.with_columns(bullets_supported=pl.when(cites).then(pl.col("bullets_supported")))
+    said = pl.when(~pl.col("other_language")).then((pl.col("supported").fill_null(0) > 0) | (pl.col("uncited") > 0))
+    claims = claims.with_columns(said=said)
+    shares = mean_interval(cited, "supported", "system", expected, seed, _QUERY)
+    partly = mean_interval(cited, "partly", "system", None, seed, _QUERY).drop("n")
+    per_bullet = mean_interval(claims, "bullets_supported", "system", None, seed, _QUERY).rename({"n": "n_bullets"})
+    anywhere = mean_interval(claims, "said", "system", None, seed, _QUERY).drop("n")
+    lost = claims.group_by("system").agg(
+        without=(pl.col("bullets_supported") == False).sum(),  # noqa: E712
+        no_citation=(pl.col("cited") == 0).sum(),
+        uncited=pl.col("uncited").sum(),
+    )
+    systems = items.select("system").unique().sort("system")
+    for frame in (shares, partly, per_bullet, anywhere, lost):
+        systems = systems.join(frame, on="system", how="left")
+    counts = pl.col("n", "n_expected", "n_bullets", "without", "no_citation", "uncited").fill_null(0)
+    systems = systems.with_columns(counts).sort(["supported", "system"], descending=[True, False], nulls_last=True)
+    place = ("system", "query_id", "bullet")
+    unsupported = claims.filter(pl.col("bullets_supported") == False).select(*place, "cited", pl.col("text").str.head(CUT))  # noqa: E712
+    uncited = supports.filter(~pl.col("cited") & (pl.col("value") >= SUPPORTED)).sort(
+        "value", *place, descending=[True, *[False] * 3]
+    )
+    uncited = uncited.select(*place, "document_id", pl.col("evidence").str.head(CUT), "value", n=pl.lit(1, pl.Int64))
+    return {"systems": systems, "unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets)}
+
+
+def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
+    """A column with the query of a haystack: its answers' rows are resampled together."""
+    if frame.is_empty() and "haystack_id" not in frame.columns:
+        return frame
+    return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
+
+
+def _flaws(bullets: pl.DataFrame) -> pl.DataFrame:
+    """What is wrong with bullets and their citations, as counts."""
+    counts = {
+        "bullets": bullets.height,
+        "headings, which are no claims": bullets["heading"].sum(),
+        "bullets without a citation": bullets.filter((pl.col("cited") == 0) & ~pl.col("heading")).height,
+        "citations of numbers that no document has": bullets["out_of_range"].list.len().sum(),
+        "citations of documents that the system was not shown": bullets["not_shown"].list.len().sum(),
+        "ranges such as [3-7], read as every document in them": bullets["ranges"].sum(),
+        "citations by id": bullets["by_id"].sum(),
+        "citations by an id that no document has": bullets["unreadable"].list.len().sum(),
+        "bullets in another language than the documents": bullets["other_language"].sum(),
+        f"bullets of {LONG_WORDS:,} words or more, which are no single claim": (bullets["words"] >= LONG_WORDS).sum(),
+    }
+    return pl.DataFrame({"what": list(counts), "count": [int(n or 0) for n in counts.values()]})
+
+
+def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]:
+    """The sections of the report."""
+    systems = scored["systems"]
+    free = "" if judge == SUPPORT_JUDGE else f" Documents that are not cited are judged by {SUPPORT_JUDGE} alone."
+    flaws = {row["what"]: row["count"] for row in scored["flaws"].iter_rows(named=True) if row["count"]}
+    notes = [f"{count:,} {what}" for what, count in flaws.items() if what != "bullets"]
+    notes += [f"not read: {one}" for one in unread]
+    shown = ["system", *_columns("supported"), "n", "n_expected", "supported_floor"]
+    main = Section(
+        f"Citations that are supported, by {judge}",
+        f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) resample "
+        f"queries. There is no gold here: it is the judge's word.{free}",
+        systems.select(shown),
+        {"supported": "%"},
+        notes=notes,
+        name="supported",
+        higher_is_better=("supported",),
+    )
+    by_bullet = systems.select(
+        "system",
+        *_columns("bullets_supported"),
+        *_columns("said"),
+        pl.col("n_bullets").alias("n"),
+        "without",
+        "no_citation",
+        "uncited",
+    )
+    bullets = Section(
+        f"Bullets with support, by {judge}",
+        "bullets_supported: bullets of which at least one cited document says what they say; said: those that any document says, "
+        "by the free judge; without: bullets that no cited document says; no_citation: those that cite nothing; uncited: "
+        "documents that say a bullet and are not cited for it.",
+        by_bullet,
+        {"bullets_supported": "%", "said": "%"},
+        name="bullets",
+        higher_is_better=("bullets_supported", "said"),
+    )
+    found = [main, bullets]
+    partly = systems.select("system", *_columns("partly"), "n")
+    found += [
+        Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
+        _listed("Bullets without support", scored["unsupported"], "unsupported"),
+        _listed("Documents that say it and are not cited", scored["uncited"], "uncited"),
+        Section("What is wrong with bullets and citations", table=scored["flaws"], more=True, name="flaws"),
+    ]
+    return found
+
+
+def recited_section(counts: pl.DataFrame, source: str) -> Section:
+    """What a repair changed: citations before and after, by system."""
+    text = (
+        f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
+        "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."
+    )
+    return Section("Citations before and after the repair", text, counts, name="recited")
+
+
+def _columns(name: str) -> tuple[str, str, str]:
+    return name, f"{name}_low", f"{name}_high"
+
+
+def _listed(title: str, frame: pl.DataFrame, name: str) -> Section:
+    head = f"{title}: {min(SHOWN, frame.height)} of {frame.height:,} shown"
+    return Section(head, "All of them are in the tables.", frame.head(SHOWN), more=True, name=name)
+
+
+def by_query(tables: Tables) -> ByQuery:
+    """The share of supported citations of each system and query, for comparisons."""
+    cited = _with_query(tables[SUPPORTS.name]).filter("cited")
+    found = cited.group_by("system", pl.col("haystack_id").alias("cluster"), _QUERY).agg(
+        supported=(pl.col("value") >= SUPPORTED).cast(pl.Float64).mean()
+    )
+    items = _with_query(tables["items"])
+    expected = items.filter(pl.col("citations") > 0).select("system", pl.col("haystack_id").alias("cluster"), _QUERY).unique()
+    return ByQuery(found.sort("system", _QUERY), {"supported": "%"}, "haystack", expected)

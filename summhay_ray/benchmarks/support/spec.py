@@ -1,0 +1,105 @@
+"""The spec of support judging: what is judged, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from summhay_ray.benchmark import Model, ModelSpec, Spec
+from summhay_ray.citations import SUPPORT_JUDGE
+from summhay_ray.errors import UserError
+from summhay_ray.judge import DEFAULT_SHARE, Named, parse_name
+
+MEANS = ("blend", "panel")
+"""Forms of judges whose value is the mean of their members'."""
+
+
+def named_judge(name: str) -> Named:
+    """The parsed name of a support judge; `offline` in it is the free support judge. Raises BadName, UnknownName."""
+    named = parse_name(name.replace(SUPPORT_JUDGE, "offline"))
+    for part in _all(named):
+        if part.kind not in ("model", "offline", "cascade", *MEANS):
+            raise UserError(f"judge {name!r}: {part.text} judges coverage, and no citations; give offline, a model, or a cascade")
+    return named
+
+
+def label_of(named: Named) -> str:
+    """The name of a support judge in tables."""
+    if named.kind == "offline":
+        return SUPPORT_JUDGE
+    if named.kind == "cascade":
+        share = DEFAULT_SHARE if named.share is None else named.share
+        return f"cascade(offline,{named.parts[1].text},{share:g})"
+    return named.text
+
+
+def models_of(named: Named) -> list[str]:
+    """The models that a judge asks, each once."""
+    return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model"))
+
+
+def _all(named: Named) -> Iterator[Named]:
+    yield named
+    for part in named.parts:
+        yield from _all(part)
+
+
+class SupportSpec(Spec):
+    """Whether the cited documents say what bullets say: of a run's summaries, or of answers in a file."""
+
+    NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset({*Spec.NOT_SEMANTIC, "of", "answers", "documents"})
+
+    kind: str = Field(default="support", description="the benchmark: its name, or module:Class for one of your own")
+    name: str = Field(default="support", min_length=1, description="for people; not part of the run's identity")
+    of: str = Field(default="", description="id of the run whose summaries are judged")
+    answers: str = Field(default="", description="instead of a run: JSON lines of query_id, system, and text or bullets")
+    documents: str = Field(default="", description="with answers: the folder of the documents that they cite")
+    judge: str = Field(default=SUPPORT_JUDGE, min_length=1, description="offline, a model, cascade(offline,MODEL,0.1)")
+    per: Literal["citation", "bullet"] = Field(
+        default="citation", description="what a model is asked about at once: one cited document of a bullet, or all of them"
+    )
+    models: list[Model] = Field(
+        default=[], description="how the judge's models are reached and asked; those not listed by default"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_models(cls, fields: Any) -> Any:
+        """Adds an entry for each model that the judge names and `models` does not list."""
+        if not isinstance(fields, Mapping) or not isinstance(judge := fields.get("judge", SUPPORT_JUDGE), str) or not judge:
+            return fields
+        try:
+            asked = models_of(named_judge(judge))
+        except UserError as error:
+            raise ValueError(str(error)) from error
+        listed = fields.get("models", [])
+        if not isinstance(listed, list):
+            return fields
+        known = [_model_of(entry) for entry in listed]
+        if idle := [name for name in known if isinstance(name, str) and name not in asked]:
+            raise ValueError(f"models: {idle[0]!r} is not asked by judge {judge!r}; remove it")
+        more = [{"model": name, "max_tokens": 400} for name in asked if name not in known]
+        return {**fields, "models": [*listed, *more]}
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SupportSpec:
+        if bool(self.of) == bool(self.answers) or bool(self.answers) != bool(self.documents):
+            raise ValueError("give `of`, a run, or both `answers`, a file of JSON lines, and `documents`, their folder")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The judge's name in tables."""
+        return label_of(named_judge(self.judge))
+
+    def entry(self, model: str) -> ModelSpec:
+        """The entry of a model that the judge asks."""
+        return next(entry for entry in self.models if entry.model == model)
+
+
+def _model_of(entry: Any) -> Any:
+    return (
+        entry if isinstance(entry, str) else entry.get("model") if isinstance(entry, Mapping) else getattr(entry, "model", None)
+    )

@@ -1,0 +1,54 @@
+"""The tables of support judging."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from summhay_ray.benchmark import Table
+
+
+@dataclass(frozen=True, slots=True)
+class SupportRow:
+    """A bullet and a document that it cites, or that says what it says: does the document support it?"""
+
+    haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
+    query_id: Annotated[str, "the query; of a haystack the subtopic's id"]
+    system: Annotated[str, "who answered: the release's key without `summary_subtopic_`"]
+    bullet: Annotated[int, "number of the bullet, from 1, as judgments count"]
+    document_id: Annotated[str, "the document"]
+    cited: Annotated[bool, "whether the bullet cites the document"]
+    value: Annotated[float | None, "how surely the document supports the bullet, 0 to 1, from 0.5 on it does; null: not judged"]
+    verdict: Annotated[str, "supported (from 0.5), partly (from 0.25) or not; empty: not judged, see the failures"]
+    evidence: Annotated[str, "the sentence of the document that comes nearest to the bullet"]
+    judge: Annotated[str, "who gave the value; documents that are not cited are judged by the free judge alone"]
+    recited: Annotated[bool | None, "whether the bullet cites the document after the repair; null where nothing was repaired"] = (
+        None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BulletRow:
+    """A bullet, its citations, and what is wrong with them."""
+
+    haystack_id: Annotated[str, "the documents that the answer is about"]
+    query_id: Annotated[str, "the query"]
+    system: Annotated[str, "who answered"]
+    bullet: Annotated[int, "number of the bullet, from 1"]
+    text: Annotated[str, "the bullet"]
+    words: Annotated[int, "its number of words"]
+    heading: Annotated[bool, "whether it is no claim: it cites nothing, and ends with a colon or has no word"]
+    cited: Annotated[int, "documents that it cites"]
+    supported: Annotated[int | None, "how many of them support it; null where one of them was not judged"]
+    uncited: Annotated[int, "documents that say it, by the free judge, and are not cited"]
+    other_language: Annotated[bool, "whether it is in another language than the documents"]
+    out_of_range: Annotated[tuple[int, ...], "numbers that it cites, and that no document has"]
+    not_shown: Annotated[tuple[str, ...], "documents that it cites, and that the system was not shown"]
+    ranges: Annotated[int, "ranges such as [3-7] among its citations, each of whose documents is cited"]
+    by_id: Annotated[int, "documents that it cites by id"]
+    unreadable: Annotated[tuple[str, ...], "what it cites like an id, and no document is called"]
+
+
+_BULLET = ("haystack_id", "query_id", "system", "bullet")
+SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"))
+BULLETS = Table("support_bullets", BulletRow, _BULLET)

@@ -1,0 +1,87 @@
+"""The documents of one haystack with the free support judge's index of them. Part of the citations room."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from summhay_ray.citations.citing import Cited, Mode, read_cited, recited, rewritten
+from summhay_ray.citations.index import SupportIndex, Supports
+
+KEPT = 2
+
+
+class Text(Protocol):
+    """A document: its id and its text."""
+
+    @property
+    def document_id(self) -> str:
+        """Unique among the documents."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+
+
+class CitedDocuments:
+    """Documents in the order in which citations number them, from 1."""
+
+    def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
+        """`documents`: (document_id, text) of each."""
+        self.documents = documents
+        ids = {document_id: number for number, (document_id, _) in enumerate(documents, start=1)}
+        short = [(document_id.rpartition(".")[0], number) for document_id, number in ids.items() if "." in document_id]
+        stems = [stem for stem, _ in short]
+        self.ids: Mapping[str, int] = {**{stem: number for stem, number in short if stem and stems.count(stem) == 1}, **ids}
+        """document_id -> its number; a file's name without its ending as well, if it is no other document's."""
+
+    @functools.cached_property
+    def _index(self) -> SupportIndex:
+        return SupportIndex([text for _, text in self.documents])
+
+    def cited(self, bullets: Sequence[str]) -> list[Cited]:
+        """The citations of each bullet."""
+        return [read_cited(bullet, self.ids, len(self.documents)) for bullet in bullets]
+
+    def plain(self, bullets: Sequence[str]) -> list[str]:
+        """The bullets without their citations."""
+        return [rewritten(bullet, self.ids, ()) for bullet in bullets]
+
+    def support(self, bullets: Sequence[str]) -> Supports:
+        """What each document says of each bullet, by the free judge."""
+        return self._index.support(self.plain(bullets))
+
+    def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
+        """The bullets with their citations repaired by the free judge."""
+        cited, free = self.cited(bullets), self.support(bullets)
+        after = [recited(text, one, free, place, mode) for place, (text, one) in enumerate(zip(bullets, cited, strict=True))]
+        return self.with_citations(bullets, cited, after)
+
+    def with_citations(self, bullets: Sequence[str], cited: Sequence[Cited], after: Sequence[frozenset[int]]) -> tuple[str, ...]:
+        """The bullets with the citations `after` a repair; those whose citations stay are not touched."""
+        return tuple(
+            rewritten(text, self.ids, numbers) if numbers != frozenset(one.numbers) or one.out_of_range else text
+            for text, one, numbers in zip(bullets, cited, after, strict=True)
+        )
+
+
+class CitedCorpora:
+    """The corpora that were used last, by name; their indexes take seconds to make. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, CitedDocuments] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, name: str, documents: Sequence[Text]) -> CitedDocuments:
+        """The corpus of this name, with its index made."""
+        with self._lock:
+            if name not in self._kept:
+                self._kept[name] = CitedDocuments([(document.document_id, document.text) for document in documents])
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(name)
+            _ = self._kept[name]._index
+            return self._kept[name]

@@ -1,0 +1,292 @@
+"""The free support judge: does a document say what a bullet says? By words alone. Part of the judge room.
+
+1. A document is read in windows of two sentences. A window is a bag of word roots and numbers, weighted by their rarity among the
+   sentences of the haystack (TF-IDF); its likeness to a bullet is the cosine.
+2. What several documents say is said in several wordings: a window's likeness is averaged with that of the windows of other
+   documents that are like it. The windows found first then widen the bullet by their words, and the likeness is taken again.
+3. A document's likeness is that of its best window. It counts more where no document of the haystack comes near the bullet.
+
+The figures below were chosen on the two released news haystacks, with and without a part of the words of each document replaced.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, root, sentences, sentences_of, words_of
+
+Floats = npt.NDArray[np.float64]
+
+SUPPORT_JUDGE = "offline/support-judge"
+SUPPORT_REVISION = "1"
+"""Changes whenever the judge's values do: it is part of the identity of what it judged."""
+SUPPORTED, PARTLY = 0.5, 0.25
+"""Least value of a document that supports a bullet, and of one that supports a part of it."""
+_ALIKE, _SHARPNESS, _FEW = 0.1, 6, 0.2
+"""Windows of other documents count from this cosine on, by its sixth power; less where the nearest is below `_FEW`."""
+_SHARED = 0.7
+"""Weight of the like windows in the average."""
+_MOST_ALIKE = 30
+_SEEDS, _NEAR, _FOCUS = 8, 0.4, 3
+"""A bullet is widened by its best windows of so many documents, down to this share of the best one, by the third power."""
+_ALONE = 0.5
+"""Least share of its own likeness that a window keeps where no other document says it."""
+_RELATIVE, _LEAST_BEST = 0.25, 0.05
+"""Power of the likeness of the bullet's best document, by which its documents' likenesses are divided, and the least of that."""
+_EVEN, _STEEP = 0.32, 12.0
+"""The likeness with the value 0.5, and how fast the value grows there."""
+_OF_BEST, _LEAST, _MOST = 0.5, 0.24, 0.4
+"""A document is worth citing from this share of the likeness of the bullet's best document on, and that counts as no less, and as
+no more, than the other two."""
+_BELIEVED, _AT_LEAST = 2.0, 0.1
+"""An average is believed up to this multiple of the window's own likeness, and a little more."""
+_NUMBERS = 0.2
+"""What a document's likeness loses if it has none of the numbers of a bullet."""
+_MOST_POSTED = 2000
+"""For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
+_AT_ONCE = 256
+_FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
+"""A bullet of so many words has at least the first share of English function words if it is English; a document the second."""
+_FACT = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?")
+_MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\d{1,3}[.)]\s)+|\*\*|__|`")
+_CITES = re.compile(r"\[[^\[\]]{1,300}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Supports:
+    """What the documents say of some bullets. Shapes: (bullets, documents)."""
+
+    values: Floats
+    """How surely a document supports a bullet, 0 to 1."""
+    worth: npt.NDArray[np.bool_]
+    """Whether a repair cites it: as `values`, held against the bullet's best document. What is worth citing beside documents that
+    say it word for word must be nearer than what is worth citing where no document is near."""
+    evidence: Sequence[Sequence[str]]
+    """The sentence of each document that comes nearest."""
+    foreign: Sequence[bool]
+    """Bullets in another language than the documents', of which words tell nothing."""
+    blank: Sequence[bool]
+    """Bullets without a word."""
+
+
+def verdict_of(value: float) -> str:
+    """`supported`, `partly` or `not`, from a value."""
+    return "supported" if value >= SUPPORTED else "partly" if value >= PARTLY else "not"
+
+
+class SupportIndex:
+    """The documents of one haystack, read once, and compared with any number of bullets."""
+
+    def __init__(self, documents: Sequence[str]) -> None:
+        self.n_documents = len(documents)
+        self._sentences: list[str] = []
+        owners: list[int] = []
+        facts: list[list[str]] = []
+        for number, document in enumerate(documents):
+            latin = is_latin(document)
+            for sentence in (sentences(document) if latin else sentences_of(document)) or [document]:
+                self._sentences.append(" ".join(_MARKS.sub("", sentence).split()))
+                owners.append(number)
+                facts.append(_facts(sentence, latin))
+        sample = " ".join(document[:2000] for document in documents[:50])
+        self._language = is_latin(sample), _share_english(sample) >= _ENGLISH
+        self._places: dict[str, int] = {}
+        for found in facts:
+            for fact in found:
+                self._places.setdefault(fact, len(self._places))
+        self._owners = np.array(owners, dtype=np.int64)
+        holders: dict[str, set[int]] = {}
+        for owner, found in zip(owners, facts, strict=True):
+            for fact in found:
+                if fact.startswith("#"):
+                    holders.setdefault(fact, set()).add(owner)
+        self._holders = {number: sorted(of) for number, of in holders.items()}
+        """Number -> the documents that have it."""
+        bags = self._bags(facts)
+        held = np.bincount(bags.indices, minlength=len(self._places))
+        self._weights = sparse.diags_array(np.log((1 + len(owners)) / (1 + held)) + 1)
+        self._single = _unit(bags @ self._weights)
+        self._windows = _unit(self._two(bags) @ self._weights)
+        self._like, self._trust = self._likenesses()
+
+    def support(self, bullets: Sequence[str]) -> Supports:
+        """What each document says of each bullet; citations in the bullets are left out of account."""
+        read = [_CITES.sub(" ", bullet) for bullet in bullets]
+        latin = [is_latin(bullet) for bullet in read]
+        facts = [_facts(bullet, one) for bullet, one in zip(read, latin, strict=True)]
+        asked = _unit(self._bags(facts) @ self._weights)
+        asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
+        values = np.zeros((len(read), self.n_documents))
+        evidence: list[list[str]] = []
+        for begin in range(0, len(read), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
+            values[part], best = self._likeness(asked[part])
+            evidence += self._evidence(asked[part], best)
+        values *= 1 - _NUMBERS * self._lacking(facts)
+        top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
+        likeness = values * top**-_RELATIVE
+        sure = 1 / (1 + np.exp(-_STEEP * (likeness - _EVEN)))
+        # A document that shares no word with a bullet says nothing of it.
+        sure[likeness <= 0] = 0.0
+        nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
+        worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
+        foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
+        return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
+
+    def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """The likeness of each document, and its best window."""
+        alone = (asked @ self._windows.T).toarray()
+        first = self._averaged(alone, alone)
+        likeness, best = self._of_documents(first)
+        widened = _unit(asked + self._words_of(likeness, best))
+        second = self._averaged((widened @ self._windows.T).toarray(), alone)
+        both, _ = self._of_documents(second)
+        own, _ = self._of_documents(alone)
+        return np.maximum((likeness + both) / 2, _ALONE * own), best
+
+    def _averaged(self, likeness: Floats, alone: Floats) -> Floats:
+        """Each window's likeness, averaged with that of the windows that say the same in other documents.
+
+        `alone`: its likeness to the bullet's own words, of which no more than a multiple is believed.
+        """
+        averaged: Floats = (1 - self._trust) * likeness + self._trust * (self._like @ likeness.T).T
+        believed: Floats = np.minimum(averaged, _BELIEVED * alone + _AT_LEAST)
+        return believed
+
+    def _known(self, facts: Sequence[Sequence[str]], asked: sparse.csr_array) -> Floats:
+        """The length of each bullet's known words over that of all its words; one that no document has weighs as the rarest."""
+        rarest = math.log(1 + self._owners.size) + 1
+        known = np.sqrt(np.asarray(asked.multiply(asked).sum(axis=1)).ravel())
+        found = self._bags(facts) @ self._weights
+        length = np.asarray(found.multiply(found).sum(axis=1)).ravel()
+        unknown = np.array([sum(fact not in self._places for fact in one) for one in facts])
+        share: Floats = known * np.sqrt(length / np.maximum(length + unknown * rarest**2, 1e-9))
+        return share
+
+    def _lacking(self, facts: Sequence[Sequence[str]]) -> Floats:
+        """Share of each bullet's numbers that a document does not have (bullets, documents)."""
+        lacking = np.zeros((len(facts), self.n_documents))
+        for row, found in enumerate(facts):
+            numbers = [fact for fact in dict.fromkeys(found) if fact.startswith("#")]
+            for number in numbers:
+                lacking[row] += 1 / len(numbers)
+                lacking[row, self._holders.get(number, [])] -= 1 / len(numbers)
+        return lacking
+
+    def _of_documents(self, likeness: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+        found = np.zeros((likeness.shape[0], self.n_documents))
+        best = np.zeros((likeness.shape[0], self.n_documents), dtype=np.int64)
+        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1))
+        for document, (begin, end) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+            if end > begin:
+                best[:, document] = begin + likeness[:, begin:end].argmax(axis=1)
+                found[:, document] = np.take_along_axis(likeness, best[:, document : document + 1], axis=1)[:, 0]
+        return found, best
+
+    def _words_of(self, likeness: Floats, best: npt.NDArray[np.int64]) -> sparse.csr_array:
+        """The words of each bullet's best windows, as a bag of length 1."""
+        share = likeness / np.maximum(likeness.max(axis=1, keepdims=True, initial=0.0), 1e-9)
+        order = np.argsort(-share, axis=1, kind="stable")[:, :_SEEDS]
+        shares = np.take_along_axis(share, order, axis=1)
+        weights = np.where(shares >= _NEAR, shares**_FOCUS, 0.0)
+        rows = np.repeat(np.arange(likeness.shape[0]), order.shape[1])
+        windows = np.take_along_axis(best, order, axis=1)
+        taken = sparse.csr_array((weights.ravel(), (rows, windows.ravel())), (likeness.shape[0], self._windows.shape[0]))
+        return _unit(taken @ self._windows)
+
+    def _evidence(self, asked: sparse.csr_array, best: npt.NDArray[np.int64]) -> list[list[str]]:
+        """The better sentence of each best window."""
+        if not self._sentences:
+            return [[""] * self.n_documents for _ in range(asked.shape[0])]
+        single = (asked @ self._single.T).toarray()
+        after = np.minimum(best + 1, len(self._sentences) - 1)
+        after = np.where(self._owners[after] == self._owners[best], after, best)
+        better = np.take_along_axis(single, after, axis=1) > np.take_along_axis(single, best, axis=1)
+        chosen = np.where(better, after, best)
+        return [[self._sentences[place] for place in row] for row in chosen.tolist()]
+
+    def _is_foreign(self, bullet: str, latin: bool) -> bool:
+        if not bullet.strip() or not self._sentences:
+            return False
+        own_latin, english = self._language
+        if latin != own_latin:
+            return bool(re.search(r"[^\W\d_]", bullet))
+        if not latin or len(plain_words(bullet)) < _FEWEST_WORDS:
+            return False
+        share = _share_english(bullet)
+        found = _facts(bullet, latin)
+        known = sum(fact in self._places for fact in found) / max(1, len(found))
+        return known < 0.5 and (share < _FOREIGN if english else share >= _ENGLISH)
+
+    def _bags(self, facts: Sequence[Sequence[str]]) -> sparse.csr_array:
+        rows = [row for row, found in enumerate(facts) for fact in found if fact in self._places]
+        columns = [self._places[fact] for found in facts for fact in found if fact in self._places]
+        bags = sparse.csr_array((np.ones(len(rows)), (rows, columns)), (len(facts), len(self._places)))
+        bags.sum_duplicates()
+        return bags
+
+    def _two(self, bags: sparse.csr_array) -> sparse.csr_array:
+        """Each sentence together with the next one of its document."""
+        n = bags.shape[0]
+        before = np.flatnonzero(self._owners[:-1] == self._owners[1:]) if n else np.zeros(0, dtype=np.int64)
+        follows = sparse.csr_array((np.ones(before.size), (before, before + 1)), (n, n))
+        return sparse.csr_array(bags + follows @ bags)
+
+    def _likenesses(self) -> tuple[sparse.csr_array, Floats]:
+        """Window x window: the shares of the like windows of other documents; and the weight of their average (n)."""
+        n = self._windows.shape[0]
+        posted = np.bincount(self._windows.indices, minlength=self._windows.shape[1])
+        telling = sparse.csr_array(self._windows @ sparse.diags_array((posted <= _MOST_POSTED).astype(np.float64)))
+        across = telling.T.tocsr()
+        rows, columns, shares = [], [], []
+        nearest = np.zeros(n)
+        for begin in range(0, n, _AT_ONCE):
+            alike = (telling[begin : begin + _AT_ONCE] @ across).tocoo()
+            one, two, cosine = alike.row + begin, alike.col, alike.data
+            kept = (cosine > _ALIKE) & (self._owners[one] != self._owners[two])
+            one, two, cosine = one[kept], two[kept], np.round(cosine[kept], 9)
+            order = np.lexsort((two, -cosine, one))
+            one, two, cosine = one[order], two[order], cosine[order]
+            first = np.arange(one.size) - np.searchsorted(one, one) < _MOST_ALIKE
+            one, two, cosine = one[first], two[first], cosine[first]
+            np.maximum.at(nearest, one, cosine)
+            rows.append(one)
+            columns.append(two)
+            shares.append(cosine**_SHARPNESS)
+        entries = (np.concatenate(shares), (np.concatenate(rows), np.concatenate(columns))) if rows else ([], ([], []))
+        like = sparse.csr_array(entries, (n, n))
+        total = np.asarray(like.sum(axis=1)).ravel()
+        share = sparse.diags_array(1 / np.where(total > 0, total, 1.0))
+        return sparse.csr_array(share @ like), _SHARED * np.minimum(1.0, nearest / _FEW)
+
+
+def _facts(text: str, latin: bool) -> list[str]:
+    """The roots of a text's words and its numbers, function words left out."""
+    if not latin:
+        return [f"#{word}" if word.isdecimal() else word for word in words_of(text)]
+    found = []
+    for word in _FACT.findall(text.lower().replace("’", "'")):
+        plain = word.removesuffix("'s")
+        if plain[0].isdigit():
+            found.append("#" + plain.replace(",", ""))
+        elif len(plain) > 1 and word not in FUNCTION_WORDS:
+            found.append(root(plain))
+    return found
+
+
+def _share_english(text: str) -> float:
+    words = plain_words(text)
+    return sum(word in FUNCTION_WORDS for word in words) / max(1, len(words))
+
+
+def _unit(bags: sparse.csr_array) -> sparse.csr_array:
+    """The rows, each divided by its length."""
+    lengths = np.sqrt(np.asarray(bags.multiply(bags).sum(axis=1)).ravel())
+    return sparse.csr_array(sparse.diags_array(1 / np.where(lengths > 0, lengths, 1.0)) @ bags)

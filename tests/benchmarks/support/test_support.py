@@ -1,0 +1,232 @@
+"""Citations judged without gold, by the free judge, by a model over HTTP and by a cascade; and repaired."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import polars as pl
+import pytest
+from inline_runs import answered
+
+from summhay_ray import api
+from summhay_ray.engine import SpecError
+
+pytestmark = pytest.mark.core
+
+DOCUMENTS = {
+    "a.txt": "The harbour was closed in March after the storm broke two piers. The council pays 4.2 million crowns for repairs.",
+    "b.md": "# Bridge\nThe old bridge carries trams again since 12 May. Its railings were painted green by pupils of the school.",
+    "c.txt": "After the storm in March two piers of the harbour were broken, and the council closed it. Boats moved north.",
+}
+ALPHA = """The answer has these points:
+- The harbour was closed in March after a storm broke two piers [1][3].
+- The council pays 4.2 million crowns for the repairs of the harbour [2].
+- Trams use the old bridge again since 12 May [b.md].
+- Pupils painted the railings green [1-3].
+- The mayor resigned [7].
+- A monument was unveiled [doc-99]
+- Nobody says this."""
+GERMAN = "Der Hafen wurde im März geschlossen, weil ein Sturm zwei Stege zerstört hatte, und der Rat bezahlt alles [1]."
+LONG = f"{'The storm broke two piers of the harbour. ' * 1250}[1]"
+
+
+def files(folder: Path) -> tuple[Path, Path]:
+    documents = folder / "documents"
+    documents.mkdir()
+    for name, text in DOCUMENTS.items():
+        (documents / name).write_text(text, encoding="utf-8")
+    lines = [
+        {"query_id": "q1", "system": "alpha", "text": ALPHA},
+        {"query_id": "q1", "system": "beta", "bullets": [GERMAN, "The old bridge carries trams again [2]", "港口在三月关闭 [1]"]},
+        {"query_id": "q2", "system": "alpha", "bullets": [LONG, "", "[1]"], "shown": ["b.md"]},
+    ]
+    answers = folder / "answers.jsonl"
+    answers.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return answers, documents
+
+
+def test_answers_of_a_file_are_judged_and_nothing_that_is_wrong_is_silent(tmp_path: Path) -> None:
+    answers, documents = files(tmp_path)
+    store = str(tmp_path / "store")
+    result = api.support(answers, store=store, documents=documents, executor="inline")
+    assert (result.status, result.calls["made"]) == ("partial", 0)
+    rows = api.table(result.run, "supports", store)
+    judged = {(row["query_id"], row["system"], row["bullet"], row["document_id"]): row for row in rows.iter_rows(named=True)}
+
+    def verdict(bullet: int, document: str, query: str = "q1", system: str = "alpha") -> str:
+        return str(judged[query, system, bullet, document]["verdict"])
+
+    assert [verdict(2, "a.txt"), verdict(2, "c.txt"), verdict(4, "b.md")] == ["supported"] * 3
+    assert verdict(3, "b.md") != "supported" and judged["q1", "alpha", 3, "b.md"]["cited"]
+    assert (verdict(3, "a.txt"), judged["q1", "alpha", 3, "a.txt"]["cited"]) == ("supported", False), "says it, and is not cited"
+    assert [verdict(5, name) for name in DOCUMENTS] == ["not", "supported", "not"], "a range cites every document in it"
+    assert judged["q1", "alpha", 4, "b.md"]["evidence"].startswith("The old bridge carries trams")
+    assert verdict(1, "a.txt", "q2") == "supported", "a bullet of 10,000 words"
+    assert judged["q1", "beta", 1, "a.txt"]["value"] is None and judged["q1", "beta", 3, "a.txt"]["value"] is None
+    failed = {(row["system"], row["query_id"], row["error"]) for row in api.failures(result.run, store)}
+    assert failed == {("beta", "q1", "other_language"), ("alpha", "q2", "no_words")}
+
+    bullets = api.table(result.run, "support_bullets", store).sort("query_id", "system", "bullet")
+    first = bullets.filter((pl.col("query_id") == "q1") & (pl.col("system") == "alpha"))
+    assert first["heading"].to_list() == [True, *[False] * 7]
+    assert first["out_of_range"].to_list()[5] == [7] and first["unreadable"].to_list()[6] == ["doc-99"]
+    assert (first["ranges"].sum(), first["by_id"].sum()) == (1, 1)
+    assert bullets["not_shown"].to_list()[-3] == ["a.txt"] and bullets["words"].max() > 10_000
+
+    main = result.sections[0]
+    assert main.table is not None
+    shown = {row["system"]: row for row in main.table.iter_rows(named=True)}
+    assert (shown["beta"]["n"], shown["beta"]["n_expected"], shown["beta"]["supported"]) == (1, 3, 1.0)
+    assert shown["beta"]["supported_floor"] == pytest.approx(1 / 3), "what was not judged leaves no denominator"
+    assert sum("citations of numbers that no document has" in note for note in main.notes) == 1
+
+    explained = api.explain(result.run, "q1/alpha/3", store)
+    assert {row["document_id"] for row in explained["rows"]["supports"]} >= {"a.txt", "b.md"}
+    again = api.support(answers, store=store, documents=documents, executor="inline")
+    assert (again.run, again.calls["made"]) == (result.run, 0)
+
+
+class Provider(BaseHTTPRequestHandler):
+    """Says that a document supports what it shares the word `storm` or `bridge` with; one answer cannot be read."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(asked)  # type: ignore[attr-defined]
+        text = asked["messages"][-1]["content"]
+        said = {"verdict": "supported", "evidence": "The old bridge carries trams again since 12 May."}
+        content = json.dumps({"1": said, "2": said, "3": said} if "Document 1:" in text else said)
+        content = "I think so." if "Pupils painted" in text and "harbour was closed" in text else content
+        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": asked["model"]}
+        answer["choices"] = [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}]
+        answer["usage"] = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def provider() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Provider)
+    server.asked = []  # type: ignore[attr-defined]
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def spec(folder: Path, server: ThreadingHTTPServer, judge: str, **fields: Any) -> dict[str, Any]:
+    reach = {"api_base": f"http://127.0.0.1:{server.server_port}/v1", "api_key_env": "SUPPORT_KEY", "transport": "direct"}
+    model = {**reach, "model": "openai/checker", "price": {"input_per_mtok": 1, "output_per_mtok": 1}}
+    named = {"answers": str(folder / "answers.jsonl"), "documents": str(folder / "documents")}
+    return {"kind": "support", **named, "judge": judge, "models": [model], "executor": "inline", **fields}
+
+
+def test_a_model_is_asked_about_each_citation_or_each_bullet_and_a_cascade_about_the_least_certain(
+    tmp_path: Path, provider: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUPPORT_KEY", "sk-support")
+    files(tmp_path)
+    store = str(tmp_path / "store")
+    each = spec(tmp_path, provider, "openai/checker")
+    planned = api.plan(each, store)
+    result = api.run(each, store)
+    asked = provider.asked  # type: ignore[attr-defined]
+    n = api.table(result.run, "supports", store)["cited"].sum()
+    assert (n, len(asked)) == (12, result.calls["made"])
+    assert planned.stages[0].calls == result.calls["made"] + result.calls["reused"]
+    rows = api.table(result.run, "supports", store).filter("cited")
+    lost = rows.filter(pl.col("value").is_null())
+    assert set(lost.select("bullet", "document_id").iter_rows()) == {(5, "a.txt")}, "an answer that cannot be read is no zero"
+    assert rows.filter(pl.col("value") == 1.0).height == n - 1
+    quoted = {row["document_id"]: row["evidence"] for row in rows.iter_rows(named=True) if row["bullet"] == 4}
+    assert quoted == {"b.md": "The old bridge carries trams again since 12 May."}
+    assert {row["error"] for row in api.failures(result.run, store)} == {"unreadable"}
+
+    by_bullet = api.run(spec(tmp_path, provider, "openai/checker", per="bullet"), store)
+    assert by_bullet.calls["made"] < n
+
+    before = len(asked)
+    cascade = api.run(spec(tmp_path, provider, "cascade(offline,openai/checker,0.2)"), store)
+    assert len(asked) == before and cascade.calls["reused"] <= 6, "what is asked was answered already"
+    judges = api.table(cascade.run, "supports", store).filter("cited")["judge"].to_list()
+    assert {"offline/support-judge", "openai/checker"} <= set(judges)
+
+    stopped = api.run(spec(tmp_path, provider, "openai/checker", seed=1), str(tmp_path / "poor"), budget=0.0005)
+    assert stopped.status == "budget" and stopped.usd["spent"] <= 0.0005
+    resumed = api.run(spec(tmp_path, provider, "openai/checker", seed=1), str(tmp_path / "poor"), budget=1.0)
+    assert resumed.run == stopped.run and resumed.status == "partial"
+
+
+def test_a_runs_summaries_are_judged_and_their_citations_repaired(tmp_path: Path) -> None:
+    _, run = answered(tmp_path / "store", summarizers=["offline/support", {"model": "offline/support", "recite": "offline"}])
+    store = run.store.uri
+    judged = api.support(run.run_id, store=store, executor="inline")
+    assert judged.status == "done"
+    rows = api.table(judged.run, "supports", store)
+    summaries = api.table(run.run_id, "summaries", store)
+    assert set(rows["system"]) == set(summaries["system"])
+    assert {name.endswith("+recite") for name in set(rows["system"])} == {True, False}
+
+    for mode in ("both", "drop", "add"):
+        repaired = api.recite(run.run_id, store, mode=mode)
+        after = api.table(repaired.run, "supports", store)
+        assert set(after["recited"]) <= {True, False}
+        assert after.filter(~pl.col("cited") & ~pl.col("recited")).is_empty()
+        dropped, added = (
+            after.filter(one).height for one in (pl.col("cited") & ~pl.col("recited"), ~pl.col("cited") & pl.col("recited"))
+        )
+        assert (repaired.dropped, repaired.added) == (dropped, added)
+        assert mode == "both" or (added if mode == "drop" else dropped) == 0
+        assert api.recite(run.run_id, store, mode=mode).run == repaired.run
+    coverage = ["system", "haystack_id", "subtopic_id", "insight_id", "coverage"]
+    both = api.recite(run.run_id, store)
+    own, carried = (
+        api.table(name, "judgments", store).select(*coverage[:4], "judge", "coverage") for name in (run.run_id, both.run)
+    )
+    assert own.sort(own.columns).equals(carried.sort(own.columns))
+    figures = {system.system: system for system in api.score(both.run, store).systems}
+    before = {system.system: system for system in api.score(run.run_id, store).systems}
+    assert figures.keys() == before.keys()
+    assert all(figures[name].coverage == before[name].coverage for name in figures)
+    report = api.results(both.run, store).sections
+    assert both.section().title and "post-processing that any system could have" in both.section().text and report is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"judge": "per_summary(openai/gpt-4o)"}, "judges coverage"),
+        ({"judge": "offlin"}, "did you mean 'offline'"),
+        ({"models": ["openai/gpt-4o"]}, "is not asked by judge"),
+        ({"of": "r1"}, "give `of`, a run, or both"),
+        ({"answers": "none.jsonl"}, "none.jsonl"),
+    ],
+)
+def test_what_is_wrong_in_a_spec_is_told(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    answers, documents = files(tmp_path)
+    with pytest.raises(SpecError, match=message):
+        api.load(
+            {"kind": "support", "answers": str(answers), "documents": str(documents), **fields}, store=str(tmp_path / "store")
+        )
+
+
+def test_a_broken_line_of_answers_is_named(tmp_path: Path) -> None:
+    answers, documents = files(tmp_path)
+    answers.write_text('{"query_id": "q", "text": "One [1]."}\n{"query_id": "q"}\n', encoding="utf-8")
+    with pytest.raises(SpecError, match=r"answers.jsonl line 2: has no `text`"):
+        api.support(answers, store=str(tmp_path / "store"), documents=documents)

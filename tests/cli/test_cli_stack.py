@@ -1,0 +1,150 @@
+"""Choosing a stack on one's own documents: a search service over HTTP, answers of a whole stack, one factor at a time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Said
+
+pytestmark = pytest.mark.core
+
+Cli = Callable[..., Said]
+FACTS = ("The depot was flooded to 1.9 metres in March.", "The tram line 7 stays closed until 12 May.")
+TEXTS = {
+    f"notes/{name}.txt": text
+    for name, text in zip("abcd", (FACTS[0], FACTS[1], " ".join(FACTS), "The mayor thanked."), strict=True)
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a haystack `h.json`: two facts, each in two of four documents, and one that is in none."""
+    insights = [{"insight_id": f"i{place}", "insight": fact} for place, fact in enumerate(FACTS)]
+    insights.append({"insight_id": "i2", "insight": "Nobody says this."})
+    subtopics = [
+        {"subtopic_id": f"s{place}", "subtopic": "a flood", "query": f"What of {name}?", "insights": chosen}
+        for place, (name, chosen) in enumerate([("the depot", [insights[0], insights[2]]), ("the tram", [insights[1]])])
+    ]
+    documents = [
+        {
+            "document_id": name,
+            "document_text": text,
+            "insights_included": [f"i{place}" for place, fact in enumerate(FACTS) if fact in text],
+        }
+        for name, text in TEXTS.items()
+    ]
+    (tmp_path / "h.json").write_text(json.dumps({"topic": "T", "subtopics": subtopics, "documents": documents}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMMHAY_STORE", str(tmp_path / "st"))
+    return tmp_path
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A search service that finds the last two documents, one of them twice; its address, and what it was sent."""
+    asked: list[dict[str, Any]] = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            found = ["notes/c.txt", "notes/b.txt", "notes/b.txt"]
+            hits = [{"doc": {"id": name}, "passage": TEXTS[name][:20].replace(" ", "  ")} for name in found]
+            body = json.dumps({"hits": hits[: asked[-1]["top_k"]]}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/search", asked
+    server.shutdown()
+    server.server_close()
+
+
+def spec(path: str, **fields: Any) -> str:
+    """Write a spec on the haystack."""
+    Path(path).write_text(json.dumps({"haystacks": ["h.json"], "judges": ["offline/judge"], "executor": "inline", **fields}))
+    return path
+
+
+def test_a_search_service_ranks_is_asked_once_and_its_faults_are_named(
+    folder: Path, cli: Cli, service: tuple[str, list[dict[str, Any]]]
+) -> None:
+    url, asked = service
+    entry = {"api_base": url, "query": "question", "results": "hits", "extra": {"top_k": 3}}
+    searches = [
+        {**entry, "search": "by-id", "id": "doc.id", "price": {"per_search": 0.001}},
+        {**entry, "search": "by-text", "text": "passage"},
+        {**entry, "search": "wrong-field", "id": "docs.id"},
+        {**entry, "search": "strangers", "id": "passage"},
+    ]
+    retrieving = "r.yaml"
+    Path(retrieving).write_text(json.dumps({"kind": "retrieval", "haystacks": ["h.json"], "retrievers": searches, "k": [1, 5]}))
+    planned = cli("plan", retrieving, "--json").document
+    assert {stage["stage"]: stage["calls"] for stage in planned["stages"]} == {"search": 2}
+    found = cli("run", retrieving, "--json")
+    assert found.code == 4 and found.document["usd"]["spent"] == 0.002 and found.document["calls"]["made"] == 8 == len(asked)
+    assert {"question": "What of the depot? a flood", "top_k": 3} in asked
+    failures = cli("failures", found.document["run"]).out
+    assert "no field 'docs'" in failures and "is the id of no document of 'h'" in failures
+    assert cli("run", retrieving, "--json").document["usd"]["spent"] == 0.002 and len(asked) == 8
+
+
+def test_retrievers_and_models_are_compared_one_factor_at_a_time(folder: Path, cli: Cli) -> None:
+    grid = spec("g.yaml", retrievers=["random", "oracle"], summarizers=["offline/support", "offline/lead"], token_budget=40)
+    run = cli("run", grid, "--json").document["run"]
+    compared = cli("compare", run, "--by", "retriever", "--json").document
+    (pair,) = [one for one in compared["pairs"] if one["figure"] == "coverage"]
+    assert {pair["a"]["system"], pair["b"]["system"]} == {"random", "oracle"} and pair["paired"]["n_queries"] == 2
+    each = cli("compare", run, "--systems", "oracle_*", "random_*", "--json").document["pairs"]
+    alike = [one for one in each if one["figure"] == "coverage" and one["a"]["model"] == one["b"]["model"]]
+    mean = sum(one["paired"]["difference"] for one in alike) / len(alike)
+    assert len(alike) == 2 and pair["paired"]["difference"] == pytest.approx(mean if pair["a"]["system"] == "oracle" else -mean)
+    models = cli("compare", run, "--by", "model", "--json").document
+    assert {models["pairs"][0][side]["system"] for side in "ab"} == {"offline/support", "offline/lead"}
+
+
+def test_answers_of_a_stack_cite_numbers_or_ids_and_stand_beside_others(folder: Path, cli: Cli) -> None:
+    texts = {"s0": f"- {FACTS[0]} [notes/a.txt, 3]", "s1": f"- {FACTS[1]} [2; notes/c.txt]"}
+    Path("mine.jsonl").write_text("".join(json.dumps({"query_id": name, "text": text}) + "\n" for name, text in texts.items()))
+    stack = spec("s.yaml", retrievers=["none"], summarizers=[{"answers": "mine.jsonl", "name": "mine"}])
+    planned = cli("plan", stack)
+    assert planned.code == 0 and "insight 'i2' is in no document" in planned.err
+    run = cli("run", stack, "--json").document["run"]
+    (system,) = cli("score", run, "--json").document["systems"]
+    assert (system["citation_precision"], system["citation_recall"]) == (1.0, 1.0)
+    grid = cli("run", spec("g.yaml", retrievers=["bm25"], summarizers=["offline/support"]), "--json").document["run"]
+    compared = cli("compare", run, grid, "--systems", "none_mine", "bm25_offline/support", "--json").document
+    assert compared["runs"] == [run, grid]
+    Path("mine.jsonl").write_text(json.dumps({"query_id": "s9", "text": "?"}))
+    refused = cli("plan", stack)
+    assert refused.code == 2 and "'s9' is no query of this run" in refused.err
+
+
+def test_what_is_odd_in_the_inputs_is_told_with_what_to_do(folder: Path, cli: Cli) -> None:
+    Path("idea.txt").write_text("A seed of an idea.")
+    Path("synth.yaml").write_text(
+        json.dumps({"kind": "synth", "topics": [{"topic": "a flood", "context": ["idea.txt"]}], "documents": 20})
+    )
+    assert "idea.txt: offline/writer reads no context" in cli("plan", "synth.yaml").err
+    assert "haystacks: [h.json]" in cli("import", "h.json").out
+    Path("texts").mkdir()
+    Path("texts/a.txt").write_text("A text.")
+    specs = (
+        {"haystacks": ["texts"], "retrievers": ["bm25"], "summarizers": ["offline/support"], "judges": ["offline/judge"]},
+        {"kind": "retrieval", "corpora": ["texts"], "retrievers": ["bm25"]},
+        {"kind": "odsum", "corpus": "texts", "retrievers": ["bm25"], "summarizers": ["offline/support"]},
+    )
+    for fields in specs:
+        Path("other.yaml").write_text(json.dumps(fields))
+        said = cli("plan", "other.yaml")
+        assert said.code == 2 and "summhay mine texts" in said.err, fields
