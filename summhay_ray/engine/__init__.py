@@ -23,25 +23,28 @@ from summhay_ray.engine.contract import (
     Workload,
     semantic_hash,
 )
-from summhay_ray.engine.doctor import Check, examine, examine_runs, key_check, missing_keys
-from summhay_ray.engine.execution import Stopped
-from summhay_ray.engine.expected import ITEM_ID, expected_rows
-from summhay_ray.engine.explain import Replay, first_request
-from summhay_ray.engine.inputs import Inputs
-from summhay_ray.engine.item_samples import answers_of
-from summhay_ray.engine.jobs import Job, JobEnd, JobError, JobLost
-from summhay_ray.engine.many import many, through
-from summhay_ray.engine.own_code import BadBenchmark, planning
-from summhay_ray.engine.plan import PlanResult, StagePlan, plan
-from summhay_ray.engine.progress import ModelProgress, Progress
-from summhay_ray.engine.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
-from summhay_ray.engine.release import ReleaseResult, release
-from summhay_ray.engine.run import RunFailed, RunOptions, RunResult, Start
-from summhay_ray.engine.run import run as run_workload
-from summhay_ray.engine.samples import Facet, SampleRecord, Samples
-from summhay_ray.engine.scoring import scores_by_query, table_pieces
-from summhay_ray.engine.sections import Chart, Pivot, Section
-from summhay_ray.engine.spec import (
+from summhay_ray.engine.jobs.jobs import Job, JobEnd, JobError, JobLost
+from summhay_ray.engine.jobs.submit import JobOrder, submit
+from summhay_ray.engine.plan.plan import PlanResult, StagePlan, plan
+from summhay_ray.engine.ray.many import many, through
+from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
+from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
+from summhay_ray.engine.read.explain import Replay, first_request
+from summhay_ray.engine.read.item_samples import answers_of
+from summhay_ray.engine.read.release import ReleaseResult, release
+from summhay_ray.engine.read.samples import Facet, SampleRecord, Samples
+from summhay_ray.engine.read.scoring import scores_by_query, table_pieces
+from summhay_ray.engine.read.sections import Chart, Pivot, Section
+from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
+from summhay_ray.engine.run.execution import Stopped
+from summhay_ray.engine.run.progress import ModelProgress, Progress
+from summhay_ray.engine.run.run import RunFailed, RunOptions, RunResult, Start
+from summhay_ray.engine.run.run import run as run_workload
+from summhay_ray.engine.run.state import ITEM
+from summhay_ray.engine.spec.inputs import Inputs
+from summhay_ray.engine.spec.own_code import BadBenchmark, planning
+from summhay_ray.engine.spec.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
+from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
     Model,
@@ -59,9 +62,6 @@ from summhay_ray.engine.spec import (
     read_fields,
     validated,
 )
-from summhay_ray.engine.state import ITEM
-from summhay_ray.engine.status import RunEntry, StatusResult, entries, left_of_going, status, stop
-from summhay_ray.engine.submit import JobOrder, submit
 
 __all__ = [
     "FAILURES",

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from summhay_ray.engine.contract import Item, Workload
-from summhay_ray.engine.own_code import BadBenchmark
-from summhay_ray.engine.spec import ModelSpec, near
+from summhay_ray.engine.spec.own_code import BadBenchmark
+from summhay_ray.engine.spec.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.loops import Ready

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 import polars as pl
 
-from summhay_ray.engine.given import GivenAnswers
-from summhay_ray.engine.inputs import CODE, FOLDER, Inputs
-from summhay_ray.engine.inputs import KIND as INPUT
-from summhay_ray.engine.own_code import BadBenchmark, reading
-from summhay_ray.engine.samples import Samples
-from summhay_ray.engine.sections import Section
-from summhay_ray.engine.spec import STORED, ModelSpec, Spec, SpecError, model_settings
+from summhay_ray.engine.read.samples import Samples
+from summhay_ray.engine.read.sections import Section
+from summhay_ray.engine.spec.given import GivenAnswers
+from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
+from summhay_ray.engine.spec.inputs import KIND as INPUT
+from summhay_ray.engine.spec.own_code import BadBenchmark, reading
+from summhay_ray.engine.spec.spec import STORED, ModelSpec, Spec, SpecError, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
@@ -35,7 +35,7 @@ from summhay_ray.store import MEND_RECORD, RUN_FORMAT, LogIndex, RunStore, Store
 
 if TYPE_CHECKING:
     from summhay_ray.engine.ask import Ask
-    from summhay_ray.engine.plan import StagePlan
+    from summhay_ray.engine.plan.plan import StagePlan
 
 S = TypeVar("S", bound=Spec)
 
@@ -467,7 +467,7 @@ class Workload(Generic[S]):
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """The run's results so far; by default from `score`, `report` and `details`. Raises BadBenchmark."""
-        from summhay_ray.engine.scoring import scored
+        from summhay_ray.engine.read.scoring import scored
 
         self.compat = compat
         return scored(self, run)
@@ -482,13 +482,13 @@ class Workload(Generic[S]):
 
     def samples(self, run: RunStore) -> Samples:
         """The samples that the report's viewer shows, read lazily; by default each item with its rows."""
-        from summhay_ray.engine.item_samples import item_samples
+        from summhay_ray.engine.read.item_samples import item_samples
 
         return item_samples(self, run)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """An item (found by its id or by an answer's key) with its rows, prompts and answers, as JSON."""
-        from summhay_ray.engine.explain import explained
+        from summhay_ray.engine.read.explain import explained
 
         return explained(self, run, key)
 

@@ -3,16 +3,22 @@
 Importing this room does not import litellm; the first call through it does.
 """
 
-from summhay_ray.llm.answers import read_answer, stored_answer
-from summhay_ray.llm.batching import Batched
-from summhay_ray.llm.budgets import Budgets
-from summhay_ray.llm.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
-from summhay_ray.llm.gate import foreign_key
-from summhay_ray.llm.gateway import Gateway
-from summhay_ray.llm.ledger import Ledger
-from summhay_ray.llm.local import LocalModel
-from summhay_ray.llm.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
-from summhay_ray.llm.models import (
+from summhay_ray.llm.calls.answers import read_answer, stored_answer
+from summhay_ray.llm.calls.batching import Batched
+from summhay_ray.llm.calls.gateway import Gateway
+from summhay_ray.llm.calls.numbers import flaw_of, scores_of, vectors_of
+from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.llm.calls.reply import Usage
+from summhay_ray.llm.calls.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
+from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
+from summhay_ray.llm.calls.sampling import QUERY_FIELD, RESERVED, REVISION
+from summhay_ray.llm.limits.budgets import Budgets
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
+from summhay_ray.llm.limits.ledger import Ledger
+from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
+from summhay_ray.llm.limits.service import LedgerPort, LedgerService, LocalPort
+from summhay_ray.llm.providers.gate import foreign_key
+from summhay_ray.llm.providers.models import (
     FREE,
     PRICED_BY,
     Limits,
@@ -24,16 +30,10 @@ from summhay_ray.llm.models import (
     is_local,
     transport_of,
 )
-from summhay_ray.llm.numbers import flaw_of, scores_of, vectors_of
-from summhay_ray.llm.provider_table import PROVIDERS, needed_variables
-from summhay_ray.llm.providers import address_of, is_service, known_extra, lacking, provider_of
-from summhay_ray.llm.raw_answer import RawAnswer
-from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
-from summhay_ray.llm.retry import LONGEST_PAUSE_S
-from summhay_ray.llm.sampling import QUERY_FIELD, RESERVED, REVISION
-from summhay_ray.llm.secrets import NoKey, answer_secrets, key_in
-from summhay_ray.llm.service import LedgerPort, LedgerService, LocalPort
+from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
+from summhay_ray.llm.providers.providers import address_of, is_service, known_extra, lacking, provider_of
+from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
+from summhay_ray.llm.transports.local import LocalModel
 
 __all__ = [
     "FREE",

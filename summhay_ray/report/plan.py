@@ -11,4 +11,4 @@ BOUNDS_LEGEND = (
     "times), each time after 2 answers that cannot be read, and every answer is max_tokens long; no answers can break this "
     "bound (of input tokens: none but texts of quotation marks alone), real ones stay far below it, and a budget stops sooner",
 )
-"""The legend of `bounds_table`, one line each. The assumptions are those of `summhay_ray.synth.bounds`."""
+"""The legend of `bounds_table`, one line each. The assumptions are those of `summhay_ray.synth.making.bounds`."""

@@ -1,11 +1,19 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
-from summhay_ray.store.chain import Chain
-from summhay_ray.store.checked_json import read_checked, with_hash
-from summhay_ray.store.clean import RETENTION_S, clean_daily, unneeded
-from summhay_ray.store.commits import Committer, Manifest
-from summhay_ray.store.dimensions import Dimensions
-from summhay_ray.store.drivers import (
+from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
+from summhay_ray.store.files.checked_json import read_checked, with_hash
+from summhay_ray.store.files.files import Files, LocalFiles, open_files
+from summhay_ray.store.files.s3_place import with_endpoint
+from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
+from summhay_ray.store.log.log_lines import Location, read_at
+from summhay_ray.store.log.log_writer import LogWriter
+from summhay_ray.store.log.migrate import OLD_RECORD, migrate
+from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
+from summhay_ray.store.log.tallies import Excess, Purpose, Tally
+from summhay_ray.store.runs.chain import Chain
+from summhay_ray.store.runs.clean import RETENTION_S, clean_daily, unneeded
+from summhay_ray.store.runs.commits import Committer, Manifest
+from summhay_ray.store.runs.drivers import (
     BEAT_S,
     WATCH_S,
     DriverSession,
@@ -20,21 +28,13 @@ from summhay_ray.store.drivers import (
     read_session,
     told_by,
 )
-from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
-from summhay_ray.store.files import Files, LocalFiles, open_files
-from summhay_ray.store.log_index import Fetched, LogIndex, damaged_records
-from summhay_ray.store.log_lines import Location, read_at
-from summhay_ray.store.log_writer import LogWriter
-from summhay_ray.store.migrate import OLD_RECORD, migrate
-from summhay_ray.store.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
-from summhay_ray.store.open_tables import TableFormat, write_tables
-from summhay_ray.store.parts import Finished, Parts
-from summhay_ray.store.run_record import MEND_RECORD
-from summhay_ray.store.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
-from summhay_ray.store.s3_place import with_endpoint
-from summhay_ray.store.tables import Table, Tables, columns_of, digest
-from summhay_ray.store.tallies import Excess, Purpose, Tally
-from summhay_ray.store.vectors import VectorSpace, n_vector_files, vector_flaws, vector_key
+from summhay_ray.store.runs.run_record import MEND_RECORD
+from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
+from summhay_ray.store.tables.dimensions import Dimensions
+from summhay_ray.store.tables.open_tables import TableFormat, write_tables
+from summhay_ray.store.tables.parts import Finished, Parts
+from summhay_ray.store.tables.tables import Table, Tables, columns_of, digest
+from summhay_ray.store.tables.vectors import VectorSpace, n_vector_files, vector_flaws, vector_key
 
 __all__ = [
     "ATTRIBUTION",

@@ -1,16 +1,18 @@
 """The synth room: synthesizes haystacks, from a topic to verified documents. For the rooms above it."""
 
-from summhay_ray.synth.asking import GROUP_OF, Group, Job, ModelAsker
-from summhay_ray.synth.audit import audit_sample, checked_tables, read_audit, write_audit
-from summhay_ray.synth.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
+from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit
+from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.bounds import Bounds, Tally, bounds
-from summhay_ray.synth.check_rows import OFFLINE
-from summhay_ray.synth.checks import is_english, leak
-from summhay_ray.synth.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
-from summhay_ray.synth.existing import ExistingCheck, verify_haystack
-from summhay_ray.synth.faulty import Faults, faulty
-from summhay_ray.synth.kinds import (
+from summhay_ray.synth.checking.check_rows import OFFLINE
+from summhay_ray.synth.checking.checks import is_english, leak
+from summhay_ray.synth.checking.existing import ExistingCheck, verify_haystack
+from summhay_ray.synth.checking.faulty import Faults, faulty
+from summhay_ray.synth.checking.words import quoted as is_quoted
+from summhay_ray.synth.checking.words import read as read_words
+from summhay_ray.synth.making.asking import GROUP_OF, Group, Job, ModelAsker
+from summhay_ray.synth.making.bounds import Bounds, Tally, bounds
+from summhay_ray.synth.making.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
+from summhay_ray.synth.making.kinds import (
     Difficulty,
     Outline,
     PlannedDocument,
@@ -22,11 +24,9 @@ from summhay_ray.synth.kinds import (
     Topic,
     Unverified,
 )
-from summhay_ray.synth.placement import check_placement
-from summhay_ray.synth.prompting import task_of
-from summhay_ray.synth.synthesis import synthesize
-from summhay_ray.synth.words import quoted as is_quoted
-from summhay_ray.synth.words import read as read_words
+from summhay_ray.synth.making.placement import check_placement
+from summhay_ray.synth.making.prompting import task_of
+from summhay_ray.synth.making.synthesis import synthesize
 from summhay_ray.synth.writer import OfflineWriter
 
 __all__ = [

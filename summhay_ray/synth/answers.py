@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from summhay_ray.outcome import Malformed
-from summhay_ray.synth.kinds import Input, Task
-from summhay_ray.synth.words import quoted
+from summhay_ray.synth.checking.words import quoted
+from summhay_ray.synth.making.kinds import Input, Task
 from summhay_ray.text import count_tokens, plain_words, whole_objects
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}

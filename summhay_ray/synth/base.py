@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from summhay_ray.outcome import Outcome
-from summhay_ray.synth.kinds import Input, Task
+from summhay_ray.synth.making.kinds import Input, Task
 
 
 class Asker(Protocol):

@@ -17,12 +17,12 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from summhay_ray.llm import Request
-from summhay_ray.synth.checks import assigned, leak, overlap, same_insight
-from summhay_ray.synth.kinds import Input
-from summhay_ray.synth.outline import seeded
-from summhay_ray.synth.presence import Presence
-from summhay_ray.synth.prompting import read_input
-from summhay_ray.synth.words import read
+from summhay_ray.synth.checking.checks import assigned, leak, overlap, same_insight
+from summhay_ray.synth.checking.presence import Presence
+from summhay_ray.synth.checking.words import read
+from summhay_ray.synth.making.kinds import Input
+from summhay_ray.synth.making.outline import seeded
+from summhay_ray.synth.making.prompting import read_input
 from summhay_ray.text import FUNCTION_WORDS, MONTHS, first_tokens, plain_words, sentences
 from summhay_ray.yaml_text import load
 

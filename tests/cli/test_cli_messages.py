@@ -14,7 +14,7 @@ from commands import Said, command, released, write_json, write_spec
 
 from summhay_ray import api
 from summhay_ray.engine import Check
-from summhay_ray.engine.inline import InlineExecution
+from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.errors import UserError
 from summhay_ray.llm import PROVIDERS, needed_variables
 

@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 import yaml
 
-from summhay_ray.engine.execution import DRAIN_S
-from summhay_ray.engine.worker_actor import LEAVE_S, LOOK_EVERY_S
+from summhay_ray.engine.ray.worker_actor import LEAVE_S, LOOK_EVERY_S
+from summhay_ray.engine.run.execution import DRAIN_S
 
 pytestmark = pytest.mark.core
 

@@ -13,7 +13,7 @@ from ray.job_submission import JobDetails, JobStatus
 
 from summhay_ray.engine import package
 
-submit = importlib.import_module("summhay_ray.engine.submit")
+submit = importlib.import_module("summhay_ray.engine.jobs.submit")
 """The module: the engine's door offers a function of the same name."""
 
 

@@ -12,9 +12,9 @@ import pytest
 from far_files import FarFiles
 
 from summhay_ray.engine import heartbeat
-from summhay_ray.engine.heartbeat import Heartbeat
+from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.store import DriverSession, StoreUnavailable, begin, has_ended
-from summhay_ray.store.drivers import Here, record_death
+from summhay_ray.store.runs.drivers import Here, record_death
 
 pytestmark = pytest.mark.core
 

@@ -11,8 +11,7 @@ import still_time
 from inline_runs import loaded
 
 from summhay_ray.engine import placement
-from summhay_ray.engine.execution import Work
-from summhay_ray.engine.placement import (
+from summhay_ray.engine.ray.placement import (
     CPUS_A_WORKER,
     CPUS_IN_A_POOL,
     MOST_IN_A_POOL,
@@ -25,6 +24,7 @@ from summhay_ray.engine.placement import (
     place,
     placed,
 )
+from summhay_ray.engine.run.execution import Work
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core

@@ -16,12 +16,12 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
-from summhay_ray.engine.own_code import Unplannable
-from summhay_ray.engine.plan import CountingAsk, StagePlan, micros_of
-from summhay_ray.engine.run import _Planning
+from summhay_ray.engine.plan.plan import CountingAsk, StagePlan, micros_of
+from summhay_ray.engine.run.run import _Planning
+from summhay_ray.engine.spec.own_code import Unplannable
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
-from summhay_ray.llm.prices import Price
-from summhay_ray.llm.reply import Usage
+from summhay_ray.llm.calls.reply import Usage
+from summhay_ray.llm.providers.prices import Price
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store, StoreError
 

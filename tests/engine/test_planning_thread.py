@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from summhay_ray.engine.run import _Planning
+from summhay_ray.engine.run.run import _Planning
 
 
 def test_the_thread_ends_with_the_block_and_keeps_no_plan_that_nobody_wants() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paid_runs import logged, office
 
 from summhay_ray.engine.contract import Item
-from summhay_ray.engine.pools import blocks_of
+from summhay_ray.engine.ray.pools import blocks_of
 
 
 @pytest.mark.core

@@ -10,7 +10,7 @@ import pytest
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, plan, status
-from summhay_ray.engine.usage import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
+from summhay_ray.engine.run.usage import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, RunStore, Store, Tally

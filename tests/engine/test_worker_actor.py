@@ -15,8 +15,8 @@ from inline_runs import loaded
 
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import worker_actor
-from summhay_ray.engine.queues import Kind
-from summhay_ray.engine.worker_actor import WorkerActor, WorkOrder, node_drains
+from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder, node_drains
+from summhay_ray.engine.run.queues import Kind
 from summhay_ray.llm import LocalModel, News
 from summhay_ray.store import Store
 

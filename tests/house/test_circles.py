@@ -57,9 +57,9 @@ def circle(imports: Mapping[str, set[str]]) -> list[str]:
 
 LATE = {
     # What a benchmark that says nothing of them does; each is imported when it is called.
-    "engine.contract": {"engine.explain", "engine.item_samples", "engine.scoring"},
+    "engine.contract": {"engine.read.explain", "engine.read.item_samples", "engine.read.scoring"},
     # Systems, and what was asked, are made again out of a run's record.
-    "benchmarks.summhay.scores": {"benchmarks.summhay.workload"},
+    "benchmarks.summhay.results.scores": {"benchmarks.summhay.workload"},
     "benchmarks.synth.replayed": {"benchmarks.synth.workload"},
 }
 """Arrows back, each with its reason; without them there is no circle."""

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.core
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 OTHER_FILES = ("encoders", "inputs.py", "llm", "simulator", "simulator_settings.py", "store")
 """Rooms that read files of other kinds: model folders, price lists and keys, a store."""
-NOT_DATA = {"engine/package.py", "report/serve.py"}
+NOT_DATA = {"engine/jobs/package.py", "report/serve.py"}
 """What a job sends, which was read as data before; a token of Ray's; the weights of a package; a report that was just written."""
 
 PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resources)$", re.MULTILINE)

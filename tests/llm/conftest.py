@@ -12,7 +12,7 @@ from fake_provider import FakeProvider, fake_provider
 from gateway_room import KEY, KEY_ENV, Room, cancel_all, close_all, settings_of
 
 from summhay_ray.llm import attempts
-from summhay_ray.llm.via_litellm import load_litellm
+from summhay_ray.llm.transports.via_litellm import load_litellm
 
 
 @pytest.fixture(scope="session")

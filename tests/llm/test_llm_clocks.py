@@ -15,12 +15,12 @@ import pytest
 
 import summhay_ray
 from summhay_ray.llm import Claim, Grant, Limits, WorkerMessage
-from summhay_ray.llm.ledger import Ledger
-from summhay_ray.llm.retry import decide
-from summhay_ray.llm.service import LedgerService
-from summhay_ray.llm.via_litellm import load_litellm
+from summhay_ray.llm.calls.retry import decide
+from summhay_ray.llm.limits.ledger import Ledger
+from summhay_ray.llm.limits.service import LedgerService
+from summhay_ray.llm.transports.via_litellm import load_litellm
 from summhay_ray.store import LocalFiles, LogIndex, begin, living
-from summhay_ray.store.drivers import Here
+from summhay_ray.store.runs.drivers import Here
 
 pytestmark = pytest.mark.core
 
@@ -28,10 +28,10 @@ HOUR = 3600.0
 WALL = {"time.time", "time.time_ns", "datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.localtime"}
 ROOMS = ("llm", "store", "engine")
 READERS = {
-    ("llm/retry.py", "datetime.datetime.now"),
-    ("store/drivers.py", "time.time"),
-    ("store/clean.py", "time.time"),
-    ("engine/pools.py", "time.time"),
+    ("llm/calls/retry.py", "datetime.datetime.now"),
+    ("store/runs/drivers.py", "time.time"),
+    ("store/runs/clean.py", "time.time"),
+    ("engine/ray/pools.py", "time.time"),
 }
 """A date in `retry-after` of an answer that has none of its own; when a driver began, which people alone read; how old a file is
 that no manifest names, of a run that nobody drives; and how long a pool's actors, perhaps on other nodes, took to start, which

@@ -17,7 +17,7 @@ from ledger_desk import HERE, ModelQueue, log_answer
 
 from summhay_ray.llm import Limits, ModelSettings, claims_of
 from summhay_ray.llm import reply as llm_reply
-from summhay_ray.llm.answers import Asked, answer_of
+from summhay_ray.llm.calls.answers import Asked, answer_of
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.store import Excess, LocalFiles, LogWriter
 

@@ -11,7 +11,7 @@ import pytest
 import still_time
 
 from summhay_ray.llm import Claim, Grant, Ledger, LedgerService, News, Settlement, WorkerMessage
-from summhay_ray.llm.ledger_client import PAD_S, GrantedCall, LedgerClient
+from summhay_ray.llm.limits.ledger_client import PAD_S, GrantedCall, LedgerClient
 from summhay_ray.store import LocalFiles, LogIndex
 
 pytestmark = pytest.mark.core

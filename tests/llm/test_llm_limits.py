@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue
 
 from summhay_ray.llm import Claim, Limits
-from summhay_ray.llm.ledger import HORIZON_S
-from summhay_ray.llm.pacing import MARGIN, Cap, Pacer
+from summhay_ray.llm.limits.ledger import HORIZON_S
+from summhay_ray.llm.limits.pacing import MARGIN, Cap, Pacer
 
 pytestmark = pytest.mark.core
 

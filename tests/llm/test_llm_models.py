@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import prices, provider_table
-from summhay_ray.llm.models import (
+from summhay_ray.llm.calls.reply import Usage
+from summhay_ray.llm.calls.request import Task
+from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
+from summhay_ray.llm.providers.models import (
     FREE,
     TOKEN_MARGIN,
     Limits,
@@ -26,9 +29,6 @@ from summhay_ray.llm.models import (
     transport_of,
     wire_name,
 )
-from summhay_ray.llm.reply import Usage
-from summhay_ray.llm.request import Task
-from summhay_ray.llm.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core

@@ -10,11 +10,11 @@ import pytest
 from recording_server import Recording, recording
 
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request
-from summhay_ray.llm.bodies import ProviderError, UnreadableAnswer
-from summhay_ray.llm.outgoing import Outgoing, watching
-from summhay_ray.llm.retry import Decision, decide
-from summhay_ray.llm.transport import Transports
-from summhay_ray.llm.via_litellm import load_litellm
+from summhay_ray.llm.calls.bodies import ProviderError, UnreadableAnswer
+from summhay_ray.llm.calls.retry import Decision, decide
+from summhay_ray.llm.transports.outgoing import Outgoing, watching
+from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.llm.transports.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 

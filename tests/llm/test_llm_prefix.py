@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import prefix
-from summhay_ray.llm.prefix import SHORTEST, PrefixGate, prefixes_of
+from summhay_ray.llm.calls.prefix import SHORTEST, PrefixGate, prefixes_of
 
 pytestmark = pytest.mark.core
 

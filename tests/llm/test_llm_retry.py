@@ -14,9 +14,9 @@ import openai
 import pytest
 
 from summhay_ray.llm import NoKey, retry
-from summhay_ray.llm.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
-from summhay_ray.llm.retry import LONGEST_PAUSE_S, Decision, decide
-from summhay_ray.llm.via_litellm import load_litellm
+from summhay_ray.llm.calls.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
+from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S, Decision, decide
+from summhay_ray.llm.transports.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 

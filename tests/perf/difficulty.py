@@ -40,7 +40,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.metrics import SystemScore, rank_agreement
 from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import domain_names
-from summhay_ray.synth.presence import Presence
+from summhay_ray.synth.checking.presence import Presence
 
 WHOLE = "full"
 FIGURES = ("coverage", "citation_precision", "citation_recall", "joint")

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from summhay_ray.benchmarks.summhay.labels import chances_of, drawn
+from summhay_ray.benchmarks.summhay.results.labels import chances_of, drawn
 from summhay_ray.metrics import FEWEST, LabelledScore, corrected_mean
 
 ITEMS, TIMES = 200, int(sys.argv[1]) if len(sys.argv) > 1 else 1000

@@ -26,8 +26,8 @@ from typing import Any
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import Difficulty, Job, ModelAsker, OfflineWriter, Shape, Synthesized, Topic, load_domain, synthesize
-from summhay_ray.synth.kinds import PlannedDocument, PlannedInsight, PlannedSubtopic
-from summhay_ray.synth.verify import Verifier
+from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.making.kinds import PlannedDocument, PlannedInsight, PlannedSubtopic
 
 KINDS = ("removed", "leaked", "subtopic", "query")
 SYNONYMS = {

@@ -29,9 +29,9 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmarks.summhay.judges import SUMMARIES_AT_ONCE
-from summhay_ray.benchmarks.summhay.scores import score_run
-from summhay_ray.benchmarks.summhay.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.results.judges import SUMMARIES_AT_ONCE
+from summhay_ray.benchmarks.summhay.results.scores import score_run
 from summhay_ray.haystack import imported_rows, read_released
 from summhay_ray.metrics import score_columns
 from summhay_ray.store import Store

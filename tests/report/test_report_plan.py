@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.report import BOUNDS_LEGEND
-from summhay_ray.synth.asking import TRIES
-from summhay_ray.synth.bounds import EDITED, FAILS, REJECTED
-from summhay_ray.synth.documents import REWRITES
+from summhay_ray.synth.making.asking import TRIES
+from summhay_ray.synth.making.bounds import EDITED, FAILS, REJECTED
+from summhay_ray.synth.making.documents import REWRITES
 
 pytestmark = pytest.mark.core
 

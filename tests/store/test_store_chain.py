@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summhay_ray.store import LocalFiles, StoreError
-from summhay_ray.store.chain import Chain
+from summhay_ray.store.runs.chain import Chain
 
 pytestmark = pytest.mark.core
 

@@ -27,7 +27,7 @@ from summhay_ray.store import (
     unneeded,
 )
 from summhay_ray.store import clean as room
-from summhay_ray.store.drivers import Here
+from summhay_ray.store.runs.drivers import Here
 
 pytestmark = pytest.mark.core
 

@@ -178,8 +178,8 @@ def look(root: Path) -> dict[str, Any]:
 def test_a_stop_at_any_write_shows_the_old_or_the_new_and_going_on_ends_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
-    monkeypatch.setattr("summhay_ray.store.commits.MOST", 1)
-    monkeypatch.setattr("summhay_ray.store.commits.FEWEST", 2)
+    monkeypatch.setattr("summhay_ray.store.runs.commits.MOST", 1)
+    monkeypatch.setattr("summhay_ray.store.runs.commits.FEWEST", 2)
     whole, files = watched_run(tmp_path / "whole")
     seen: list[dict[str, Any]] = [look(tmp_path / "whole")]
     real = Watched.create

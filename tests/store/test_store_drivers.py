@@ -33,9 +33,9 @@ for name in ("summhay_ray", "summhay_ray.store"):
     module = types.ModuleType(name)
     module.__path__ = [os.path.join(package, *name.split("."))]
     sys.modules[name] = module
-from summhay_ray.store.drivers import begin
+from summhay_ray.store.runs.drivers import begin
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files import LocalFiles
+from summhay_ray.store.files.files import LocalFiles
 try:
     session = begin(LocalFiles(Path(folder)), run, True)
 except StoreError as error:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.answers import read
-from summhay_ray.synth.domains import TASKS
-from summhay_ray.synth.prompting import numbered
+from summhay_ray.synth.making.domains import TASKS
+from summhay_ray.synth.making.prompting import numbered
 
 pytestmark = pytest.mark.core
 

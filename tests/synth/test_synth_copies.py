@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from summhay_ray.synth.copies import COPY, REPORTED, near_copies
+from summhay_ray.synth.checking.copies import COPY, REPORTED, near_copies
 
 pytestmark = pytest.mark.core
 

@@ -14,11 +14,11 @@ from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed, Malformed, Refusal
 from summhay_ray.synth import Difficulty, Outline, PlannedDocument, Shape, Topic
-from summhay_ray.synth.asking import AT_ONCE, GaveUp, Work
-from summhay_ray.synth.documents import REWRITES, plan_flaws, write_documents
-from summhay_ray.synth.kinds import Written
-from summhay_ray.synth.outline import make_outline
-from summhay_ray.synth.placement import place
+from summhay_ray.synth.making.asking import AT_ONCE, GaveUp, Work
+from summhay_ray.synth.making.documents import REWRITES, plan_flaws, write_documents
+from summhay_ray.synth.making.kinds import Written
+from summhay_ray.synth.making.outline import make_outline
+from summhay_ray.synth.making.placement import place
 
 pytestmark = pytest.mark.core
 

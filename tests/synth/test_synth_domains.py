@@ -12,7 +12,7 @@ import summhay_ray
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import UnknownName
 from summhay_ray.synth import GROUP_OF, BadDomain, Domain, domain_names, load_domain, parse_domain
-from summhay_ray.synth.domains import TASKS
+from summhay_ray.synth.making.domains import TASKS
 
 pytestmark = pytest.mark.core
 

@@ -12,8 +12,8 @@ from writer_asking import PEOPLE, listed, outline, prompt_of
 
 from summhay_ray.llm import Request
 from summhay_ray.synth import Faults, OfflineWriter, faulty
-from summhay_ray.synth.presence import Presence
-from summhay_ray.synth.prompting import read_input
+from summhay_ray.synth.checking.presence import Presence
+from summhay_ray.synth.making.prompting import read_input
 from summhay_ray.text import sentences
 
 pytestmark = pytest.mark.core

@@ -11,8 +11,8 @@ from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed
 from summhay_ray.synth import Difficulty, Job, Outline, Shape, Topic
-from summhay_ray.synth.asking import GaveUp, Work
-from summhay_ray.synth.outline import half, make_outline, seeded
+from summhay_ray.synth.making.asking import GaveUp, Work
+from summhay_ray.synth.making.outline import half, make_outline, seeded
 
 pytestmark = pytest.mark.core
 

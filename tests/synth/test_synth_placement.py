@@ -22,7 +22,7 @@ from summhay_ray.synth import (
     check_placement,
     load_domain,
 )
-from summhay_ray.synth.placement import place, placements, planned_insights
+from summhay_ray.synth.making.placement import place, placements, planned_insights
 
 pytestmark = pytest.mark.core
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import plants
 import pytest
 
-from summhay_ray.synth.words import read
+from summhay_ray.synth.checking.words import read
 
 pytestmark = pytest.mark.core
 

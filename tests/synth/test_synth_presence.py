@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.haystack import load_sample
-from summhay_ray.synth.kinds import Finding
-from summhay_ray.synth.presence import LEAST, SURE, SURE_NOT, Presence
+from summhay_ray.synth.checking.presence import LEAST, SURE, SURE_NOT, Presence
+from summhay_ray.synth.making.kinds import Finding
 
 pytestmark = pytest.mark.core
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.synth import load_domain
-from summhay_ray.synth.domains import TASKS
-from summhay_ray.synth.prompting import input_json, numbered, render
+from summhay_ray.synth.making.domains import TASKS
+from summhay_ray.synth.making.prompting import input_json, numbered, render
 
 pytestmark = pytest.mark.core
 

@@ -12,13 +12,13 @@ from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.haystack import read_released, released_from
 from summhay_ray.synth import Difficulty, Job, Outline, Topic
-from summhay_ray.synth.asking import Work
-from summhay_ray.synth.documents import write_documents
-from summhay_ray.synth.domains import TASKS
-from summhay_ray.synth.kinds import Written
-from summhay_ray.synth.outline import make_outline
-from summhay_ray.synth.placement import place
-from summhay_ray.synth.released import released_json
+from summhay_ray.synth.making.asking import Work
+from summhay_ray.synth.making.documents import write_documents
+from summhay_ray.synth.making.domains import TASKS
+from summhay_ray.synth.making.kinds import Written
+from summhay_ray.synth.making.outline import make_outline
+from summhay_ray.synth.making.placement import place
+from summhay_ray.synth.making.released import released_json
 
 pytestmark = pytest.mark.core
 

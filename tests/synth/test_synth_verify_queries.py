@@ -22,8 +22,8 @@ from verify_world import (
 )
 
 from summhay_ray.records import Check
-from summhay_ray.synth.kinds import PlannedSubtopic
-from summhay_ray.synth.verify import Verifier
+from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.making.kinds import PlannedSubtopic
 
 pytestmark = pytest.mark.core
 

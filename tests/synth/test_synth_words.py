@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.words import canonical, quoted, read, root
+from summhay_ray.synth.checking.words import canonical, quoted, read, root
 
 pytestmark = pytest.mark.core
 

@@ -14,10 +14,10 @@ from writer_asking import PEOPLE, TOPIC, ask, listed, outline, prompt_of, say
 
 from summhay_ray.llm import Request
 from summhay_ray.synth import OfflineWriter
-from summhay_ray.synth.checks import leak, overlap, refers, same_insight, specific
-from summhay_ray.synth.copies import near_copies
-from summhay_ray.synth.presence import Presence
-from summhay_ray.synth.words import read
+from summhay_ray.synth.checking.checks import leak, overlap, refers, same_insight, specific
+from summhay_ray.synth.checking.copies import near_copies
+from summhay_ray.synth.checking.presence import Presence
+from summhay_ray.synth.checking.words import read
 from summhay_ray.text import sentences
 
 pytestmark = pytest.mark.core

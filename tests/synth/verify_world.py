@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
-from summhay_ray.synth.kinds import Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic
-from summhay_ray.synth.verify import Verifier
+from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.making.kinds import Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic
 
 T = TypeVar("T")
 GIVEN = {"topic": "A weekend", "domain": "news", "language": "English"}

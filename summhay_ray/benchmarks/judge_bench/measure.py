@@ -13,7 +13,7 @@ from dataclasses import replace
 from summhay_ray.benchmark import Answer, Malformed, Outcome
 from summhay_ray.benchmarks.judge_bench.result import BenchRow, Judged, Outcomes, PanelVotes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, is_free
-from summhay_ray.benchmarks.summhay.biases import asked_name
+from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.haystack import parse_system
 from summhay_ray.judge import (
     DEFAULT_SHARE,

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from summhay_ray import judge
 from summhay_ray.benchmark import Reach, SpecError
-from summhay_ray.benchmarks.summhay.biases import asked_name
+from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.benchmarks.summhay.spec import Judge, JudgeSpec, JudgingSpec, try_judge
 from summhay_ray.judge import JudgeSettings, Named
 from summhay_ray.llm import Limits, ModelSettings, Unpriced, is_local

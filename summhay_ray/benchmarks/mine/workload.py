@@ -31,8 +31,8 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.mine import prompts
 from summhay_ray.benchmarks.mine.spec import MineSpec
-from summhay_ray.benchmarks.summhay.export import released_text
-from summhay_ray.benchmarks.summhay.sources import STORE, source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.export import released_text
+from summhay_ray.benchmarks.summhay.haystacks.sources import STORE, source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (

@@ -16,9 +16,9 @@ import polars as pl
 
 from summhay_ray.benchmark import Failed, Outcome, Request, SpecError, planning
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
-from summhay_ray.benchmarks.summhay.cell import judge_settings
-from summhay_ray.benchmarks.summhay.cells import Cell
-from summhay_ray.benchmarks.summhay.judging import TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.cell import judge_settings
+from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.summhay.grid.judging import TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.judge import Named, least_certain, make_judge, parse_name
 from summhay_ray.llm import RawAnswer

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Section
-from summhay_ray.benchmarks.summhay.judges import (
+from summhay_ray.benchmarks.summhay.results.judges import (
     all_judgments,
     all_scores,
     check_judged,
@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.summhay.judges import (
     judge_of_record,
     judges_of,
 )
-from summhay_ray.benchmarks.summhay.scores import SYSTEM
+from summhay_ray.benchmarks.summhay.results.scores import SYSTEM
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement
 from summhay_ray.outcome import MICROS

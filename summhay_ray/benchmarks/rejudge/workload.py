@@ -15,13 +15,13 @@ from pydantic import Field
 from summhay_ray import judge
 from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Reach, Results, Rows, Section, SpecError
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.cell import judge_all, truth_of
-from summhay_ray.benchmarks.summhay.cells import Cell, Unit
-from summhay_ray.benchmarks.summhay.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.explain import explain, places
-from summhay_ray.benchmarks.summhay.judges import join_rejudges
-from summhay_ray.benchmarks.summhay.judging import STAGE, Judging
-from summhay_ray.benchmarks.summhay.sources import OUTLINES
+from summhay_ray.benchmarks.summhay.grid.cell import judge_all, truth_of
+from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
+from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
+from summhay_ray.benchmarks.summhay.grid.judging import STAGE, Judging
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
+from summhay_ray.benchmarks.summhay.results.explain import explain, places
+from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
 from summhay_ray.engine import check_spec, read_fields, validated, workload_of
 from summhay_ray.records import Summary

@@ -4,17 +4,17 @@ Start reading in `workload.py`, which defines the benchmark, then in `cell.py`. 
 the names below.
 """
 
-from summhay_ray.benchmarks.summhay.biases import read_biases
-from summhay_ray.benchmarks.summhay.compare import compare_systems
-from summhay_ray.benchmarks.summhay.export import export
-from summhay_ray.benchmarks.summhay.imports import Import, ImportResult, import_released
-from summhay_ray.benchmarks.summhay.imports_on_ray import import_files
-from summhay_ray.benchmarks.summhay.judges import JudgedBy, all_judgments, judges_of
-from summhay_ray.benchmarks.summhay.labels import draw_labels, read_labels
-from summhay_ray.benchmarks.summhay.retrieval import HaystackRetrieval
-from summhay_ray.benchmarks.summhay.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.grid.retrieval import HaystackRetrieval
+from summhay_ray.benchmarks.summhay.haystacks.export import export
+from summhay_ray.benchmarks.summhay.haystacks.imports import Import, ImportResult, import_released
+from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import import_files
+from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
+from summhay_ray.benchmarks.summhay.results.biases import read_biases
+from summhay_ray.benchmarks.summhay.results.compare import compare_systems
+from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
-from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.benchmarks.summhay.workload import SummHay
 
 __all__ = [

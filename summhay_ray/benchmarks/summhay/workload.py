@@ -40,23 +40,23 @@ from summhay_ray.benchmarks.retrieval import (
     with_retrievers,
 )
 from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
-from summhay_ray.benchmarks.summhay.cell import judge_all, summarize_cell
-from summhay_ray.benchmarks.summhay.cells import Cell, Unit
-from summhay_ray.benchmarks.summhay.checks import check_grid
-from summhay_ray.benchmarks.summhay.contexts import Ranker, make_context
-from summhay_ray.benchmarks.summhay.from_haystacks import FromHaystacks, with_made
-from summhay_ray.benchmarks.summhay.judging import STAGE as JUDGE_STAGE
-from summhay_ray.benchmarks.summhay.opening import keep_sources, open_haystacks
-from summhay_ray.benchmarks.summhay.retrieval import retrieval_fields
-from summhay_ray.benchmarks.summhay.sources import (
+from summhay_ray.benchmarks.summhay.grid.cell import judge_all, summarize_cell
+from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
+from summhay_ray.benchmarks.summhay.grid.checks import check_grid
+from summhay_ray.benchmarks.summhay.grid.contexts import Ranker, make_context
+from summhay_ray.benchmarks.summhay.grid.judging import STAGE as JUDGE_STAGE
+from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import FromHaystacks, with_made
+from summhay_ray.benchmarks.summhay.haystacks.opening import keep_sources, open_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.sources import (
     OUTLINES,
     haystack_entries,
     keep_outlines,
     stored_haystacks,
 )
+from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
+from summhay_ray.benchmarks.summhay.results.summarized import Summarized
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
-from summhay_ray.benchmarks.summhay.summarized import Summarized
-from summhay_ray.benchmarks.summhay.tables import TABLES
 from summhay_ray.haystack import system_key
 from summhay_ray.records import Context
 from summhay_ray.store import RunStore, Store

@@ -14,8 +14,8 @@ import polars as pl
 
 from summhay_ray.benchmark import CitedAnswer, Compat, Section, Table, semantic_hash
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
-from summhay_ray.benchmarks.summhay.opening import haystack_rows
-from summhay_ray.benchmarks.summhay.sources import OUTLINES, read_source
+from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmarks.summhay.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
 from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.benchmarks.synth.topics import TOPICS
 from summhay_ray.errors import UserError

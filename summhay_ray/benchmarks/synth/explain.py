@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmarks.summhay.explain import SHORTEST_KEY
-from summhay_ray.benchmarks.summhay.sources import read_source
-from summhay_ray.benchmarks.summhay.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.synth.made import Made, made_by
 from summhay_ray.benchmarks.synth.replayed import answers_of_document, listed_answers, prompt_of
 from summhay_ray.benchmarks.synth.run import described_haystack

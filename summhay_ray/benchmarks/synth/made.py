@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
-from summhay_ray.benchmarks.summhay.sources import STORE
+from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.store import RunStore
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import Results
-from summhay_ray.benchmarks.summhay.export import file_names, released_text, taken, write_files
-from summhay_ray.benchmarks.summhay.sources import BY_GRAMMAR, read_source
-from summhay_ray.benchmarks.summhay.tables import rows_of
+from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
+from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, read_source
+from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by
 from summhay_ray.benchmarks.synth.topic import BY_PERSON, SYNTHESIS, synthesis_of

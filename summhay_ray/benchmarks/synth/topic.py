@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.benchmark import Answer, Ask, Failed, Outcome, Request, Rows
-from summhay_ray.benchmarks.summhay.opening import haystack_rows
-from summhay_ray.benchmarks.summhay.sources import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.sources import source_bytes
 from summhay_ray.benchmarks.synth.made import Made
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.errors import UserError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmarks.summhay.imports import read_file
+from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.engine import many, through
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack

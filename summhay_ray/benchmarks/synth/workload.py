@@ -25,9 +25,9 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.summhay import TABLES
-from summhay_ray.benchmarks.summhay.checks import check_models
-from summhay_ray.benchmarks.summhay.record import record_flaw
-from summhay_ray.benchmarks.summhay.sources import Late
+from summhay_ray.benchmarks.summhay.grid.checks import check_models
+from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.sources import Late
 from summhay_ray.benchmarks.synth.made import MADE
 from summhay_ray.benchmarks.synth.spec import GROUPS, StageModel, SynthSpec
 from summhay_ray.benchmarks.synth.topics import TOPICS, alone, keep_topics, stored_topics, topic_from, topics_of

@@ -16,8 +16,8 @@ pytest.importorskip("sentence_transformers")
 
 from summhay_ray import api
 from summhay_ray.engine import pools
-from summhay_ray.engine.pools import Computer
-from summhay_ray.engine.worker_actor import WorkOrder
+from summhay_ray.engine.ray.pools import Computer
+from summhay_ray.engine.ray.worker_actor import WorkOrder
 from summhay_ray.store import Store
 
 pytestmark = pytest.mark.embed

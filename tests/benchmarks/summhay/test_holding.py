@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from summhay_grids import grid_of_files
 
-from summhay_ray.benchmarks.summhay.sources import Recent
+from summhay_ray.benchmarks.summhay.haystacks.sources import Recent
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
-from summhay_ray.engine.queues import WorkItem
-from summhay_ray.engine.worker import Answered, answered
+from summhay_ray.engine.run.queues import WorkItem
+from summhay_ray.engine.run.worker import Answered, answered
 from summhay_ray.llm import Gateway, RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Haystack

@@ -13,9 +13,9 @@ from summhay_grids import SMALL
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_files, import_released
-from summhay_ray.benchmarks.summhay.imports import Batch, Workbench, check_batch
-from summhay_ray.benchmarks.summhay.opening import HAYSTACKS_A_BLOCK
-from summhay_ray.benchmarks.summhay.sources import Outline
+from summhay_ray.benchmarks.summhay.haystacks.imports import Batch, Workbench, check_batch
+from summhay_ray.benchmarks.summhay.haystacks.opening import HAYSTACKS_A_BLOCK
+from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
@@ -148,8 +148,10 @@ def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
 @pytest.mark.core
 def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("summhay_ray.benchmarks.summhay.imports_on_ray.import_many", lambda *arguments: asked.append(arguments))
-    monkeypatch.setattr("summhay_ray.benchmarks.summhay.imports_on_ray.FILES_ALONE", 3)
+    monkeypatch.setattr(
+        "summhay_ray.benchmarks.summhay.haystacks.imports_on_ray.import_many", lambda *arguments: asked.append(arguments)
+    )
+    monkeypatch.setattr("summhay_ray.benchmarks.summhay.haystacks.imports_on_ray.FILES_ALONE", 3)
     paths, store = files(tmp_path, 4), store_in(tmp_path)
     assert import_files(paths[:3], store).haystacks == 3 and not asked
     import_files(paths, store)
@@ -160,7 +162,7 @@ def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.soak
 @pytest.mark.ray
 def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
-    from summhay_ray.benchmarks.summhay.imports_on_ray import OnRay
+    from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
     from summhay_ray.engine import many
 
     paths = files(tmp_path)
@@ -183,7 +185,7 @@ def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
 
 def changes_on_ray() -> Workbench:
     """`Changes`, whose blocks are kept by Ray."""
-    from summhay_ray.benchmarks.summhay.imports_on_ray import OnRay
+    from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
 
     class Both(Changes):
         def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:

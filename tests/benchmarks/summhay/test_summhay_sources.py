@@ -15,7 +15,7 @@ from summhay_grids import SMALL, grid_of, grid_of_files
 
 from summhay_ray.benchmarks.summhay import SummHay, from_haystacks
 from summhay_ray.benchmarks.summhay import sources as sources_module
-from summhay_ray.benchmarks.summhay.sources import (
+from summhay_ray.benchmarks.summhay.haystacks.sources import (
     KEPT,
     Haystacks,
     Late,

@@ -1,0 +1,211 @@
+"""The benchmark `retrieval`: rank the documents of haystacks or BEIR corpora, and measure the rankings (paper, section 5.1)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import Field, model_validator
+
+from summhay_ray.benchmark import Inputs, SpecError, Text, semantic_hash
+from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files, with_retrievers
+from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import FromHaystacks, with_made
+from summhay_ray.benchmarks.summhay.haystacks.opening import keep_sources
+from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.sources import (
+    OUTLINES,
+    Late,
+    haystack_entries,
+    keep_outlines,
+    stored_haystacks,
+    stored_outlines,
+)
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.plugins import unknown
+from summhay_ray.retrieve import (
+    CORPUS,
+    QRELS,
+    QUERIES,
+    BadTrec,
+    Corpus,
+    corpus_of,
+    query_names,
+    read_beir,
+    read_qrels,
+    with_qrels,
+)
+from summhay_ray.store import RunStore, Store
+
+
+class RetrievalSpec(RetrievalFields):
+    """Spec of a run that ranks haystacks x queries x retrievers and writes no summary."""
+
+    kind: str = Field(default="retrieval", description="the benchmark: its name")
+    haystacks: list[str] = Field(
+        default=[], description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
+    )
+    corpora: list[Text] = Field(
+        default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/test.tsv"
+    )
+
+    qrels: Text | None = Field(
+        default=None,
+        description="TREC qrels from the spec's folder: gold documents instead of the corpora's own",
+    )
+
+    @model_validator(mode="after")
+    def _has_corpora(self) -> RetrievalSpec:
+        if not self.haystacks and not self.corpora:
+            raise ValueError("haystacks: is empty; name haystacks, or BEIR folders as corpora")
+        return self
+
+
+class _Beir(NamedTuple):
+    """A BEIR folder."""
+
+    folder: str
+    """As written in the spec."""
+    queries: Sequence[str]
+    """Ids."""
+    digest: str
+    """Hash of its queries and their gold documents."""
+
+
+class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
+    """Every retriever on every haystack and BEIR corpus."""
+
+    kind = "retrieval"
+    tables = (*Retrieving.tables, BY_NAME["failures"])
+
+    def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
+        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
+        self.sources = self.read_sources()
+        check_retrievers_of(self, self.sources)
+        self._check_qrels()
+
+    def _check_qrels(self) -> None:
+        """Raises SpecError for a query of the qrels that no corpus has."""
+        if self._qrels:
+            named = {source.haystack_id: source.name for source in self.sources}
+            named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self._known_corpora.items()}
+            corpora = self.corpus_queries().items()
+            known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
+            if strangers := self._qrels.keys() - known:
+                raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
+
+    def corpus_queries(self) -> Mapping[str, Sequence[str]]:
+        sources = {source.haystack_id: [subtopic.subtopic_id for subtopic in source.subtopics] for source in self.sources}
+        return {**sources, **{corpus_id: known.queries for corpus_id, known in self._known_corpora.items()}}
+
+    def corpus(self, corpus_id: str) -> Corpus:
+        return self._corpus(corpus_id)
+
+    @functools.cached_property
+    def _corpus(self) -> Callable[[str], Corpus]:
+        def read(corpus_id: str) -> Corpus:
+            known = self._known_corpora
+            found = self._read(known[corpus_id].folder) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
+            return with_qrels(found, self._qrels) if self._qrels else found
+
+        return functools.lru_cache(maxsize=2)(read)
+
+    @functools.cached_property
+    def _qrels(self) -> Mapping[str, Mapping[str, float]]:
+        """The spec's qrels; empty without. Raises SpecError."""
+        if self.spec.qrels is None:
+            return {}
+        try:
+            return read_qrels(self.inputs.text(self.spec.qrels), self.spec.qrels)
+        except BadTrec as error:
+            raise SpecError(f"spec: qrels: {error}") from error
+
+    def relevance(self) -> str:
+        return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
+
+    def queries_identity(self, corpus_id: str) -> str:
+        """See `Retrieving`. A haystack's id is a hash of its queries and insights, too."""
+        return self._known_corpora[corpus_id].digest if corpus_id in self._known_corpora else ""
+
+    @functools.cached_property
+    def _known_corpora(self) -> Mapping[str, _Beir]:
+        """corpus_id of a BEIR folder -> what a run keeps of it. Raises SpecError."""
+        known: dict[str, _Beir] = {}
+        for index, folder in enumerate(self.spec.corpora):
+            corpus = self._read(folder)
+            queries = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
+            beir = _Beir(folder, [query.query_id for query in corpus.queries], semantic_hash(queries))
+            if (other := known.setdefault(corpus.corpus_id, beir).folder) != folder:
+                raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
+        return known
+
+    def _read(self, folder: str) -> Corpus:
+        try:
+            if (place := self.inputs.folder / folder).is_dir() and not (place / CORPUS).exists() and not self.inputs.settled:
+                mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
+                raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
+            return self._read_beir(folder)
+        except BadTrec as error:
+            raise SpecError(f"spec: corpora: {error}") from error
+
+    @functools.cached_property
+    def _read_beir(self) -> Callable[[str], Corpus]:
+        def read(folder: str) -> Corpus:
+            return read_beir(lambda path: self.inputs.text(f"{folder}/{path}"), _folder_name(folder))
+
+        return functools.lru_cache(maxsize=2)(read)
+
+    def _files(self) -> list[str]:
+        beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, QRELS)]
+        return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
+
+    def record(self, store: Store) -> dict[str, Any]:
+        return {
+            "spec": self.spec.model_dump(mode="json"),
+            "haystacks": haystack_entries(self.sources),
+            "inputs": self.inputs.keep(store, self._files()),
+            OUTLINES: keep_outlines(store, self.sources),
+            UNORDERED: sorted(self.unordered),
+        }
+
+    @classmethod
+    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+        return record_flaw(record, ("spec", "haystacks", "cells"))
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
+        """See `Workload`. Haystacks are read on demand."""
+        workload = cls.__new__(cls)
+        Retrieving.__init__(workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record))
+        workload.sources = Late(lambda: stored_outlines(store, record))
+        workload.haystacks = stored_haystacks(store, record["haystacks"])
+        return workload
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Workload`: the haystacks and their outlines."""
+        yield from super().objects(run)
+        yield OUTLINES, run.record[OUTLINES]
+        yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
+
+    def open(self, store: Store) -> RunStore:
+        """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
+        keep_sources(self.haystacks, self.sources, store)
+        run = super().open(store)
+        self.haystacks = stored_haystacks(store, haystack_entries(self.sources))
+        return run
+
+
+def _folder_name(folder: str) -> str:
+    return folder.rstrip("/").rpartition("/")[2]
+
+
+def retrieval_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
+    own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
+    for name in fields:
+        if name not in own and name not in others:
+            raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
+    return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}

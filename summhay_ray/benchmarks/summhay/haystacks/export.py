@@ -1,0 +1,117 @@
+"""Write a stored run as JSON files in the released format, one haystack at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.results.judges import all_judgments, judge_of_record
+from summhay_ray.errors import UserError
+from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
+from summhay_ray.store import RunStore
+
+
+def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+    """Write the run as released JSON files, one per haystack: an import unchanged, any other run with its summaries.
+
+    `judge`: whose judgments to write, from the run or a rejudge; by default those of the judge of record. An import keeps its
+    summaries and retriever scores whichever judge is chosen. Raises UserError instead of overwriting a file. If any haystack
+    cannot be written, none is.
+    """
+    judge = judge_of_record(run, judge)
+    imported = "spec" not in run.record
+    as_it_came = imported and judge == RELEASED_JUDGE
+    rows = None if as_it_came else _Rows(run, judge, imported)
+    entries = run.record["haystacks"]
+    sources = (read_source(run.store, entry) for entry in entries)
+    contents = (rows.exported(source) if rows else source.raw for source in sources)
+    return write_files(folder, zip(file_names(entries), contents, strict=True))
+
+
+def write_files(
+    folder: Path, contents: Iterable[tuple[str, Any]], again: Callable[[Path, Path], bool] | None = None
+) -> list[Path]:
+    """Write (name, content) as JSON files into a folder, all or none. Raises UserError instead of overwriting one.
+
+    `again`: (existing file, new file) -> whether the existing one may be replaced.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; give a folder")
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written ({error.strerror}); give another folder") from error
+    try:
+        names = []
+        for name, content in contents:
+            if (folder / name).exists() and again is None:
+                raise UserError(taken(folder / name))
+            (part / name).write_text(released_text(content), encoding="ascii")
+            if again is not None and (folder / name).exists() and not again(folder / name, part / name):
+                raise UserError(taken(folder / name))
+            names.append(name)
+        return [(part / name).replace(folder / name) for name in names]
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def taken(path: Path) -> str:
+    """The message for a file that already exists."""
+    return f"{path} exists; give an empty folder"
+
+
+def released_text(content: Any) -> str:
+    """The text of a released file."""
+    return json.dumps(content, ensure_ascii=True, indent=2)
+
+
+def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
+    """File names of the haystacks: NAME.json, with the haystack_id added where two share a name."""
+    shared = Counter(entry["name"] for entry in entries)
+    return [
+        f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
+        for entry in entries
+    ]
+
+
+class _Rows:
+    """The rows of a run, to be exported haystack by haystack."""
+
+    def __init__(self, run: RunStore, judge: str, imported: bool) -> None:
+        self._summaries, self._rankings = map(run.table, ("summaries", "rankings"))
+        self._judgments = all_judgments(run).filter(pl.col("judge") == judge)
+        self._judge, self._imported = judge, imported
+
+    def exported(self, source: ReleasedFile) -> dict[str, Any]:
+        mine = pl.col("haystack_id") == source.haystack.haystack_id
+        summaries = self._summaries.filter(mine)
+        judgments = self._judgments.join(summaries.select("cell_id"), on="cell_id", how="semi", maintain_order="left")
+        rankings = BY_NAME["rankings"].records(self._rankings.filter(mine))
+        try:
+            written = BY_NAME["summaries"].records(summaries), BY_NAME["judgments"].records(judgments)
+            exported = export_run(source.raw, *written, rankings, self._judge)
+        except ValueError as error:
+            message = f"{source.haystack.name}: {error}; such a run cannot be written in the released format"
+            raise UserError(message) from error
+        return _judged_again(source.raw, exported) if self._imported else exported
+
+
+def _judged_again(raw: Mapping[str, Any], exported: Mapping[str, Any]) -> dict[str, Any]:
+    """The source unchanged but for its judgments, which come from `exported`."""
+    pairs = zip(raw["subtopics"], exported["subtopics"], strict=True)
+    return {**raw, "subtopics": [{**ours, "eval_summaries": theirs["eval_summaries"]} for ours, theirs in pairs]}

@@ -1,0 +1,49 @@
+"""The gold documents of a run's haystacks as columns: those of every insight, and those of every query."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from array import array
+from collections.abc import Iterable
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
+from summhay_ray.store import RunStore
+
+_PLACE = ["haystack_id", "insight_id"]
+
+
+def gold_by_insight(outlines: Iterable[Outline]) -> pl.DataFrame:
+    """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted."""
+    import numpy as np
+
+    haystacks: list[str] = []
+    insights: list[str] = []
+    counts, numbers = array("q"), array("q")
+    for outline in outlines:
+        marks = json.loads(outline.marks)
+        haystacks += [outline.haystack_id] * len(marks)
+        insights += marks
+        counts.extend(map(len, marks.values()))
+        # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each by itself.
+        numbers.extend(itertools.chain(*marks.values()))
+    rows = pl.DataFrame({"haystack_id": haystacks, "insight_id": insights}, schema=dict.fromkeys(_PLACE, pl.String))
+    owners = np.repeat(np.arange(len(insights), dtype=np.uint32), counts)
+    lists = pl.DataFrame({"row": owners, "documents": np.frombuffer(numbers, np.int64)})
+    lists = lists.group_by("row", maintain_order=True).agg("documents")
+    marked = rows.with_row_index("row").join(lists, on="row", how="left", maintain_order="left")
+    return marked.select(*_PLACE, pl.col("documents").fill_null([]))
+
+
+def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
+    """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
+
+    `gold`: `gold_by_insight` of the run's outlines. Empty where no document has any; a subtopic without insights has no row.
+    """
+    asked = ["haystack_id", "subtopic_id"]
+    documents = pl.col("documents").explode().drop_nulls().unique().sort()
+    # A haystack's insights are all in one piece.
+    pieces = (piece.join(gold, on=_PLACE) for piece in run.pieces("insights", [*asked, "insight_id"]))
+    return pl.concat([marked.group_by(asked, maintain_order=True).agg(documents) for marked in pieces])

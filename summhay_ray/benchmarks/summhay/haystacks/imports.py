@@ -1,0 +1,185 @@
+"""Import released files into a store, as one run. `imports_on_ray.py` does the same for many files.
+
+Files are read twice, a few at a time. The first pass checks all of them, so that nothing is written if one is broken. The second
+writes their rows into parts; a single commit then names all parts, so an import that is killed leaves no run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from summhay_ray.benchmarks.summhay.haystacks.opening import STAGE, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.sources import (
+    OUTLINES,
+    Outline,
+    changed,
+    haystack_entries,
+    keep_outlines,
+    outline_of,
+    source_bytes,
+    stored_haystacks,
+)
+from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
+from summhay_ray.benchmarks.summhay.results.summarized import Summarized
+from summhay_ray.errors import UserError
+from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
+from summhay_ray.inputs import read_json
+from summhay_ray.metrics import score_summary
+from summhay_ray.records import Failure, Judgment, Score
+from summhay_ray.store import Finished, Parts, RunStore, Store, Table, columns_of
+
+COUNTED = ("summaries", "judgments", "failures")
+"""Tables whose rows an import counts."""
+
+
+class Import(Summarized[Any]):
+    """A run of summaries and judgments made elsewhere. Nothing is asked."""
+
+    kind = "import"
+    prefix = "i"
+    tables: ClassVar[Sequence[Table]] = TABLES
+    given = True
+    recorded: ClassVar[Sequence[str]] = ("haystacks",)
+
+    @classmethod
+    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:
+        workload = cls.__new__(cls)
+        workload.haystacks = stored_haystacks(store, record["haystacks"])
+        return workload
+
+    @classmethod
+    def total(cls, run: RunStore) -> int:
+        """See `Workload`: the number of its summaries."""
+        return run.table("summaries").height
+
+
+@dataclass(frozen=True)
+class ImportResult:
+    """The counts of an import."""
+
+    run: str
+    haystacks: int
+    documents: int
+    queries: int
+    summaries: int
+    judgments: int
+    failures: int
+    """Judgments without a summary or with an unusable answer. They are kept, and listed as failures."""
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document that `summhay import` prints."""
+        return {name: value for name, value in asdict(self).items() if name != "warnings"}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The files of one commit's rows, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
+
+    store_uri: str
+    paths: tuple[str, ...]
+    run_id: str = ""
+    ids: tuple[str, ...] = ()
+
+
+class Workbench:
+    """Runs the batches, in order: here one after the other; in `imports_on_ray.OnRay` in parallel."""
+
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+        """Check each batch; yields the outlines of its files. Raises InvalidHaystack for the first broken file."""
+        return map(check_batch, batches)
+
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
+        """Write each batch; yields its parts, not yet committed, and the number of its rows by table."""
+        return map(keep_batch, batches)
+
+
+def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
+    """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
+    bench = workbench or Workbench()
+    sources = [
+        source
+        for outlines in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
+        for source in outlines
+    ]
+    first: dict[str, str] = {}
+    for path, source in zip(paths, sources, strict=True):
+        if source.haystack_id in first:
+            raise InvalidHaystack(f"{path}: has the same content as {first[source.haystack_id]}; remove one")
+        first[source.haystack_id] = path
+    run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
+    pairs = list(first.items())
+    batches = [
+        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(haystack_id for haystack_id, _ in part))
+        for part in blocks_of(pairs)
+    ]
+    written: list[Parts] = []
+    counted = Counter(dict.fromkeys(COUNTED, 0))
+    for parts, rows in bench.keep(batches):
+        written.append(parts)
+        counted.update({table: rows.get(table, 0) for table in COUNTED})
+    name = ", ".join(source.name for source in sources)
+    record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
+    run = store.create_run(run_id, record, Import.all_tables())
+    if not first.keys() <= run.finished(STAGE).keys():
+        run.committer(driver=0).add(written)
+    run.end()
+    return ImportResult(
+        run=run_id,
+        haystacks=len(sources),
+        documents=sum(source.n_documents for source in sources),
+        queries=sum(len(source.subtopics) for source in sources),
+        warnings=tuple(warning for source in sources for warning in source.warnings),
+        **counted,
+    )
+
+
+def check_batch(batch: Batch) -> list[Outline]:
+    """The outlines of a batch's files, read one at a time. Raises InvalidHaystack."""
+    return [outline_of(read_file(path)) for path in batch.paths]
+
+
+def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
+    """Put the files into the store, and their rows into parts. Raises UserError for a file changed since its check."""
+    store = Store(batch.store_uri)
+    finished = []
+    counted: Counter[str] = Counter()
+    for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
+        source = read_file(path)
+        if source.haystack.haystack_id != haystack_id:
+            raise changed(path)
+        store.put_object("haystack", source_bytes(source.raw))
+        rows = {**haystack_rows(source), **_imported(source)}
+        counted.update({table: len(records) for table, records in rows.items()})
+        finished.append(Finished(haystack_id, rows))
+    # The run itself is created after all parts are written.
+    return RunStore(store, batch.run_id, declared=columns_of(Import.all_tables())).write(STAGE, finished), counted
+
+
+def read_file(path: str) -> ReleasedFile:
+    """Read a released file. Raises InvalidHaystack."""
+    try:
+        return read_released(read_json(path), path)
+    except OSError as error:
+        raise InvalidHaystack(f"{path}: cannot be read ({error.strerror}); expected a released JSON file") from error
+    except UserError as error:
+        raise InvalidHaystack(str(error)) from error
+
+
+def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
+    rows = imported_rows(source)
+    gold = source.haystack.gold()
+    judged: dict[str, list[Judgment]] = {}
+    for judgment in rows.judgments:
+        judged.setdefault(judgment.cell_id, []).append(judgment)
+    scored = [row for summary in rows.summaries for row in score_summary(judged.get(summary.cell_id, []), summary.bullets, gold)]
+    return {
+        "summaries": list(rows.summaries),
+        "judgments": list(rows.judgments),
+        "scores": [row for row in scored if isinstance(row, Score)],
+        "failures": [*rows.failures, *(row for row in scored if isinstance(row, Failure))],
+    }

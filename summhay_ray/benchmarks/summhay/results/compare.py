@@ -1,0 +1,148 @@
+"""Compare systems of SummHay runs by the judges' scores, with and without the judges' bias against people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import polars as pl
+
+from summhay_ray.benchmark import ByQuery
+from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
+from summhay_ray.benchmarks.summhay.results.labels import Labels
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs
+from summhay_ray.errors import UserError
+from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of, standard_error
+from summhay_ray.store import RunStore
+
+Factor = Literal["retriever", "model"]
+FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
+"""Figure that is compared -> its column in the means per query (`ScoreResult.queries`)."""
+
+
+def compare_systems(
+    runs: Sequence[RunStore],
+    systems: Sequence[str] = (),
+    judges: Sequence[str] = (),
+    seed: int = 0,
+    over: Over = "queries",
+    by: Factor | None = None,
+    labels: Labels | None = None,
+) -> SystemComparison:
+    """Compare systems on the queries that both answered, as `compare_runs` does.
+
+    `judges`: one judge, or one for each run; by default the runs' judge of record. `by`: retrievers (with their ordering), each
+    averaged over the models, or models, each averaged over the retrievers, instead of systems. `labels`: people's, of one run's
+    judgments; not together with `by`.
+    """
+    if labels is not None and len(runs) > 1:
+        raise UserError("labels are of one run's judgments: compare its systems alone")
+    if labels is not None and by is not None:
+        raise UserError(f"labels correct the figures of systems; leave out by {by}")
+    for run in runs:
+        check_judged(run)
+    chosen, warnings = judges_compared(runs, judges)
+    results = [score_run(run.at(), judge=judge, labels=labels) for run, judge in zip(runs, chosen, strict=True)]
+    for result in results:
+        if not any(system.n_scored for system in result.systems):
+            raise UserError(f"{result.run} has no judgment scored by {result.judge} yet; nothing to compare")
+    scores = [judged_scores(result, result.judge) for result in results]
+    if by is not None:
+        scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
+    compared = compare_runs(scores, systems, seed, over)
+    return replace(compared, warnings=[*compared.warnings, *warnings])
+
+
+def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
+    """System -> its value of the factor, and that of the other one."""
+    own = [one for one in result.systems if one.judge == result.judge]
+    both = {one.system: (column_of(one.retriever, one.ordering), one.model) for one in own}
+    return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
+
+
+def judged_scores(result: ScoreResult, judge: str) -> RunScores:
+    """The figures per query of a run's systems, by one judge. Its other name is COLUMN_MODEL, as in tables of scores."""
+    systems = {system.system: system for system in result.systems if system.judge == judge}
+    rows = result.queries.filter(pl.col("judge") == judge)
+    where = {"cluster": "haystack_id", "query": "subtopic_id"}
+    figures = {name: pl.col(column) for name, column in FIGURES.items()}
+    scored = (pl.col("n") / pl.col("n_expected")).alias("scored")
+    asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
+    by_query = ByQuery(
+        rows.select("system", **where, **figures),
+        dict.fromkeys(FIGURES, "%"),
+        "haystack",
+        asked.select("system", scored, **where),
+        # A summary that covers no insight has no citations.
+        may_lack=("citation",),
+    )
+    return RunScores(
+        result.run,
+        by_query,
+        judge,
+        models={name: one.model for name, one in systems.items()},
+        aliases={name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in systems.items()},
+        unbiased={
+            (figure, name): how
+            for name, one in systems.items()
+            for figure, how in _unbiased(one, result.biases.get(judge)).items()
+        },
+        labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
+    )
+
+
+def _labelled(system: SystemScore) -> dict[str, Unbiased]:
+    """What people's labels take off a system's figures. Systems that are corrected by the labels of all share their error."""
+    found = {}
+    for figure in ("coverage", "joint"):
+        if system.labels is not None and (one := getattr(system.labels, figure)) is not None:
+            of = system.system if system.labels.own else ""
+            error = getattr(system, figure) - one.value
+            found[figure] = Unbiased(JudgeBias(f"{of} {figure}", error, standard_error(one), one.n, 0), shift=error)
+    return found
+
+
+def _unbiased(system: SystemScore, bias: JudgeBias | None) -> dict[str, Unbiased]:
+    """As `metrics.bias.corrected` does for one system: the judge's mean bias is subtracted from coverage; joint is scaled in
+    proportion. Citations stay as they are."""
+    if bias is None:
+        return {}
+    coverage, joint = system.coverage or 0.0, system.joint or 0.0
+    share = max(0.0, min(1.0, coverage - bias.mean)) / coverage if coverage else 1.0
+    slope = joint / coverage if coverage else 0.0
+    return {"coverage": Unbiased(bias, shift=bias.mean), "joint": Unbiased(bias, factor=share, slope=slope)}
+
+
+def against_ideal(result: ScoreResult, judge: str, ideals: Sequence[str], others: Sequence[str]) -> SystemComparison | None:
+    """Every figure of the systems with the retrievers `ideals`, each against those of the same model with a retriever of
+    `others`; None without such pairs."""
+    own = sorted((one for one in result.systems if one.judge == judge), key=lambda one: one.system)
+    pairs = [
+        ((0, ideal.system), (0, other.system))
+        for ideal in own
+        for other in own
+        if ideal.retriever in ideals and other.retriever in others and ideal.model == other.model
+    ]
+    return compare_pairs([judged_scores(result, judge)], pairs)
+
+
+def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """(The judge whose scores are compared, for each run; warnings). `wanted`: one judge, or one for each run.
+
+    By default the runs' judge of record. Where they have different ones, one that all have is taken instead, and the warning
+    says so. Raises UserError for an unknown judge, or if the runs share none.
+    """
+    if wanted:
+        asked = list(wanted) * len(runs) if len(wanted) == 1 else wanted
+        return [judge_of_record(run, judge) for run, judge in zip(runs, asked, strict=False)], []
+    own = [judge_of_record(run) for run in runs]
+    if len(set(own)) == 1:
+        return own, []
+    told = "; ".join(f"{run.run_id}: {judge}" for run, judge in zip(runs, own, strict=True))
+    known = [[judged.judge for judged in judges_of(run)] for run in runs]
+    shared = [judge for judge in (*own, *known[0]) if all(judge in judges for judges in known)]
+    if shared:
+        return [shared[0]] * len(runs), [f"judged by {shared[0]}, as both runs are; their own judges differ ({told})"]
+    raise UserError(f"the runs share no judge ({told}); name one for each with --judges A B, or judge them alike with rejudge")

@@ -1,0 +1,178 @@
+"""Trace a number of a stored run: from a score to its judgment, raw answer, prompt, price and cited documents.
+
+Everything is read from the store, so it also works while the run is in progress and from another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.grid.cells import Cell
+from summhay_ray.benchmarks.summhay.grid.judging import Judging
+from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
+from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
+from summhay_ray.engine import Replay
+from summhay_ray.haystack import ReleasedFile
+from summhay_ray.metrics import Compat, score_summary
+from summhay_ray.records import Judgment, Summary
+from summhay_ray.store import RunStore, StoreError
+
+SHORTEST_KEY = 6
+_JUDGED = ("judge", "insight_id")
+_PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat")
+
+
+def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, dict[str, str]]:
+    """cell_id -> its system, haystack and subtopic_id. With a `grid`, also for cells without a summary; else these are empty."""
+    wanted = set(cell_ids)
+    found = {cell: dict.fromkeys(("system", "haystack", "subtopic_id"), "") for cell in sorted(wanted)}
+    if not wanted:
+        return found
+    names = {entry["haystack_id"]: entry["name"] for entry in run.record["haystacks"]}
+    if grid is not None:
+        cells = (Cell.of(item) for item in grid.items() if item.id in wanted)
+        known = ((cell.cell_id, cell.system, cell.unit.haystack_id, cell.unit.subtopic_id) for cell in cells)
+    else:
+        rows = rows_of(run, "summaries", sorted(wanted))
+        known = ((row.cell_id, row.system, row.haystack_id, row.subtopic_id) for row in rows)
+    for cell_id, system, haystack_id, subtopic_id in known:
+        found[cell_id] = {"system": system, "haystack": names.get(haystack_id, ""), "subtopic_id": subtopic_id}
+    return found
+
+
+def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
+    """Everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or key.
+
+    `holder`: the run with the summaries (for a rejudge, the judged run). `workload`: rebuilds the prompts; None for an import.
+    Raises StoreError if the key matches nothing, or more than one thing.
+    """
+    cell_id, judgment_key = _placed(holder, key) or _find(run, holder, key)
+    summaries = rows_of(holder, "summaries", [cell_id])
+    replay = None if workload is None else replayed(workload, run, cell_id)
+    attempts = [] if replay is None else [attempt for found in replay.failed_attempts.values() for attempt in found]
+    failed = {"failures": of_cells(run, "failures", [cell_id]).to_dicts(), "failed_attempts": attempts}
+    if not summaries:
+        place = places(run, [cell_id], workload)[cell_id]
+        return {"run": run.run_id, "cell_id": cell_id, **place, "summary": None, **failed}
+    summary: Summary = summaries[0]
+    entry = next((entry for entry in run.record["haystacks"] if entry["haystack_id"] == summary.haystack_id), None)
+    if entry is None:
+        raise StoreError(f"{run.run_id}: its run.json lacks haystack {summary.haystack_id}; put back a copy of it")
+    source = read_source(run.store, entry)
+    raw = [
+        answer
+        for place in {run.run_id: run, holder.run_id: holder}.values()
+        for answer in rows_of(place, "raw_answers", [cell_id])
+    ]
+    answers = {answer.key: asdict(answer) for answer in raw}
+    prompts = prompts_of(replay)
+    subtopic = next(subtopic for subtopic in source.haystack.subtopics if subtopic.subtopic_id == summary.subtopic_id)
+    judgments = rows_of(run, "judgments", [cell_id])
+    votes = [asdict(vote) for vote in rows_of(run, "votes", [cell_id])] if "votes" in run.declared else []
+    return {
+        "run": run.run_id,
+        "cell_id": cell_id,
+        "system": summary.system,
+        "haystack": source.haystack.name,
+        "subtopic_id": subtopic.subtopic_id,
+        "query": subtopic.query,
+        "bullets": list(summary.bullets),
+        "judge": judge_of_record(run),
+        "context": _context(holder, summary),
+        "raw_answer": answers.get(summary.key),
+        "prompt": prompts.get(summary.key),
+        "judgments": [
+            {**row, "votes": [vote for vote in votes if all(vote[name] == row["judgment"][name] for name in _JUDGED)]}
+            for row in _judged(judgments, summary, source, compat, (answers, prompts))
+            if not judgment_key or row["judgment"]["key"] == judgment_key
+        ],
+        **failed,
+    }
+
+
+def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
+    """(cell_id, '') of the summary at HAYSTACK/SUBTOPIC/SYSTEM, with `#N` appended for repeat N; None for another form of key."""
+    if key.count("/") < 2:
+        return None
+    names = {entry["haystack_id"]: entry["name"] for entry in holder.record["haystacks"]}
+    frame = holder.table("summaries", columns=_PLACE)
+    for cell, haystack, subtopic, system, repeat in frame.select(_PLACE).iter_rows():
+        place = f"{names.get(haystack)}/{subtopic}/{system}"
+        if key in ((place, f"{place}#0") if not repeat else (f"{place}#{repeat}",)):
+            return cell, ""
+    return None
+
+
+def _find(run: RunStore, holder: RunStore, key: str) -> tuple[str, str]:
+    """(cell_id, key of the judgment that the key names, or empty). Raises StoreError."""
+    if len(key) < SHORTEST_KEY:
+        raise StoreError(f"key {key!r} is too short; give at least {SHORTEST_KEY} characters of a cell_id or of an answer's key")
+    hits: set[tuple[str, str]] = set()
+    for table in ("summaries", "failures", "judgments"):
+        frame = (holder if table == "summaries" else run).table(table)
+        named = frame.filter(pl.col("cell_id").str.starts_with(key))
+        hits.update((cell, "") for cell in named["cell_id"].to_list())
+        keyed = frame.filter(pl.col("key").str.starts_with(key))
+        hits.update(
+            (cell, full if table == "judgments" else "")
+            for cell, full in zip(keyed["cell_id"].to_list(), keyed["key"].to_list(), strict=True)
+        )
+    if not hits:
+        known = f"a cell is HAYSTACK/SUBTOPIC/SYSTEM, such as {_some_place(holder)}, or its id, or an answer's key"
+        raise StoreError(f"run {run.run_id} has no cell or answer {key!r}; {known}")
+    if len({cell for cell, _ in hits}) > 1 and len(key) < 32:
+        raise StoreError(f"{len(hits)} cells or answers of run {run.run_id} begin with {key!r}; give more of it")
+    return min(hits)
+
+
+def _some_place(holder: RunStore) -> str:
+    for place in places(holder, holder.table("summaries", columns=["cell_id"])["cell_id"].head(1).to_list()).values():
+        return f"{place['haystack']}/{place['subtopic_id']}/{place['system']}"
+    return "news/a-subtopic/bm25_gpt-4o"
+
+
+def _context(run: RunStore, summary: Summary) -> dict[str, Any] | None:
+    contexts = run.table("contexts").filter(pl.col("context_id") == summary.context_id).to_dicts()
+    return contexts[0] if contexts else None
+
+
+def _judged(
+    judgments: list[Judgment],
+    summary: Summary,
+    source: ReleasedFile,
+    compat: Compat,
+    kept: tuple[Mapping[str, Any], Mapping[str, str]],
+) -> Iterable[dict[str, Any]]:
+    answers, prompts = kept
+    insights = {insight.insight_id: insight.text for insight in source.haystack.insights}
+    scored = score_summary(judgments, summary.bullets, source.haystack.gold(), compat)
+    for judgment, score in zip(judgments, scored, strict=True):
+        bullet = getattr(score, "bullet", None)
+        yield {
+            "insight": insights.get(judgment.insight_id),
+            "judgment": asdict(judgment),
+            "bullet": summary.bullets[bullet - 1] if bullet else None,
+            "score": asdict(score),
+            "raw_answer": answers.get(judgment.key),
+            "prompt": prompts.get(judgment.key),
+        }
+
+
+def replayed(workload: Judging[Any], run: RunStore, cell_id: str) -> Replay | None:
+    """The cell's requests, rebuilt from content; None if the run has no such cell."""
+    item = next((item for item in workload.items() if item.id == cell_id), None)
+    if item is None:
+        return None
+    replay = Replay(workload, run)
+    replay.item(item)
+    return replay
+
+
+def prompts_of(replay: Replay | None) -> dict[str, str]:
+    """Key -> prompt of every request. The key proves that the text is the same; a version with other prompts has other keys."""
+    return {} if replay is None else {key: request.prompt for key, (_, request) in replay.requests.items()}

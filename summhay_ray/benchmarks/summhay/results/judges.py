@@ -1,0 +1,200 @@
+"""The judgments of a run's summaries: by the run's own judges, and by later rejudges.
+
+The rejudges of a run are listed in a numbered chain beside it: `runs/<run>/rejudges/00000001.json`, each {"run": "j..."}. The run
+itself never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.errors import UserError
+from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.judge import parse_name
+from summhay_ray.store import Chain, RunStore, StoreError
+
+SUMMARIES_AT_ONCE = 10_000
+"""Summaries in one piece of `judged_pieces`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBy:
+    """One judge of a run's summaries."""
+
+    judge: str
+    """Its name among all judges of the run: its label, followed by the rejudge's id if another judge has the same label."""
+    label: str
+    """Its name in the tables of `runs`."""
+    runs: tuple[str, ...]
+    """The runs that hold its judgments, earliest first. If several hold the same judgment, the first counts."""
+    identity: str
+    """Equal for judges whose judgments are interchangeable."""
+
+
+def join_rejudges(run: RunStore, rejudge_id: str) -> None:
+    """Add a rejudge to the chain of the run it judges, unless the chain already lists it."""
+    chain = _chain(run)
+    number = chain.latest()
+    if rejudge_id in rejudge_ids(run):
+        return
+    while not chain.append(number + 1, {"run": rejudge_id}):
+        number += 1
+
+
+def rejudge_ids(run: RunStore) -> list[str]:
+    """Ids of a run's rejudges, in the order in which they first started. Raises StoreError for a damaged record."""
+    chain = _chain(run)
+    sources = [chain.read(number) for number in range(1, chain.latest() + 1)]
+    return list(dict.fromkeys(str(source["run"]) for source in sources if source is not None))
+
+
+def judges_of(run: RunStore) -> list[JudgedBy]:
+    """Every judge of the run's summaries, the run's own first. Different judges with the same label get different names.
+
+    Rejudges without any judgment are left out.
+    """
+    runs_of: dict[tuple[str, str], list[str]] = {}
+    for run_id, label, identity in _named(run):
+        runs_of.setdefault((label, identity), []).append(run_id)
+    taken: set[str] = set()
+    judges = []
+    for (label, identity), runs in runs_of.items():
+        judges.append(JudgedBy(label if label not in taken else f"{label} ({runs[0]})", label, tuple(runs), identity))
+        taken.add(label)
+    return judges
+
+
+def judge_of_record(run: RunStore, wanted: str = "") -> str:
+    """The judge whose judgments are the run's figures: `wanted`, else the run's own, however often it was judged again.
+
+    The run's own is its spec's first, or the release's (`released`) for an imported run. Empty if nobody judged it. Raises
+    UserError if `wanted` did not judge it.
+    """
+    known = [judged.judge for judged in judges_of(run)]
+    if not wanted:
+        return known[0] if known else ""
+    # `offline` is short for `offline/judge`, as in `rejudge --judge`.
+    name = wanted if wanted in known else parse_name(wanted).text
+    if name not in known:
+        has = f"it has those by {', '.join(known)}; summhay rejudge makes more"
+        raise UserError(f"{run.run_id} has no judgments by {wanted!r}; {has}")
+    return name
+
+
+def all_judgments(run: RunStore) -> pl.DataFrame:
+    """The judgments of all judges, sorted by primary key. `judge` is the name that `judges_of` gives."""
+    return _all(run, "judgments")
+
+
+def all_scores(run: RunStore) -> pl.DataFrame:
+    """The scores of all judges, as `all_judgments`."""
+    return _all(run, "scores")
+
+
+def all_votes(run: RunStore) -> pl.DataFrame:
+    """The votes of the panels among all judges, as `all_judgments`; none of runs of an earlier version, which had no panels."""
+    holders = [run, *(run.store.run(rejudge_id) for rejudge_id in rejudge_ids(run))]
+    return _all(run, "votes") if all("votes" in holder.declared for holder in holders) else BY_NAME["votes"].frame(())
+
+
+def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
+    """(input tokens, micro-dollars) of a judge's answers with these keys, each counted once. A panel's are its members'."""
+    [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
+    holders = [run if run_id == run.run_id else run.store.run(run_id) for run_id in judged.runs]
+    cast = pl.col("judge") == judged.label
+    voted = {key for holder in holders if "votes" in holder.declared for key in holder.table("votes").filter(cast)["key"]}
+    columns = ("key", "input_tokens", "usd_micros")
+    known = pl.concat([holder.table("raw_answers").select(columns) for holder in holders]).unique("key")
+    answers = known.filter(pl.col("key").is_in([*voted, *keys]))
+    return int(answers["input_tokens"].sum()), int(answers["usd_micros"].sum())
+
+
+def judged_pieces(run: RunStore, table: str, judges: Sequence[JudgedBy] | None) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Yields the summaries in pieces, each with its rows of `table` (judgments or scores), sorted by primary key.
+
+    `judges`: the judges whose rows are wanted, under those names; None for the run's own rows. One piece of each run is in memory
+    at a time.
+    """
+    names = [run.run_id] if judges is None else list(dict.fromkeys(name for judge in judges for name in judge.runs))
+    holders = {name: run if name == run.run_id else run.store.run(name).at() for name in names}
+    ahead = {name: _Ahead(holder.pieces(table)) for name, holder in holders.items()}
+    for piece in run.pieces("summaries"):
+        for part in piece.iter_slices(SUMMARIES_AT_ONCE):
+            frames = {name: reader.until(part["cell_id"][-1]) for name, reader in ahead.items()}
+            yield part, frames[run.run_id] if judges is None else _of_judges(judges, frames, table)
+
+
+class _Ahead:
+    """A reader of rows sorted by cell_id that returns them cell range by cell range."""
+
+    def __init__(self, pieces: Iterator[pl.DataFrame]) -> None:
+        self._pieces, self._rest = pieces, next(pieces)
+
+    def until(self, cell: str) -> pl.DataFrame:
+        """The rows not yet returned, up to and including this cell's."""
+        taken = []
+        while True:
+            end = self._rest["cell_id"].search_sorted(cell, "right")
+            taken.append(self._rest.head(end))
+            more = next(self._pieces, None) if end == self._rest.height else None
+            self._rest = self._rest.slice(end) if more is None else more
+            if more is None:
+                return pl.concat(taken)
+
+
+def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], table: str) -> pl.DataFrame:
+    """The rows of these judges in the runs' frames, each row once, sorted by primary key. `judge` is as in `judges_of`."""
+    key = list(BY_NAME[table].key)
+    parts = [BY_NAME[table].frame(())]
+    for judge in judges:
+        mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs])
+        # A judgment from any of the runs counts, even if another of them failed to get it.
+        rows = mine.unique(subset=key, keep="first", maintain_order=True)
+        parts.append(rows.with_columns(pl.lit(judge.judge).alias("judge")))
+    return pl.concat(parts).sort(key, maintain_order=True)
+
+
+def _all(run: RunStore, table: str) -> pl.DataFrame:
+    judges = judges_of(run)
+    names = {name for judge in judges for name in judge.runs}
+    frames = {name: (run if name == run.run_id else run.store.run(name)).table(table) for name in names}
+    return _of_judges(judges, frames, table)
+
+
+def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
+    """(run_id, label, identity) of every judge of the run and of its rejudges."""
+    record = run.record
+    if "judges" not in record:
+        yield run.run_id, RELEASED_JUDGE, RELEASED_JUDGE
+    else:
+        yield from _of_record(run, record)
+    for rejudge_id in rejudge_ids(run):
+        rejudged = run.store.run(rejudge_id)
+        if rejudged.has_rows("judgments"):
+            yield from _of_record(rejudged, rejudged.record)
+
+
+def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    # As recorded when it judged: the code of a user-defined judge may have changed since, or be missing.
+    yield from ((run.run_id, label, identity) for label, identity in record["judges"])
+
+
+def check_judged(run: RunStore) -> None:
+    """Raises StoreError for a run without summaries of its own."""
+    record = run.record
+    if (of := record.get("of")) is not None:
+        raise StoreError(f"{run.run_id} holds judgments of the summaries of {of}; give that run")
+    if "haystacks" not in record:
+        raise StoreError(f"{run.run_id} holds no summaries; give a run on its haystacks (haystacks: [its spec])")
+
+
+_MEND = "delete it and those after it, and rejudge again: no call is made"
+
+
+def _chain(run: RunStore) -> Chain:
+    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _MEND)

@@ -1,0 +1,241 @@
+"""People's labels of a run's judgments: which to label, the sheet, and the scores of what was labelled by judge and people.
+
+The sheet is CSV in UTF-8 and shows neither system nor verdict. Every judgment has a known chance to be drawn, so that the labels
+speak for all of them (`metrics.labelled`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmarks.summhay.haystacks.sources import stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_file
+from summhay_ray.metrics import FEWEST, LabelledScore, SystemScore, by_labels, score_summary
+from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
+from summhay_ray.store import RunStore
+from summhay_ray.text import quoted, unquoted
+
+COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
+"""Columns of the sheet; `row`, `chance`, `coverage` and `bullet` are read back."""
+_LABELS: Sequence[Coverage] = ("NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE")
+_WORDS = {word: label for label in _LABELS for word in (label.lower(), label.partition("_")[0].lower())} | {"none": _LABELS[0]}
+_NOBODY = "people"
+_EVENLY = 0.5
+"""The share of a system's labels that is drawn with equal chances; the others follow the judge's uncertainty."""
+_MB = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A person's label. `bullet`: that covers the insight, from 1; None where none is named."""
+
+    cell_id: str
+    insight_id: str
+    chance: float
+    coverage: Coverage
+    bullet: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labelled rows of a sheet. `n_rows`: its rows in all."""
+
+    rows: tuple[Label, ...]
+    n_rows: int
+
+
+def draw_labels(run: RunStore, n: int, path: Path, judge: str = "", seed: int = 0) -> dict[str, Any]:
+    """Write a sheet with `n` judgments of a judge for people to label. Never overwrites a file. Raises UserError, StoreError.
+
+    Systems have equal shares of the labels. Within one, half are drawn evenly, and half by the judge's uncertainty where it gives
+    one: a label tells most where the judge is likely to err. Judgments are drawn in order of the judge's value, at equal steps
+    (systematic sampling), so that low, middle and high values have their shares. The same run and seed give the same rows.
+    """
+    check_judged(run)
+    run = run.at()
+    if n < 1:
+        raise UserError(f"--n {n}: expected at least 1")
+    if path.exists():
+        raise UserError(f"{path} is already there, and may hold labels; name another file")
+    name = judge_of_record(run, judge)
+    found = _judged(run, name)
+    if found.is_empty():
+        raise UserError(f"{run.run_id} has no judgment by {name or 'a judge'} yet; nothing to label")
+    chances = chances_of(found, n)
+    taken = drawn(chances, random.Random(f"{seed}/{n}"))
+    rows = list(_rows(run, found.with_columns(chance=pl.Series(chances, dtype=pl.Float64))[taken]))
+    random.Random(f"order/{seed}").shuffle(rows)
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer)
+    writer.writerows([COLUMNS, *rows])
+    try:
+        # Spreadsheets recognize UTF-8 by the byte order mark.
+        path.write_bytes(buffer.getvalue().encode("utf-8-sig", "replace"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); name another file") from error
+    systems = found["system"].n_unique()
+    return {"run": run.run_id, "judge": name, "sheet": str(path), "rows": len(rows), "of": found.height, "systems": systems}
+
+
+def _judged(run: RunStore, judge: str) -> pl.DataFrame:
+    """The judge's judgments with the system, sorted by system, value and place."""
+    judges = [one for one in judges_of(run) if one.judge == judge]
+    parts = [BY_NAME["judgments"].frame(()).with_columns(system=pl.lit("").cast(pl.String))]
+    for piece, judged in judged_pieces(run, "judgments", judges):
+        parts.append(judged.join(piece.select("cell_id", "system"), on="cell_id", how="left"))
+    worth = pl.col("coverage").replace_strict(COVERAGE_VALUE, default=None, return_dtype=pl.Float64)
+    values = pl.concat(parts).with_columns(value=pl.coalesce("value", worth))
+    return values.sort("system", "value", "cell_id", "position")
+
+
+def chances_of(found: pl.DataFrame, n: int) -> list[float]:
+    """Each judgment's chance to be drawn; they add up to `n`, or to all that there are."""
+    share = n / found["system"].n_unique()
+    doubt = pl.col("uncertainty").fill_null(0.0)
+    own, evenly = doubt.sum().over("system"), 1 / pl.len().over("system")
+    part = pl.when(own > 0).then(_EVENLY * evenly + (1 - _EVENLY) * doubt / own).otherwise(evenly)
+    return [min(1.0, share * one) for one in found.select(part).to_series()]
+
+
+def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
+    """Systematic sampling: the items in which the steps u, u + 1, u + 2 ... of the running sum of chances lie."""
+    taken, total, step = [], 0.0, chance.random()
+    for place, one in enumerate(chances):
+        total += one
+        if total > step:
+            taken.append(place)
+            step += 1
+    return taken
+
+
+def _rows(run: RunStore, sheet: pl.DataFrame) -> Iterator[list[str]]:
+    cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
+    outlines = {outline.haystack_id: outline for outline in stored_outlines(run.store, run.record)}
+    insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
+    for row in sheet.iter_rows(named=True):
+        cell = cells[row["cell_id"]]
+        subtopics = outlines[cell["haystack_id"]].subtopics
+        query = next((one.query for one in subtopics if one.subtopic_id == cell["subtopic_id"]), "")
+        bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
+        insight = insights.get((cell["haystack_id"], row["insight_id"]), "")
+        place = f"{row['cell_id']}/{row['insight_id']}"
+        yield [place, f"{row['chance']:.6g}", *map(quoted, (query, insight, bullets)), "", ""]
+
+
+def read_labels(path: Path) -> Labels:
+    """The labels of a sheet; rows without one are left out. Raises UserError, which names the row, in one line."""
+    try:
+        text = read_file(path, _MB).decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give a sheet that summhay label wrote") from error
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8; save the sheet as CSV in UTF-8") from None
+    # Spreadsheets in some countries write semicolons.
+    head = text.split("\n", 1)[0]
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=";" if head.count(";") > head.count(",") else ",")
+    if missing := [name for name in ("row", "chance", "coverage", "bullet") if name not in (reader.fieldnames or ())]:
+        raise UserError(f"{path} has no column {missing[0]}; give a sheet that summhay label wrote")
+    rows: dict[str, Label] = {}
+    n_rows = 0
+    for line, record in enumerate(reader, 2):
+        n_rows += 1
+        where = f"{path} row {line}"
+        said = {name: unquoted(record[name] or "").strip() for name in ("row", "chance", "coverage", "bullet")}
+        if not said["coverage"]:
+            continue
+        label = _label(where, said)
+        if rows.setdefault(said["row"], label) != label:
+            raise UserError(f"{where}: the same row is labelled twice, differently; keep one")
+    if not rows:
+        raise UserError(f"{path}: none of its {n_rows} rows is labelled; write no, partial or full into the column coverage")
+    return Labels(tuple(rows.values()), n_rows)
+
+
+def _label(where: str, said: Mapping[str, str]) -> Label:
+    cell, _, insight = said["row"].partition("/")
+    if not cell or not insight:
+        raise UserError(f"{where}, column row: {said['row']!r:.60} is no id; leave the ids as written")
+    try:
+        chance = float(said["chance"].replace(",", "."))
+    except ValueError:
+        chance = 0.0
+    if not 0 < chance <= 1:
+        raise UserError(f"{where}, column chance: {said['chance']!r:.60}; leave the numbers as written, above 0 and at most 1")
+    coverage = _WORDS.get(said["coverage"].lower())
+    if coverage is None:
+        raise UserError(f"{where}, column coverage: {said['coverage']!r:.60}; expected no, partial or full")
+    bullet = said["bullet"].removesuffix(".0")
+    if bullet and not (bullet.isascii() and bullet.isdecimal() and int(bullet[:9]) > 0 and len(bullet) < 10):
+        raise UserError(f"{where}, column bullet: {said['bullet']!r:.60}; expected the number of a bullet, or nothing")
+    return Label(cell, insight, chance, coverage, int(bullet) if bullet and coverage != "NO_COVERAGE" else None)
+
+
+def labelled_scores(
+    run: RunStore, scores: Sequence[SystemScore], labels: Labels, gold_of: Any, path: str = "the sheet"
+) -> list[SystemScore]:
+    """The scores with what the labels say of them. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
+
+    A system with at least `FEWEST` labels is corrected by its own, others by those of all systems. Raises UserError for a label
+    of another run, and for a bullet that a summary does not have.
+    """
+    wanted: dict[str, dict[str, Label]] = defaultdict(dict)
+    for label in labels.rows:
+        wanted[label.cell_id][label.insight_id] = label
+    pairs: dict[tuple[str, str], list[tuple[LabelledScore, LabelledScore | None]]] = defaultdict(list)
+    seen = set()
+    for piece, judged in judged_pieces(run, "judgments", judges_of(run)):
+        for summary in BY_NAME["summaries"].records(piece.filter(pl.col("cell_id").is_in(list(wanted)))):
+            rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
+            own, gold = wanted[summary.cell_id], gold_of(summary.haystack_id)
+            for label in own.values():
+                if label.bullet is not None and label.bullet > len(summary.bullets):
+                    bullets = f"the summary has bullets 1..{len(summary.bullets)}"
+                    raise UserError(f"{path}: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
+            people = _peoples(own, summary, gold)
+            seen |= {(summary.cell_id, insight_id) for insight_id in own if insight_id in gold}
+            for row in rows:
+                said = own.get(row.insight_id)
+                found = [score for score in score_summary([row], summary.bullets, gold) if isinstance(score, Score)]
+                if said is None or not found:
+                    continue
+                worth = COVERAGE_VALUE[said.coverage]
+                joint = people.get(row.insight_id, 0.0 if not worth else None)
+                pair = LabelledScore(found[0].coverage, worth, said.chance)
+                both = None if joint is None else LabelledScore(found[0].joint, joint, said.chance)
+                pairs[row.judge, summary.system].append((pair, both))
+    if strange := [label for label in labels.rows if (label.cell_id, label.insight_id) not in seen]:
+        raise UserError(
+            f"{path}: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
+        )
+    return [_labelled(score, pairs) for score in scores]
+
+
+def _peoples(own: Mapping[str, Label], summary: Any, gold: Mapping[str, frozenset[int]]) -> dict[str, float]:
+    """insight_id -> joint of the covered insights whose bullet people name."""
+    rows = [
+        Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))
+        for place, label in enumerate(own.values())
+        if label.bullet is not None and label.insight_id in gold
+    ]
+    return {one.insight_id: one.joint for one in score_summary(rows, summary.bullets, gold) if isinstance(one, Score)}
+
+
+def _labelled(
+    score: SystemScore, pairs: Mapping[tuple[str, str], Sequence[tuple[LabelledScore, LabelledScore | None]]]
+) -> SystemScore:
+    mine = pairs.get((score.judge, score.system), ())
+    own = len(mine) >= FEWEST
+    used = mine if own else [pair for (judge, _), some in pairs.items() if judge == score.judge for pair in some]
+    return by_labels(score, [pair for pair, _ in used], [joint for _, joint in used if joint is not None], own)

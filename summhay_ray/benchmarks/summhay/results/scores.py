@@ -1,0 +1,362 @@
+"""Score a stored run from its judgments, without any model call (paper, section 4.1)."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+import polars as pl
+
+from summhay_ray.benchmark import Results
+from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
+from summhay_ray.benchmarks.summhay.grid.retrieved import retrieval_of
+from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
+from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
+from summhay_ray.benchmarks.summhay.results.biases import known_biases
+from summhay_ray.benchmarks.summhay.results.judges import (
+    JudgedBy,
+    check_judged,
+    judge_of_record,
+    judged_pieces,
+    judges_of,
+    rejudge_ids,
+)
+from summhay_ray.benchmarks.summhay.results.labels import Labels, labelled_scores
+from summhay_ray.haystack import RELEASED_JUDGE
+from summhay_ray.metrics import (
+    Compat,
+    JudgeBias,
+    PositionSensitivity,
+    SystemScore,
+    added,
+    corrected,
+    haystack_scores,
+    insight_sums,
+    position_sensitivity,
+    query_means,
+    score_columns,
+    score_summary,
+    system_scores,
+    words_per_bullet,
+)
+from summhay_ray.records import Failure, Score
+from summhay_ray.store import RunStore
+
+SYSTEM = ("system", "retriever", "ordering", "model")
+_TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
+_WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
+_VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
+Part = TypeVar("Part")
+
+
+CI_OF = (
+    *("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected"),
+    *("coverage_labelled", "joint_labelled"),
+)
+"""Figures of a system that have a confidence interval."""
+ENDS, NEITHER = ("low", "high"), (None, None)
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """The scores of a run: pooled over its haystacks, for each haystack, and the sensitivity to the position of documents."""
+
+    run: str
+    compat: Compat
+    judge: str
+    """The judge of record (`judge_of_record`)."""
+    systems: list[SystemScore]
+    """By the judge of record first, then by the others."""
+    haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
+    """Name of the haystack -> the scores of every system in it, computed when they are first asked for."""
+    position: list[PositionSensitivity]
+    failures: list[Failure]
+    """Judgments that scoring could not use."""
+    biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
+    """Judge -> the bias subtracted from its scores; None if unknown."""
+    queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    """One row per system, judge and scored query: the means over its scored insights, and their number `n`."""
+    expected: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
+    """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
+    retrieval: pl.DataFrame | None = field(default=None, repr=False)
+    """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document that `summhay score` prints."""
+        return {
+            "run": self.run,
+            "compat": self.compat,
+            **self.details(),
+            "unusable_judgments": len(self.failures),
+            "haystacks": {name: [system.to_json() for system in systems] for name, systems in self.haystacks.items()},
+        }
+
+    def details(self) -> dict[str, Any]:
+        """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
+        return {
+            "judge": self.judge,
+            "systems": [system.to_json() for system in self.systems],
+            "position_sensitivity": [asdict(row) for row in self.position],
+            **({} if self.retrieval is None else retrieval_details(self.retrieval)),
+        }
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per system and judge: its figures, each with its 95 % interval as NAME_low and NAME_high, and its n.
+
+        `bias_mean` and `bias_se` give the bias that was subtracted; null if unknown.
+        """
+        rows = []
+        for system in self.systems:
+            row = system.to_json()
+            intervals, bias, labels = row.pop("ci"), row.pop("bias") or {}, row.pop("labels") or {}
+            ends = {
+                f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
+            }
+            rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")})
+        numbers = (
+            {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
+            | dict.fromkeys(("bias_mean", "bias_se", "coverage_labelled", "joint_labelled"), pl.Float64)
+            | {"labels": pl.Int64}
+        )
+        return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return str(self.table._repr_html_())
+
+
+@dataclass(frozen=True)
+class _Frames:
+    sums: pl.DataFrame
+    """`metrics.insight_sums` of the scored insights."""
+    expected: pl.DataFrame
+    words: pl.DataFrame
+
+    def pooled(self, seed: int, samples: int) -> list[SystemScore]:
+        return system_scores(self.sums, self.expected, self.words, seed, samples)
+
+    def of_haystacks(self, seed: int, samples: int) -> dict[str, list[SystemScore]]:
+        return haystack_scores(self.sums, self.expected, self.words, seed, samples)
+
+
+class _ByHaystack(Mapping[str, list[SystemScore]]):
+    """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
+
+    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], *sampling: int) -> None:
+        """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
+        self._ids, self._frames, self._biases, self._sampling = ids, frames, biases, sampling
+
+    @functools.cached_property
+    def _found(self) -> dict[str, list[SystemScore]]:
+        found = self._frames.of_haystacks(*self._sampling)
+        return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
+
+    def __getitem__(self, name: str) -> list[SystemScore]:
+        haystack_id = self._ids[name]
+        return self._found.get(haystack_id, [])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+def score_run(
+    run: RunStore,
+    compat: Compat = "default",
+    samples: int = 1000,
+    biases: Sequence[JudgeBias] = (),
+    rejudged: bool = False,
+    sources: Sequence[Outline] | None = None,
+    judge: str = "",
+    labels: Labels | None = None,
+) -> ScoreResult:
+    """Score what the run holds now. Missing judgments count as expected but not as scored.
+
+    `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
+    ones. `rejudged`: include the judgments of later rejudges. `sources`: the run's outlines, if they are read already. `judge`:
+    score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError for a run without
+    summaries of its own, UserError for an unknown judge and for labels of another run.
+    """
+    check_judged(run)
+    record = run.record
+    of_record = judge_of_record(run, judge)
+    judges = judges_of(run) if judge or (rejudged and rejudge_ids(run)) else None
+    if judge and judges:
+        judges = [judged for judged in judges if judged.judge == of_record]
+    known = known_biases(run, judges is not None, biases)
+    sources = stored_outlines(run.store, record) if sources is None else sources
+    gold = gold_by_insight(sources)
+    frames, failures = _frames(run, sources, gold, judges, compat)
+    seed = record["spec"].get("seed", 0) if "spec" in record else 0
+    raw = frames.pooled(seed, samples)
+    scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
+    found = {name: known(name) for name in scorers}
+    pooled = _corrected(raw, found)
+    if labels is not None:
+        outlines = {source.haystack_id: source for source in sources}
+        pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: outlines[haystack_id].gold()))
+    shared = Counter(source.name for source in sources)
+    ids = {
+        source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})": source.haystack_id
+        for source in sources
+    }
+    return ScoreResult(
+        run=run.run_id,
+        compat=compat,
+        judge=of_record,
+        systems=pooled,
+        haystacks=_ByHaystack(ids, frames, found, seed, samples) if len(ids) > 1 else dict.fromkeys(ids, pooled),
+        position=position_sensitivity(pooled),
+        failures=failures,
+        biases=found,
+        queries=_queries(frames.sums),
+        expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
+        retrieval=retrieval_of(run, sources, gold),
+    )
+
+
+def _corrected(scores: Sequence[SystemScore], biases: Mapping[str, JudgeBias | None]) -> list[SystemScore]:
+    """The scores after subtracting their judges' biases, in the order of the judges in `biases`."""
+    places = {judge: place for place, judge in enumerate(biases)}
+    return [corrected(score, biases[score.judge]) for score in sorted(scores, key=lambda score: places[score.judge])]
+
+
+def _queries(sums: pl.DataFrame) -> pl.DataFrame:
+    means = query_means(sums)
+    return means.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT)
+
+
+def results(run: RunStore, compat: Compat) -> Results:
+    """The results of a run for the engine: scores of every system, position sensitivity, retrieval, warnings and notes."""
+    sources = stored_outlines(run.store, run.record)
+    scores = score_run(run, compat, sources=sources)
+    budget = run.record.get("spec", {}).get("token_budget")
+    sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
+    warnings = tuple(warning for source in sources for warning in source.warnings)
+    n = sum(source.by_grammar for source in sources)
+    notes = (f"the prose of {n} of {len(sources)} haystacks is {BY_GRAMMAR}",) if n else ()
+    return Results(scores.details(), scores, sections, warnings, notes)
+
+
+def _frames(
+    run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
+) -> tuple[_Frames, list[Failure]]:
+    """What scores are computed from, and the judgments that cannot be used.
+
+    `gold`: `gold_by_insight` of the sources. `judges`: None for the run's own.
+    """
+    run = run.at()
+    known = _last_repeats(pl.concat(map(_last_repeats, run.pieces("summaries", (*SYSTEM, "repeat")))))
+    named, own = _expected_systems(run, run.record, known)
+    systems = named, own if judges is None else [judged.judge for judged in judges]
+    kinds = _kinds(sources, systems, known)
+    outline_of = {source.haystack_id: source for source in sources}
+    # Few haystacks have judgments that are scored one by one.
+    gold_of = functools.cache(lambda haystack_id: outline_of[haystack_id].gold())
+    names = (*_TEXT, *_VALUES)
+
+    def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
+        scores, odd = score_columns(mine, judged, gold, compat)
+        said = _typed(mine, kinds, _WORDS)
+        judge = _typed(judged, kinds, ("judge",))
+        columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(_VALUES)]
+        one_by_one: list[tuple[Any, ...]] = []
+        failures: list[Failure] = []
+        for summary in BY_NAME["summaries"].records(mine[odd]):
+            place = (summary.haystack_id, summary.subtopic_id)
+            rows = BY_NAME["judgments"].records(judged.filter(pl.col("cell_id") == summary.cell_id))
+            for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
+                if isinstance(row, Score):
+                    system = (getattr(summary, name) for name in SYSTEM)
+                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in _VALUES)))
+                else:
+                    failures.append(row)
+        together = pl.concat(columns, how="horizontal").select(names)
+        insights = pl.concat([together, _rows(one_by_one, kinds, names)])
+        return insight_sums(insights), said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"])), failures
+
+    found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
+    frames = _Frames(
+        sums=added([insight_sums(_rows((), kinds, names)), *(part for part, _, _ in found)]),
+        expected=_expected(sources, systems, kinds),
+        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *(words for _, words, _ in found)]),
+    )
+    return frames, [failure for _, _, odd in found for failure in odd]
+
+
+def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
+    """A row per system, in the order of its first summary: SYSTEM and its last repeat."""
+    return summaries.group_by(SYSTEM, maintain_order=True).agg(pl.col("repeat").max())
+
+
+def _side_by_side(work: Callable[..., Part], given: Iterable[tuple[Any, ...]]) -> Iterator[Part]:
+    """Yields work(*arguments) for each of `given`, in order, computed on all cores. Takes only as many as are being worked on."""
+    cores = os.cpu_count() or 1
+    with ThreadPoolExecutor(cores) as threads:
+        waiting: deque[Future[Part]] = deque()
+        for arguments in given:
+            waiting.append(threads.submit(work, *arguments))
+            if len(waiting) > cores:
+                yield waiting.popleft().result()
+        yield from (future.result() for future in waiting)
+
+
+def _typed(frame: pl.DataFrame, kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(kinds[name]) for name in names)
+
+
+def _rows(rows: Sequence[tuple[Any, ...]], kinds: Mapping[str, Any], names: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={name: kinds[name] for name in names}, orient="row")
+
+
+Systems = Mapping[tuple[str, str, str, str], int]
+"""(system, retriever, ordering, model) -> how often the system answers each query (repeats)."""
+
+
+def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFrame) -> tuple[Systems, list[str]]:
+    """The systems that must answer each query, and the judges of the run. `known`: `_last_repeats` of all summaries."""
+    if "spec" in record:
+        from summhay_ray.benchmarks.summhay.workload import SummHay
+        from summhay_ray.engine import workload_of
+
+        grid = workload_of(run)
+        assert isinstance(grid, SummHay)
+        labels = [summarizer.label for summarizer in grid.spec.summarizers]
+        named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
+        return named, [judge.label for judge in grid.spec.judges]
+    judges = [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
+    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
+
+
+def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
+    """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
+    texts: dict[str, set[str]] = {name: set(known[name]) for name in SYSTEM}
+    for place, name in enumerate(SYSTEM):
+        texts[name].update(system[place] for system in systems[0])
+    texts["judge"] = set(systems[1])
+    texts["haystack_id"] = {source.haystack_id for source in sources}
+    texts["subtopic_id"] = {subtopic.subtopic_id for source in sources for subtopic in source.subtopics}
+    numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
+    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
+
+
+def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
+    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
+    asked = [
+        (source.haystack_id, subtopic.subtopic_id, n_insights)
+        for source in sources
+        for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True)
+    ]
+    queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
+    answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
+    every = answering.join(pl.DataFrame({"judge": systems[1]}), how="cross").join(queries, how="cross")
+    return _typed(every.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))

@@ -1,0 +1,536 @@
+"""The sections of a SummHay run's report. They correspond to the tables and figures of the paper."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.benchmark import Chart, Compat, Pivot, Section
+from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
+from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
+from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
+from summhay_ray.benchmarks.summhay.results.labels import read_labels
+from summhay_ray.benchmarks.summhay.results.samples import Prices
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.comparison import ENDS, comparison_sections, every_pair
+from summhay_ray.metrics import Z_95, SystemScore, alpha, column_of, column_place, pearson, rank_agreement
+from summhay_ray.outcome import MICROS
+from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.store import RunStore
+
+PEOPLE = "People (paper)"
+PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
+"""Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
+FIGURES = ("coverage", "citation", "joint")
+ENDS_OF = ("_low", "_high")
+ORACLES = ("oracle", "released/oracle")
+_BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
+"""Ranges of the number of documents that contain an insight."""
+_ORDERINGS = ("top", "middle", "random", "given", "bottom")
+
+
+def sections(run: RunStore, compat: Compat = "default", judge: str = "", labels: str = "") -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `labels`: the
+    path of a sheet of people's labels, or empty."""
+    run = run.at()
+    result = score_run(run, compat, rejudged=True, labels=read_labels(Path(labels)) if labels else None)
+    scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
+    if not scored:
+        return []
+    best = judge_of_record(run, judge)
+    listed = [best, *(name for name in scored if name != best)]
+    results = [_results(result, name, more=name != best) for name in listed]
+    if best not in scored:
+        note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
+        return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
+    outlines = stored_outlines(run.store, run.record)
+    compared = every_pair(judged_scores(result, best), ("joint",))
+    made = [
+        _people(result, best),
+        _labelled(result, best),
+        *([] if compared is None else comparison_sections(compared)),
+        *_cost(run, result, best),
+        _retrieval(run, result, best, outlines),
+        _lost(result, best),
+        _position(result, best),
+        *_breakdowns(run, result, best, outlines),
+        _citations(result, best),
+    ]
+    # The slug stays that of the shorter title.
+    named = [
+        replace(section, title=f"{section.title}, judged by {best}", name=section.name or section.title)
+        for section in made
+        if section is not None
+    ]
+    return [*results, *named, *_judges(run, result)]
+
+
+def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
+    return [system for system in result.systems if system.judge == judge]
+
+
+def _interval(system: SystemScore, name: str) -> dict[str, float | None]:
+    low, high = system.ci.get(name, (None, None))
+    return {name: getattr(system, name), f"{name}_low": low, f"{name}_high": high, f"{name}_floor": system.floor(name)}
+
+
+def _column(system: SystemScore) -> str:
+    return column_of(system.retriever, system.ordering)
+
+
+def _label(system: SystemScore) -> str:
+    return f"{system.model} · {_column(system)}"
+
+
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _results(result: ScoreResult, judge: str, more: bool) -> Section:
+    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record."""
+    silent = any(system.missing for system in _of(result, judge))
+    rows: list[dict[str, Any]] = [
+        {
+            "model": system.model,
+            "retriever": _column(system),
+            **{name: part for figure in FIGURES for name, part in _interval(system, figure).items()},
+            "words": system.words_per_bullet,
+            **({"missing": system.missing} if silent else {}),
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
+        }
+        for system in _of(result, judge)
+    ]
+    rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
+    rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
+    text = (
+        "Coverage, citation and joint by summarizer and retriever (paper, Table 2), in per cent, with 95 % intervals of queries "
+        "resampled within haystacks; words are those a bullet. The last row is what people reached in the paper, with an "
+        "oracle's documents and up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+    )
+    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
+    rest = ("words", "missing") if silent else ("words",)
+    pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))
+    chart = Chart.bar("model", "joint", "retriever")
+    name = f"results {judge}" if more else "results"
+    title, units = f"Results, judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
+    return Section(title, text, frame, units, chart, pivot, name, more=more, higher_is_better=FIGURES)
+
+
+def _people(result: ScoreResult, judge: str) -> Section:
+    """What the paper tells of Figure 3, beside the best systems of the run."""
+    scored = [system for system in _of(result, judge) if system.joint is not None]
+    best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
+    reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
+    rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
+    rows += [
+        {
+            "model": system.model,
+            "retriever": _column(system),
+            "minutes": "",
+            **{figure: getattr(system, figure) for figure in FIGURES},
+            "n": system.n_scored,
+        }
+        for system in best
+    ]
+    text = (
+        "Figure 3 of the paper draws how two people's coverage and citation grew over sessions of up to two hours, measured "
+        "every ten minutes: rapidly in the first 90 minutes, and slower in the last 30. It prints no values along the curve, so "
+        "none is drawn here: the first row is where it ends (n: summaries), the others are the best systems (n: insights)."
+    )
+    return Section("People over their reading time (Figure 3)", text, _frame(rows), dict.fromkeys(FIGURES, "%"), name="people")
+
+
+def _spent(run: RunStore) -> pl.DataFrame:
+    """One row per system: the mean cost of its answers, in micro-dollars and tokens. One piece is in memory at a time."""
+    prices, parts = Prices(run), []
+    for piece in run.pieces("summaries", ("system", "key")):
+        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
+        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
+    whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
+    return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
+
+
+def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
+    """Cost against quality, in dollars and in tokens."""
+    spent = {row[0]: row[1:] for row in _spent(run).iter_rows()}
+    rows = [
+        {
+            "system": system.system,
+            "model": system.model,
+            "dollars a query": spent[system.system][0] / MICROS,
+            "tokens a query": spent[system.system][1],
+            **_interval(system, "joint"),
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
+        }
+        for system in _of(result, judge)
+        if system.system in spent
+    ]
+    if not rows:
+        why = "These summaries were not made here: what they cost is not known."
+        yield Section("Cost and quality", why, name="cost_quality")
+        return
+    # If no model costs anything, tokens are the cost.
+    costs = [cost for cost in ("dollars a query", "tokens a query") if any(row[cost] for row in rows)]
+    for title, cost in zip(("Cost and quality", "Tokens and quality"), costs, strict=False):
+        text = f"Mean {cost} for its summary, against joint. The line is the Pareto front: systems that no other beats in both."
+        frame = _frame(rows).select(pl.exclude(*({"dollars a query", "tokens a query"} - {cost})))
+        yield Section(
+            title, text, frame, {"joint": "%"}, Chart.scatter(cost, "joint", "model", front=True), name=title.replace(" and", "")
+        )
+
+
+def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+    """Recall and precision of the contexts against joint."""
+    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(outlines)).iter_rows()}
+    by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for piece in run.pieces("contexts"):
+        for row in piece.iter_rows(named=True):
+            needed, shown = wanted.get((row["haystack_id"], row["subtopic_id"]), set()), set(row["numbers"])
+            if needed and shown:
+                right = len(needed & shown)
+                by_system.setdefault((row["retriever"], row["ordering"]), []).append((right / len(needed), right / len(shown)))
+    scores = _of(result, judge)
+    rows = []
+    for (retriever, ordering), shares in sorted(by_system.items()):
+        own = [
+            score.joint
+            for score in scores
+            if (score.retriever, score.ordering) == (retriever, ordering) and score.joint is not None
+        ]
+        rows.append(
+            {
+                "retriever": column_of(retriever, ordering),
+                "recall": sum(share[0] for share in shares) / len(shares),
+                "precision": sum(share[1] for share in shares) / len(shares),
+                "joint": sum(own) / len(own) if own else None,
+                "n": len(shares),
+            }
+        )
+    if not rows:
+        return None
+    text = (
+        "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
+        "that hold one (precision), over queries; joint is the mean of the systems with that retriever."
+    )
+    text += "".join(f" {correlation_text(name, rows)}" for name in ("recall", "precision"))
+    units = dict.fromkeys(("recall", "precision", "joint"), "%")
+    return Section(
+        "Retrieval and joint", text, _frame(rows), units, Chart.scatter("recall", "joint", "retriever"), name="retrieval"
+    )
+
+
+def _lost(result: ScoreResult, judge: str) -> Section | None:
+    """What retrieval's errors cost each model and strategy: the question of ODSum's Table 5, for joint and citations, too."""
+    systems = {system.system: system for system in _of(result, judge)}
+    retrievers = {system.retriever for system in systems.values()} - {*ORACLES, "full", "released/full"}
+    compared = against_ideal(result, judge, ORACLES, sorted(retrievers))
+    if compared is None:
+        return None
+    rows: dict[str, dict[str, Any]] = {}
+    for pair in compared.table.iter_rows(named=True):
+        other, figure = systems[pair["system_b"]], pair["figure"]
+        row = rows.setdefault(other.system, {"model": other.model, "retriever": _column(other), "n": pair["n_queries"]})
+        row |= {figure: pair["a"], **{f"{figure} lost{end}": pair[name] for end, name in ENDS.items()}}
+        # A summary without a covered insight has no citations to score.
+        if figure == "citation":
+            row["n of citation"] = pair["n_queries"]
+    text = (
+        "The oracle's figure, and the loss when the same model and strategy see a retriever's documents instead: the mean "
+        "difference per query, over queries answered in both settings (asked by ODSum, Table 5). The 95 % intervals of a figure "
+        f"hold the truth together, for {next(iter(compared.about.values()))}."
+    )
+    units = {name: "%" for figure in FIGURES for name in (figure, f"{figure} lost")}
+    frame = _frame(sorted(rows.values(), key=lambda row: (row["model"], row["retriever"])))
+    return Section("What retrieval's errors cost", text, frame, units, name="lost", notes=compared.warnings)
+
+
+def correlation_text(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The correlation of a column with joint over the rows that have both; empty for fewer than three, or a constant column."""
+    pairs = [(row[name], row["joint"]) for row in rows if row["joint"] is not None]
+    if len(pairs) < 3:
+        return ""
+    first, second = zip(*pairs, strict=True)
+    linear, ranked = pearson(first, second), rank_agreement(first, second).spearman
+    if linear is None or ranked is None:
+        return ""
+    return f"Over the {len(pairs)} rows, {name} and joint correlate with Pearson's r {linear:.3f}, Spearman's {ranked:.3f}."
+
+
+def _position(result: ScoreResult, judge: str) -> Section | None:
+    """Joint by the position of the relevant documents (paper, Table 3)."""
+    sensitivity = {effect.model: effect.sensitivity for effect in result.position if effect.judge == judge}
+    rows = [
+        {
+            "model": system.model,
+            "ordering": system.ordering,
+            **_interval(system, "joint"),
+            "sensitivity": sensitivity.get(system.model),
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
+        }
+        for system in result.systems
+        if system.retriever == "full" and system.judge == judge
+    ]
+    if len({row["ordering"] for row in rows}) < 2:
+        return None
+    frame = _frame(rows).with_columns(pl.col("ordering").cast(pl.Enum(_ordered(rows))), pl.col("sensitivity").cast(pl.Float64))
+    frame = frame.sort("ordering", "model").with_columns(pl.col("ordering").cast(pl.String))
+    text = (
+        "Joint when a model sees the whole haystack, by where the query's documents stand in it (paper, Table 3). Sensitivity: "
+        "how far top or bottom, whichever is farther, is from random order; without it, from the haystack's own (given)."
+    )
+    chart = Chart.line("ordering", "joint", "model")
+    return Section(
+        "Position sensitivity",
+        text,
+        frame,
+        {"joint": "%", "sensitivity": "points"},
+        chart,
+        Pivot("model", "ordering", ("joint",), ("sensitivity",)),
+        "position",
+        higher_is_better=("joint",),
+    )
+
+
+def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    orderings = {row["ordering"] for row in rows}
+    return [*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))]
+
+
+def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Iterator[Section]:
+    """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
+    counts = _by_documents(run, judge)
+    if counts.height:
+        labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
+        counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
+        yield Section(
+            "Coverage by how many documents hold the insight",
+            "Means over the insights of all queries and retrievers.",
+            counted.select("model", "documents", "coverage", "joint", "n"),
+            {"coverage": "%", "joint": "%"},
+            Chart.line("documents", "coverage", "model"),
+            Pivot("model", "documents", ("coverage", "joint")),
+            "frequency",
+            higher_is_better=("coverage", "joint"),
+        )
+    if len(result.haystacks) > 1:
+        haystacks = [
+            {
+                "model": system.model,
+                "retriever": _column(system),
+                "haystack": name,
+                **_interval(system, "coverage"),
+                **_interval(system, "joint"),
+                "n": system.n_scored,
+                "n_expected": system.n_expected,
+            }
+            for name, systems in result.haystacks.items()
+            for system in systems
+            if system.judge == judge
+        ]
+        yield Section(
+            "Coverage by haystack",
+            "Coverage and joint of each system in each haystack.",
+            _frame(haystacks),
+            {"coverage": "%", "joint": "%"},
+            name="haystacks",
+        )
+    if section := _by_subtopic(result, judge, outlines):
+        yield section
+
+
+def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+    """The mean coverage of each subtopic, beside that of the best system."""
+    best = max(_of(result, judge), key=lambda system: system.joint or 0.0).system
+    names = {outline.haystack_id: outline.name for outline in outlines}
+    topics = {
+        (outline.haystack_id, topic.subtopic_id): topic.name or topic.text for outline in outlines for topic in outline.subtopics
+    }
+    by_query = (
+        result.queries.filter(pl.col("judge") == judge)
+        .group_by("haystack_id", "subtopic_id")
+        .agg(
+            pl.col("coverage", "joint").mean(),
+            pl.col("coverage").filter(pl.col("system") == best).first().alias("best"),
+            pl.col("n").sum().cast(pl.Int64),
+        )
+    )
+    rows = [
+        {
+            "haystack": names.get(row["haystack_id"], row["haystack_id"]),
+            "subtopic": topics.get((row["haystack_id"], row["subtopic_id"]), row["subtopic_id"]),
+            "coverage": row["coverage"],
+            "joint": row["joint"],
+            f"coverage of {best}": row["best"],
+            "n": row["n"],
+        }
+        for row in by_query.sort("haystack_id", "coverage", "subtopic_id").iter_rows(named=True)
+    ]
+    if not rows:
+        return None
+    units = dict.fromkeys(("coverage", "joint", f"coverage of {best}"), "%")
+    text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best}, the best by joint."
+    chart = Chart.bar("subtopic", "coverage", "haystack")
+    return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
+
+
+def _by_documents(run: RunStore, judge: str) -> pl.DataFrame:
+    """One row per model and bin of `_BINS`: the means and n. One piece of the scores is in memory at a time."""
+    edge, parts = pl.lit(0), []
+    for place, (low, _) in enumerate(_BINS):
+        edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
+    for summaries, scores in judged_pieces(run, "scores", [judged for judged in judges_of(run) if judged.judge == judge]):
+        rows = scores.filter(pl.col("gold").list.len() > 0).join(summaries.select("cell_id", "model"), on="cell_id")
+        sums = (pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n"))
+        parts.append(rows.group_by("model", edge.alias("bin")).agg(*sums))
+    whole: pl.DataFrame = pl.concat(parts).group_by("model", "bin").agg(pl.col("coverage", "joint", "n").sum())
+    return whole.with_columns(pl.col("coverage", "joint") / pl.col("n")).sort("model", "bin")
+
+
+def _citations(result: ScoreResult, judge: str) -> Section | None:
+    """Citation precision and recall (paper, Table 7)."""
+    rows = [
+        {
+            "model": system.model,
+            "retriever": _column(system),
+            "precision": system.citation_precision,
+            "recall": system.citation_recall,
+            "citation": system.citation,
+            "n": system.n_covered,
+        }
+        for system in _of(result, judge)
+        if system.citation is not None
+    ]
+    if not rows:
+        return None
+    text = "Of the documents that a bullet cites the share that hold the insight, and of these the share cited (paper, Table 7)."
+    units = dict.fromkeys(("precision", "recall", "citation"), "%")
+    chart = Chart.scatter("recall", "precision", "retriever")
+    return Section("Citation precision against recall", text, _frame(rows), units, chart, name="citations")
+
+
+def _labelled(result: ScoreResult, judge: str) -> Section | None:
+    """The figures corrected by people's labels beside raw ones and those without the judge's bias; None without labels."""
+    rows = []
+    for system in _of(result, judge):
+        if system.labels is None:
+            continue
+        row: dict[str, Any] = {"system": system.system}
+        for figure in ("joint", "coverage"):
+            row[figure] = getattr(system, figure)
+            row[f"{figure} without bias"] = getattr(system, f"{figure}_corrected")
+            row[name := f"{figure} by labels"] = getattr(system, f"{figure}_labelled")
+            low_high = system.ci.get(f"{figure}_labelled", (None, None))
+            row |= {f"{name}{end}": value for end, value in zip(ENDS_OF, low_high, strict=True)}
+        rows.append({**row, "labels": "its own" if system.labels.own else "all systems'", "n": system.labels.n})
+    if not rows:
+        return None
+    text = (
+        "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
+        "powered inference, Angelopoulos et al. 2023). Systems with few labels are corrected by those of all systems, as if the "
+        "judge erred alike on all. Without bias: less the judge's bias as it was measured on other annotations."
+    )
+    frame = _frame(rows)
+    frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
+    units = {name: "%" for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)}
+    return Section(
+        "By people's labels", text, frame, units, name="labels", higher_is_better=("joint by labels", "coverage by labels")
+    )
+
+
+def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
+    """The known bias of each judge relative to people, and the agreement of the judges."""
+    rows = []
+    for judge, bias in result.biases.items():
+        mine = [system for system in _of(result, judge) if system.coverage is not None]
+        n = sum(system.n_scored for system in mine)
+        mean = sum((system.coverage or 0.0) * system.n_scored for system in mine) / n if n else None
+        known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}
+        source = bias.source if bias else "nobody has measured it: summhay judge-bench does"
+        rows.append({"judge": judge, "coverage": mean, **known, "measured on": source, "n": n})
+    if rows:
+        text = "Bias is how far a judge's coverage lies above people's, in points (paper, Table 6)."
+        units = {"coverage": "%", "bias": "points", "bias ±": "points"}
+        yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
+    if len(result.biases) > 1:
+        yield from _agreement(run)
+    yield from _panels(run)
+
+
+def _panels(run: RunStore) -> Iterator[Section]:
+    """How the members of each panel agree, among each other and with the panel."""
+    rows = []
+    for panel, votes in sorted(all_votes(run).partition_by("judge", "panel", as_dict=True).items()):
+        of = ("cell_id", "position")
+        by_member = votes.with_columns(pl.col("coverage").replace_strict(COVERAGE_VALUE, return_dtype=pl.Float64))
+        wide = by_member.pivot("member", index=of, values="coverage")
+        members = [name for name in wide.columns if name not in of]
+        said = wide.drop_nulls()
+        alike = said.select(pl.concat_list(members).list.n_unique() == 1).to_series()
+        tied = votes.join(said, on=of, how="semi").unique(of)["tied"].sum()
+        counts = {"members": len(members), "unanimous": alike.mean(), "tied": tied / said.height if said.height else None}
+        spread = by_member.group_by(of).agg(pl.col("value").std(ddof=0))["value"].mean()
+        known = {"alpha": alpha(wide.select(members).to_numpy().T.tolist()), "spread of values": spread, "n": said.height}
+        rows.append({"judge": panel[0], "panel": panel[1], **counts, **known})
+    if rows:
+        text = (
+            "How the members of each panel agree among each other, on the insights that all judged. Unanimous: all give the same "
+            "label. Tied: no label has most votes. Alpha: Krippendorff's, for ordinal data. Spread: the mean standard "
+            "deviation of their values. The table `votes` has every member's verdict."
+        )
+        yield Section("Panels", text, _frame(rows), dict.fromkeys(("unanimous", "tied"), "%"), name="panels")
+
+
+def _agreement(run: RunStore) -> Iterator[Section]:
+    """Agreement of every two judges. Sums are added up piece by piece, so that memory stays bounded."""
+    judges = judges_of(run)
+    pairs = list(itertools.combinations(sorted(judge.judge for judge in judges), 2))
+    x, y = pl.col("coverage"), pl.col("coverage_2")
+    linked = pl.col("bullet").is_not_null() & pl.col("bullet_2").is_not_null()
+    sums = {
+        "n": pl.len(),
+        "x": x.sum(),
+        "y": y.sum(),
+        "xx": (x * x).sum(),
+        "yy": (y * y).sum(),
+        "xy": (x * y).sum(),
+        "same": (x == y).sum(),
+        "linked": linked.sum(),
+        "same_bullet": (linked & (pl.col("bullet") == pl.col("bullet_2"))).sum(),
+    }
+    parts: dict[tuple[str, str], list[pl.DataFrame]] = {pair: [] for pair in pairs}
+    for _, scores in judged_pieces(run, "scores", judges):
+        by_judge = scores.select("cell_id", "insight_id", "judge", "coverage", "bullet").partition_by("judge", as_dict=True)
+        for first, second in pairs:
+            if (first,) in by_judge and (second,) in by_judge:
+                both = by_judge[first,].join(by_judge[second,], on=("cell_id", "insight_id"), suffix="_2")
+                parts[first, second].append(both.select(value.alias(name) for name, value in sums.items()))
+    rows = []
+    for (first, second), frames in parts.items():
+        total = {} if not frames else pl.concat(frames).sum().row(0, named=True)
+        if n := total.get("n", 0):
+            spread = math.sqrt((n * total["xx"] - total["x"] ** 2) * (n * total["yy"] - total["y"] ** 2))
+            rows.append(
+                {
+                    "judge": first,
+                    "other judge": second,
+                    "correlation": (n * total["xy"] - total["x"] * total["y"]) / spread if spread else None,
+                    "same label": total["same"] / n,
+                    "same bullet": total["same_bullet"] / total["linked"] if total["linked"] else None,
+                    "coverage less the other's": (total["x"] - total["y"]) / n,
+                    "n": n,
+                }
+            )
+    if rows:
+        text = "On the insights that both judges scored; the viewer lists the summaries on which judges disagree."
+        units = {**dict.fromkeys(("same label", "same bullet"), "%"), "coverage less the other's": "points"}
+        yield Section("Agreement of the judges", text, _frame(rows), units, name="agreement")

@@ -1,0 +1,541 @@
+"""Plans a run: its calls, tokens and dollars, before any call. Part of the engine room; no Ray, no calls.
+
+`plan` runs the benchmark's own `answer` with an `ask` that only looks into the response log: an answer found there is reused, any
+other is a planned call. Questions that depend on an answer which is not known yet use the benchmark's guess of that answer. They
+are counted three times: with the expected guess, the shortest (least dollars) and the longest (most dollars).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
+from summhay_ray.engine.contract import Item, Size, Workload
+from summhay_ray.engine.plan.remaining import Course, Strand
+from summhay_ray.engine.read.html import html_of
+from summhay_ray.engine.read.money import Dollars, gone_of, money_of
+from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
+from summhay_ray.engine.run.prepared import prepared
+from summhay_ray.engine.run.state import ITEM, checked_items
+from summhay_ray.engine.spec.own_code import Unplannable
+from summhay_ray.errors import UserError
+from summhay_ray.llm import Ask as AskModel
+from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
+from summhay_ray.loops import Ready, run_loop
+from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
+from summhay_ray.plugins import STOPS, error_line
+from summhay_ray.store import RUN, Amounts, Dimensions, RunStore, Scope, Store, scopes
+
+SIZES: tuple[Size, ...] = ("expected", "least", "most")
+MOST_REASONS = 5
+"""Maximum number of reasons for certain failures that the warnings list."""
+MOST_REHEARSED = 8
+"""Maximum number of items of a queue that are planned before a run's first call."""
+PLANNED = "planned"
+"""The error of a planned call without a guess of its answer."""
+_MOST_MEASURED = 200_000
+"""Maximum number of prompts whose token counts are cached: the three sizes mostly ask the same prompts."""
+
+
+@dataclass
+class StagePlan:
+    """The plan of one stage and model: calls to make, answers to reuse, and the tokens and micro-dollars of the calls.
+
+    If every call is answered once, the actual cost lies between `min_micros` (the provider counts fewer tokens than we do, all
+    prompts are cached, every answer is one token long) and `max_micros` (it counts more, nothing is cached, every answer has the
+    longest allowed length). `usd_micros` is the expected cost: our token counts, nothing cached.
+    """
+
+    stage: str
+    model: str
+    calls: int = 0
+    reused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd_micros: int = 0
+    min_micros: int = 0
+    max_micros: int = 0
+    spared_tokens: int = 0
+    """Input tokens saved because a call shows only a part of a text."""
+    spared_micros: int = 0
+    """The cost of the saved tokens, nothing cached."""
+    max_calls: int = 0
+    """Upper bound of the calls: questions that build on unknown answers may turn out equal, or not be asked."""
+    minutes: float | None = None
+    """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
+
+    def add(self, input_tokens: int, output_tokens: int, micros: tuple[int, int, int]) -> None:
+        """Count one call. `micros`: what it costs (expected, least, most)."""
+        self.calls += 1
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.usd_micros += micros[0]
+        self.min_micros += micros[1]
+        self.max_micros += micros[2]
+
+    def reuse(self, n: int = 1) -> None:
+        """Count answers that are there already, or questions that others ask, too."""
+        self.reused += n
+
+    def spare(self, tokens: int, micros: int) -> None:
+        """Count tokens that a shorter prompt saves, and their cost."""
+        self.spared_tokens += tokens
+        self.spared_micros += micros
+
+    def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
+        """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; if it is
+        below 1, the lower bound is none of them, and the upper bound all."""
+        self.reused += expected.reused
+        for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros"):
+            setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
+        self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
+        self.max_micros += max(most.max_micros, expected.max_micros)
+        self.max_calls += max(most.calls, expected.calls)
+
+    @property
+    def usd(self) -> float:
+        """Expected dollars."""
+        return self.usd_micros / MICROS
+
+    @property
+    def usd_min(self) -> float:
+        """Lower bound of the dollars."""
+        return self.min_micros / MICROS
+
+    @property
+    def usd_max(self) -> float:
+        """Upper bound of the dollars."""
+        return self.max_micros / MICROS
+
+    def to_json(self) -> dict[str, Any]:
+        """The stage as JSON."""
+        names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
+        spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
+        return {**{name: getattr(self, name) for name in names}, **(spared if self.spared_tokens else {})}
+
+
+def micros_of(
+    settings: ModelSettings, prompt_tokens: int, expected: int, longest: int, searches: tuple[int, int, int]
+) -> tuple[int, int, int]:
+    """What a call costs in micro-dollars (expected, least, most). `expected`, `longest`: tokens of the answer; `searches`: billed
+    searches (least, expected, most)."""
+    return (
+        settings.expected_micros(prompt_tokens, expected, searches[1]),
+        settings.least_micros(prompt_tokens, searches[0]),
+        settings.worst_micros(prompt_tokens, longest, searches[2]),
+    )
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """The plan of a run."""
+
+    run: str
+    cells: int
+    cells_finished: int
+    too_long: int
+    """Items whose prompt exceeds the model's context window; they become failures without a call."""
+    no_context: int
+    """Items whose source cannot be prepared; they become failures without a call."""
+    stages: list[StagePlan] = field(repr=False)
+    spent_usd: float = 0.0
+    """Dollars that the run has spent so far; with the next three, as in `StatusResult.usd`."""
+    reserved_usd: float = 0.0
+    uncertain_usd: float = 0.0
+    left_usd: float | None = None
+    budget_usd: float | None = None
+    kind: str = ""
+    unit: str = "items"
+    """The word for items in messages."""
+    courses: Mapping[Strand, Course] = field(default_factory=dict, repr=False)
+    """How the calls grow with the questions of the unfinished items; empty for a plan by bounds."""
+    going: Mapping[str, Any] | None = None
+    """What is left as the run's driver tells it, while the run goes on; see `StatusResult.left`."""
+    warnings: tuple[str, ...] = ()
+    """One line each: budgets that the spent and expected dollars exceed, items that will fail and why, models of which answers
+    from another origin are reused."""
+
+    @property
+    def usd(self) -> dict[str, float]:
+        """Dollars of the calls to make: `min`, `expected` and `max`."""
+        return {
+            "min": sum(stage.min_micros for stage in self.stages) / MICROS,
+            "expected": sum(stage.usd_micros for stage in self.stages) / MICROS,
+            "max": sum(stage.max_micros for stage in self.stages) / MICROS,
+        }
+
+    @property
+    def so_far(self) -> dict[str, float | None]:
+        """Dollars of the run so far, as `StatusResult.usd`."""
+        return {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The remaining work: items (`cells`), expected calls, and at most how many (`max_calls`), and dollars.
+
+        Calls are those of remote models, if the run asks any.
+        """
+        stages = [stage for stage in self.stages if not is_local(stage.model)] or self.stages
+        calls, most = (sum(getattr(stage, name) for stage in stages) for name in ("calls", "max_calls"))
+        return {"cells": self.cells - self.cells_finished, "calls": calls, "max_calls": most, "usd": self.usd}
+
+    @property
+    def minutes(self) -> float | None:
+        """Minimum minutes at the rate limits: those of the slowest model, over all its stages, since models run in parallel."""
+        slowest: Counter[str] = Counter()
+        for stage in self.stages:
+            if stage.minutes is not None:
+                slowest[stage.model] += stage.minutes  # type: ignore[assignment]
+        return max(slowest.values(), default=None)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The plan as a table, with a row for each stage and model."""
+        return pl.DataFrame([stage.to_json() for stage in self.stages])
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        usd = self.usd
+        dollars = f"{usd['min']:.4f} at least, {usd['expected']:.4f} expected, {usd['max']:.4f} at most"
+        head = [("run", self.run), (self.unit, f"{self.cells}, {self.cells_finished} finished"), ("dollars", dollars)]
+        return html_of([*head, *(("warning", line) for line in self.warnings)], [self.table] if self.stages else [])
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay plan`."""
+        names = ("run", "cells", "cells_finished", "too_long", "no_context", "minutes", "budget_usd")
+        money = {name: getattr(self, f"{name}_usd") for name in ("spent", "reserved", "uncertain", "left", "budget")}
+        plain = {**{name: getattr(self, name) for name in names}, "usd": {**self.usd, **money}}
+        stages = [stage.to_json() for stage in self.stages]
+        left = {"cells": self.left["cells"], **self.going} if self.going else self.left
+        return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
+
+
+async def _never(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+    raise AssertionError("planning makes no call")
+
+
+class CountingAsk(Ask):
+    """An `Ask` that makes no calls: it counts them, and returns the log's answer or a guess."""
+
+    planning = True
+
+    def __init__(self, planner: Planner, item: Item, size: Size, done: bool) -> None:
+        super().__init__(planner.workload, item, _never, planner.limiter)
+        self._planner, self._size, self._done = planner, size, done
+        self._guesses: list[int] = []
+        """Hashes of the questions whose answers were guessed. Later questions of the item may depend on them."""
+        self._prompts: list[int] = []
+        """The same without their samples."""
+        self.guessed_on = False
+
+    def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
+        """See `Ask`."""
+        self._check_stage(stage)
+
+        def ask(request: Request) -> Ready[Outcome[RawAnswer]]:
+            request, none = self.known(request, stage)
+            return Ready(none or self._counted(stage, request, share, output_tokens))
+
+        return ask
+
+    def spares(self, stage: str, whole: Request, made: Request) -> None:
+        """See `Ask`. Each question counts once, and only if it is not answered already."""
+        planner = self._planner
+        question = hash((planner.prompt(made), made.sample, *self._guesses))
+        if self._size != "expected" or self._done or question in planner.spared or planner.known(made) is not None:
+            return
+        planner.spared.add(question)
+        (tokens, _), (fewer, _) = planner.measured(whole), planner.measured(made)
+        settings, counted = planner.settings[made.model], planner.stage("expected", stage, made.model, 1.0)
+        planner.record(counted.spare, tokens - fewer, settings.expected_micros(tokens, 0) - settings.expected_micros(fewer, 0))
+
+    def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
+        """See `Ask`. Planning needs no limit."""
+        return contextlib.nullcontext()
+
+    def _counted(
+        self, stage: str, request: Request, share: float, output_tokens: Callable[[Request], int] | None
+    ) -> Outcome[RawAnswer]:
+        planner, after = self._planner, tuple(self._guesses)
+        self.guessed_on |= bool(after)
+        # Before the first guess, all sizes ask the same questions: these are counted once, for all sizes.
+        counts, sizes = bool(after) or self._size == "expected", (self._size,) if after else SIZES
+        counted = [planner.stage(size, stage, request.model, share) for size in sizes]
+        course = planner.courses.setdefault((self.item.queue, stage, request.model), Course())
+        known = planner.known(request)
+        if known is not None:
+            planner.record(counted[0].reuse, int(counts))
+            if counts and self._size == "expected" and not self._done:
+                planner.record(course.add, share, False, False, False)
+            planner.origins[request.model, known[1].origin] += counts
+            return known[0]
+        tokens, longest = planner.measured(request)
+        settings = planner.settings[request.model]
+        if not request.inputs and settings.context_window is not None and tokens + longest // request.n > settings.context_window:
+            if not after:
+                self.too_long = True
+                return Failed("context_window", "the prompt is too long for the model's window")
+            # With a guess in the prompt it may still fit: the dearest possible call is one that just fits the window.
+            tokens = max(settings.context_window - longest // request.n, 0)
+        prompt = planner.prompt(request)
+        question = hash((prompt, request.sample, *after))
+        if counts and not self._done:
+            new = planner.is_new(self._size, question)
+            if self._size == "expected":
+                alike = prompt, request.sample
+                least = planner.is_new("alike", hash(alike)) if after else new
+                equal = planner.is_new("same", hash((*alike, *self._prompts))) if after else new
+                planner.record(course.add, share, least, equal, new)
+            if new:
+                expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
+                expected = min(expected, longest)
+                micros = micros_of(settings, tokens, expected, longest, request.searches)
+                for stage_plan in counted:
+                    planner.record(stage_plan.add, tokens, expected, micros)
+            else:
+                planner.record(counted[0].reuse)
+        guess = planner.workload.guess(self.item, stage, self._size)
+        if guess is None:
+            return Failed(PLANNED, "no call is made while planning")
+        same = hash((prompt, *self._prompts))
+        self._guesses.append(same if planner.repeats_itself(request.model) else question)
+        self._prompts.append(same)
+        # A stand-in for the request's key, which takes milliseconds for a long prompt. Guesses are never stored.
+        key = f"{question % 2**64:064x}"
+        return Answer(RawAnswer(key, request.model, guess, "stop", tokens, 0, 0, 0, 0), key=key)
+
+
+class Planner:
+    """Counts the calls of a workload by running its items with `CountingAsk`. `unwanted` tells when to give up."""
+
+    def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
+        self.workload = workload
+        self._unwanted = unwanted
+        self.settings = workload.settings()
+        self.limiter = ConcurrencyLimiter(self.settings)
+        self.index = run.log()
+        self._dimensions = Dimensions(self.index.files)
+        self.unprepared: Counter[str] = Counter()
+        """Reason why items cannot be prepared, or fail before they ask anything -> number of items."""
+        self.origins: Counter[tuple[str, str]] = Counter()
+        """(model, origin) -> number of reused answers."""
+        self._stages: dict[tuple[str, str, float], dict[Size, StagePlan]] = {}
+        self.courses: dict[Strand, Course] = {}
+        self._seen: dict[str, set[int]] = {name: set() for name in (*SIZES, "alike", "same")}
+        """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
+        self.spared: set[int] = set()
+        """Hashes of the shortened questions whose savings were counted."""
+        self._tokens: dict[int, int] = {}
+        self._recorded: list[Callable[[], None]] = []
+        """What the present item added to the counts."""
+        self.total = self.left = self.too_long = self.no_context = 0
+
+    def stage(self, size: Size, stage: str, model: str, share: float) -> StagePlan:
+        """The counts of a stage and model for calls of which a `share` is expected to be made."""
+        key = stage, model, share
+        if key not in self._stages:
+            self._stages[key] = {size: StagePlan(stage, model) for size in SIZES}
+        return self._stages[key][size]
+
+    @property
+    def asked(self) -> set[str]:
+        """The names of the stages that were asked."""
+        return {stage for stage, _, _ in self._stages}
+
+    def stages(self) -> list[StagePlan]:
+        """The plan of each stage and model, in the order of the stages, with the minimum minutes at the rate limits."""
+        totals: dict[tuple[str, str], StagePlan] = {}
+        for (stage, model, share), sizes in self._stages.items():
+            total = totals.setdefault((stage, model), StagePlan(stage, model))
+            # A size without calls of its own has those of the expected size.
+            least, most = (sizes[size] if sizes[size].calls else sizes["expected"] for size in ("least", "most"))
+            total.add_between(least, sizes["expected"], most, share)
+        for total in totals.values():
+            total.minutes = self.settings[total.model].limits.minutes(total.calls, total.input_tokens, total.output_tokens)
+        order = [stage.name for stage in self.workload.stages]
+        return [totals[key] for key in sorted(totals, key=lambda key: (order.index(key[0]), key[1]))]
+
+    def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
+        """The log's answer to a request; None if the call is still to be made."""
+        # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
+        return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
+
+    def prompt(self, request: Request) -> int:
+        """A hash of all that enters a request's key but its sample."""
+        options = request.lookup, request.n, request.logprobs
+        return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
+
+    @functools.cache  # noqa: B019
+    def repeats_itself(self, model: str) -> bool:
+        """Whether the model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
+        return self.settings[model].local and not getattr(self.workload.local_model(model), "reads_sampling", False)
+
+    def is_new(self, among: str, question: int) -> bool:
+        """Whether a question was not asked before: a question that two items share is one call. `among`: a size or assumption."""
+        if question in self._seen[among]:
+            return False
+        self._seen[among].add(question)
+        return True
+
+    def record(self, add: Callable[..., None], *figures: Any) -> None:
+        """Add to the counts, in a way that can be done again for the repeats of the item."""
+        add(*figures)
+        self._recorded.append(functools.partial(add, *figures))
+
+    def measured(self, request: Request) -> tuple[int, int]:
+        """Tokens of the prompt, and of the longest allowed answer."""
+        key = hash((request.model, request.prompt, repr(request.sampling)))
+        if key not in self._tokens:
+            if len(self._tokens) >= _MOST_MEASURED:
+                self._tokens.clear()
+            self._tokens[key] = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
+        return self._tokens[key], int(request.sampling.get("max_tokens", 0)) * request.n
+
+    async def count(self, done: set[str], items: Iterable[Item] | None = None) -> None:
+        """Count the calls of the items (by default all), source by source. `done`: ids of the finished items, whose answers are
+        reused."""
+        sources: dict[str, list[Item]] = {}
+        for item in checked_items(self.workload) if items is None else items:
+            sources.setdefault(item.source, []).append(item)
+        for source, items in sources.items():
+            self.total += len(items)
+            self.left += sum(item.id not in done for item in items)
+            ready = await asyncio.to_thread(prepared, self.workload, source, items, planning=True)
+            if ready.problem is not None:
+                self.no_context += len(items)
+                self.unprepared[f"{ready.problem.error}: {ready.problem.message}"] += len(items)
+                continue
+            alike = ""
+            for item in items:
+                if self._unwanted():
+                    return
+                # While the log is empty, an item's second repeat adds to the counts what its first repeat added.
+                if alike and item.repeat_of == alike and item.id not in done and not self.index.answers:
+                    for add in self._recorded:
+                        add()
+                    self._mark()
+                    continue
+                self._recorded.clear()
+                before = self._n_asked()
+                asks = {size: CountingAsk(self, item, size, item.id in done) for size in SIZES}
+                for ask in asks.values():
+                    ask.prepared = ready.own.get(item.id, ready.shared)
+                try:
+                    for size, ask in asks.items():
+                        if size == "expected" or asks["expected"].guessed_on:
+                            with contextlib.suppress(NoReply):
+                                await self.workload.answer(item, ask)
+                except (OSError, UserError, *STOPS):
+                    raise
+                # The benchmark's own code may raise anything. In a run that is the item's failure; here there is no plan then.
+                except BaseException as error:
+                    name = f"{self.workload.kind}: item {item.id!r}"
+                    raise Unplannable(f"the run cannot be planned: {name} raises {error_line(error)}") from error
+                self.too_long += asks["expected"].too_long
+                if item.id not in done and not asks["expected"].too_long and self._n_asked() == before:
+                    # It asked nothing, so its failure is certain and not for lack of an answer.
+                    reasons = ((row.error, row.message) for row in asks["expected"].failures if row.error != PLANNED)
+                    self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
+                alike = item.repeat_of if item.id not in done and self._n_asked() > before else ""
+                self._mark()
+
+    def _mark(self) -> None:
+        for course in self.courses.values():
+            course.mark()
+
+    def _n_asked(self) -> float:
+        return sum(course.asked for course in self.courses.values())
+
+
+def rehearse(workload: Workload[Any], run: RunStore, items: Iterable[Item]) -> None:
+    """Plan the first items of each queue, until each stage was asked, so that contradictions that only show when a model is asked
+    stop a run before its first call. Raises UserError.
+
+    A benchmark's own code that raises anything else while it is planned does not stop its run.
+    """
+    by_queue: dict[str, list[Item]] = {}
+    for item in items:
+        first = by_queue.setdefault(item.queue, [])
+        if len(first) < MOST_REHEARSED:
+            first.append(item)
+    for first in by_queue.values():
+        planner = Planner(workload, run, lambda: False)
+        for item in first:
+            with contextlib.suppress(Unplannable):
+                run_loop(functools.partial(planner.count, set(), [item]))
+            if planner.asked >= {stage.name for stage in workload.stages}:
+                break
+
+
+def plan(
+    workload: Workload[Any],
+    store: Store,
+    budget_usd: float | None = None,
+    at: RunStore | None = None,
+    unwanted: Callable[[], bool] = lambda: False,
+) -> PlanResult:
+    """The plan of the remaining work: calls, tokens, dollars and minutes per stage and model.
+
+    `budget_usd` overrides the spec's budget. `at` is the state of the run to plan from, by default its newest manifest. Planning
+    stops with an incomplete result as soon as `unwanted` returns True.
+    """
+    planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
+    run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
+    done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
+    bounds = workload.bounds(run, planner.index, done)
+    if bounds is None:
+        run_loop(lambda: planner.count(done))
+        stages, total, left = planner.stages(), planner.total, planner.left
+    else:
+        items = [item.id for item in workload.items()]
+        stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
+        planner.origins = Counter() if run is None else origins_in(run)
+    budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
+    money = Dollars(0, 0, 0) if run is None else money_of(run, planner.index)
+    gone = {} if run is None else gone_of(run, planner.index, in_doubt=money.uncertain > 0)
+    so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in money.usd(budget_usd).items()}
+    return PlanResult(
+        run=workload.run_id,
+        cells=total,
+        cells_finished=total - left,
+        too_long=planner.too_long,
+        no_context=planner.no_context,
+        stages=stages,
+        **so_far,
+        kind=workload.kind,
+        unit=workload.counted.items,
+        courses=planner.courses,
+        warnings=(
+            *workload.doubts(),
+            *exceeded(workload, gone, stages, budget_usd),
+            *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
+            *other_origins(planner.origins, origins_of(planner.settings)),
+        ),
+    )
+
+
+def exceeded(workload: Workload[Any], gone: Amounts, stages: Sequence[StagePlan], budget: float | None) -> list[str]:
+    """A line for each budget that is smaller than what is `gone` of it and the expected dollars."""
+    expected: Counter[Scope] = Counter(gone)
+    for planned in stages:
+        expected.update(dict.fromkeys(scopes((planned.stage, planned.model)), planned.usd_micros))
+    spec = workload.spec
+    bounds = [
+        ("budget_usd", RUN, budget),
+        *((f"stage_budgets_usd.{name}", ("stage", name), dollars) for name, dollars in spec.stage_budgets_usd.items()),
+        *((f"model_budgets_usd.{name}", ("model", name), dollars) for name, dollars in spec.model_budgets_usd.items()),
+    ]
+    return [
+        f"{name} is {dollars:g}, and {expected[scope] / MICROS:.4f} dollars are expected: it will stop the run; raise it"
+        for name, scope, dollars in bounds
+        if dollars is not None and expected[scope] > dollars * MICROS
+    ]

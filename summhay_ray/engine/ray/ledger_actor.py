@@ -1,0 +1,153 @@
+"""The ledger as a Ray actor, and the workers' client of it. Part of the engine room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ray
+
+from summhay_ray.engine.ray.metrics import RunMetrics
+from summhay_ray.engine.read.money import ledger_of
+from summhay_ray.llm import Batched, Budgets, LedgerService, Limits, News, Packed, WorkerMessage
+from summhay_ray.logs import log_to_stderr
+from summhay_ray.store import Parts, Store, StoreError
+
+log = logging.getLogger(__name__)
+
+COMPACT_AGAIN_S = 1.0
+METRICS_EVERY_S = 1.0
+
+
+@ray.remote(num_cpus=0, max_concurrency=10_000)
+class LedgerActor:
+    """One run's ledger and committer. It is async, since listening workers wait in it.
+
+    `place`: the store's URI and the run's id. `driver`: the number of this start, and a description of its driver. `name`: who
+    logs.
+    """
+
+    def __init__(
+        self,
+        place: tuple[str, str],
+        driver: tuple[int, str],
+        budgets: Budgets,
+        limits: Mapping[str, Limits],
+        name: str,
+        log_level: int,
+    ) -> None:
+        log_to_stderr(log_level, name)
+        self._store_uri, self._run_id = place
+        self._driver, self._budgets, self._limits = driver, budgets, limits
+        self._service: LedgerService
+        self._commits: Batched[Parts, None] = Batched(self._commit_all)
+        self._compacting: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Take the run over and read the log. Raises Superseded, StoreError."""
+        # Not in the constructor, whose errors Ray does not report in full.
+        store = Store(self._store_uri)
+        self._committer = store.run(self._run_id).committer(*self._driver)
+        self._service = ledger_of(store.run(self._run_id), self._driver[0], self._budgets, self._limits)
+        self._telling = asyncio.create_task(self._tell())
+        log.info("starts; the log has been read")
+
+    async def _tell(self) -> None:
+        metrics = RunMetrics(self._run_id)
+        while True:
+            metrics.tell(self._service.ledger.figures())
+            await asyncio.sleep(METRICS_EVERY_S)
+
+    async def exchange(self, worker: str, message: Packed) -> Packed:
+        return (await self._service.exchange(worker, WorkerMessage.unpacked(message))).packed()
+
+    async def listen(self, worker: str) -> Packed:
+        return (await self._service.listen(worker)).packed()
+
+    async def hello(self, worker: str, place: str) -> None:
+        self._service.hello(worker, place)
+
+    async def leave(self, worker: str) -> None:
+        self._service.leave(worker)
+
+    async def beat(self, worker: str) -> None:
+        self._service.beat(worker)
+
+    async def count(self, numbers: Mapping[str, int]) -> None:
+        self._service.count(numbers)
+
+    async def snapshot(self) -> dict[str, Any]:
+        return self._service.snapshot()
+
+    async def stop(self) -> None:
+        """Grant no further calls that cost money."""
+        self._service.stop()
+
+    async def commit(self, parts: Parts) -> None:
+        """Return when the parts are committed. Raises Superseded if another driver has taken the run over."""
+        await self._commits(parts)
+
+    async def end(self) -> None:
+        """Record the end of this start: nothing is granted after it. Raises Superseded, StoreError, OSError."""
+        await self._service.end()
+        self._telling.cancel()
+        log.info("ends")
+
+    async def finish(self) -> None:
+        """After the last rows: record the end, and merge the parts into the run's tables."""
+        await self.end()
+        if self._compacting is not None:
+            self._compacting.cancel()
+            await asyncio.gather(self._compacting, return_exceptions=True)
+        await asyncio.to_thread(self._committer.finish)
+
+    async def _commit_all(self, parts: Sequence[Parts]) -> list[None]:
+        await asyncio.to_thread(self._committer.add, parts)
+        if self._compacting is None or self._compacting.done():
+            self._compacting = asyncio.create_task(self._compact())
+        return [None] * len(parts)
+
+    async def _compact(self) -> None:
+        # Merging only saves reads; if it fails now, it happens later.
+        with contextlib.suppress(StoreError, OSError):
+            while await asyncio.to_thread(self._committer.compact):
+                await asyncio.sleep(COMPACT_AGAIN_S)
+
+
+class RemoteLedger:
+    """A worker's client of the ledger actor (`summhay_ray.llm.LedgerPort`)."""
+
+    def __init__(self, actor: Any, worker: str) -> None:
+        self._actor = actor
+        self._worker = worker
+
+    async def exchange(self, message: WorkerMessage) -> News:
+        """Send a message; returns the ledger's news."""
+        return News.unpacked(await self._actor.exchange.remote(self._worker, message.packed()))
+
+    async def listen(self) -> News:
+        """Wait for the ledger's next news."""
+        return News.unpacked(await self._actor.listen.remote(self._worker))
+
+    async def commit(self, parts: Parts) -> None:
+        """Commit parts. Raises RayError, for example with Superseded inside, if that fails."""
+        await self._actor.commit.remote(parts)
+
+    async def leave(self) -> None:
+        """Report that the worker ends and has written everything."""
+        await self._actor.leave.remote(self._worker)
+
+    def hello(self, place: str) -> None:
+        """Take the place of the worker that this one replaces. Does not wait for the ledger."""
+        self._actor.hello.remote(self._worker, place)
+
+    def beat(self) -> None:
+        """Report that the worker is alive. Does not wait for the ledger."""
+        self._actor.beat.remote(self._worker)
+
+    def count(self, numbers: Mapping[str, int]) -> None:
+        """Add to the run's counters. Does not wait for the ledger."""
+        self._actor.count.remote(numbers)

@@ -1,0 +1,272 @@
+"""Places a run's workers on a cluster, and reports where it has too little room. Part of the engine room; imports Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util.state import list_cluster_events
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.run.execution import Work
+from summhay_ray.engine.run.queues import Kind, QueueSettings, answers_here, queue_settings
+from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
+from summhay_ray.errors import UserError
+
+POOL: Kind = "pool"
+EMBED: Kind = "embed"
+"""The key of a spec's `resources` for the actors that run `Workload.compute`."""
+CPUS_A_WORKER = 0.25
+CALLS_A_WORKER = 64
+"""There are no more workers than one for so many calls at once, unless the spec says so. One worker feeds some 2,000."""
+CPUS_IN_A_POOL = 0.75
+"""What an actor that answers holds: beside it, a CPU has room for a worker."""
+MOST_IN_A_POOL = 1000
+"""More actors than any cluster gives to a pool; Ray Data grows it as far as nodes have room or may be started."""
+NO_TYPE, STARTS = "No available node types can fulfill", "Adding "
+"""What Ray's autoscaler says of a request that it cannot meet, and where it starts a node."""
+TYPES_WITHIN_S = 15.0
+"""Longest time to wait for one of these before the run; the autoscaler looks every 5 s."""
+CHECK_EVERY_S = 5.0
+MOST_WORKERS_A_NODE = 4
+
+PLACED_WITHIN_S = 120.0
+SLOW_ROUNDS = 5
+"""Waits of `PLACED_WITHIN_S` without progress after which a missing worker is taken to have no room, even on a slow machine."""
+GROWN_ROUNDS = 3
+"""Waits of `PLACED_WITHIN_S` without progress after which a cluster that is too small is taken not to grow."""
+
+
+class PlacementError(UserError):
+    """The cluster has no room for the run's workers; the message says what they need and what it has."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many workers there are at least and at most."""
+
+    fewest: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The actors of a pool, and what each of them holds."""
+
+    fewest: int
+    most: int
+    cpus: float
+    gpus: float = 0.0
+    first: int = 1
+    """How many it begins with, where they have room; it grows and shrinks from there."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The workers of a run, and its pools."""
+
+    workload: Workload[Any]
+    queues: Mapping[str, QueueSettings]
+    """Queue -> its settings, for the queues whose items ask a provider."""
+    pools: Mapping[Kind, Pool]
+    """POOL answers what asks only models in this cluster; EMBED is for `Workload.compute`."""
+    families: Mapping[Kind, Pool]
+    """Families of models with resources of their own: what each of their workers holds."""
+    workers: Mapping[Kind, Bounds]
+    """Kind of worker -> how many there are."""
+    types: NodeTypes | None = None
+    """None in our own Ray, which starts no nodes."""
+
+    def holds(self, kind: Kind) -> dict[str, float]:
+        """The resources of a worker of this kind, as Ray's options."""
+        found = self.families.get(kind)
+        return {"num_cpus": CPUS_A_WORKER} if found is None else {"num_cpus": found.cpus, "num_gpus": found.gpus}
+
+
+def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
+    """The workers and pools for a run. A cluster may grow: its autoscaler, if any, starts nodes for actors that wait.
+
+    `dashboard`: the URL of the cluster's dashboard.
+
+    Raises PlacementError if our own Ray (`own_ray`) is too small for them, or no node of the cluster, nor any that it may start,
+    has what one actor needs.
+    """
+    workload, resources = work.workload, work.workload.spec.resources
+    cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
+    left = {queue: n for queue, n in work.in_queues().items() if not answers_here(workload, queue)}
+    now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
+    if said := workload.spec.workers:
+        bounds = Bounds(max(1, said.min), said.max)
+    else:
+        called = sum(model.limits.concurrency for model in workload.settings().values() if not model.local)
+        bounds = Bounds(now, now if own_ray else max(now, -(-called // CALLS_A_WORKER)))
+    queues = queue_settings(workload, left, bounds.most, resources)
+    of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
+    workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
+    seats = {kind: some.fewest for kind, some in workers.items()}
+    kinds = [POOL] if len(left) < len(work.in_queues()) else []
+    if workload.computing([item for items in work.left.values() for item in items]):
+        kinds.append(EMBED)
+    seated, n_pools = sum(seats.values()), len(kinds)
+    needed = CPUS_A_WORKER * (seated + n_pools)
+    if cpus < needed and own_ray:
+        # A spec may say {min: 1, max: 8}: what is at least there must have room.
+        fixed = n_pools + sum(n for kind, n in seats.items() if kind in resources)
+        fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(1, len(seats.keys() - resources.keys()))
+        mend = f"set workers: {fit} or less" if seats and fit > 0 else "start more nodes"
+        beside = f" and {n_pools} pools" if n_pools else ""
+        raise PlacementError(f"{seated} workers{beside} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
+    room = cpus - CPUS_A_WORKER * seated
+    # A cluster without CPUs is a head that scales.
+    share = max(CPUS_A_WORKER, room / max(1, n_pools)) if cpus else 1.0
+    asked = {kind: resources[kind] for kind in {*kinds, *seats} & resources.keys()}
+    if EMBED in kinds:
+        asked.setdefault(EMBED, ResourcesSpec(actors=RangeSpec(max=MOST_IN_A_POOL)))
+    types = None
+    if own_ray:
+        asked = {kind: _without_gpus(kind, wanted) for kind, wanted in asked.items()}
+    else:
+        types = NodeTypes({kind: {"CPU": min(one.cpus, share), "GPU": one.gpus} for kind, one in asked.items()}, dashboard)
+        types.ask()
+    own = {kind: _pool(one, share) for kind, one in asked.items()}
+    pools = {EMBED: own[EMBED]} if EMBED in kinds else {}
+    if POOL in kinds:
+        each = min(CPUS_IN_A_POOL, share)
+        fewest, most = (bounds.fewest, bounds.most) if said else (1, MOST_IN_A_POOL)
+        pools[POOL] = Pool(fewest, most, each, first=int(share / each))
+    return Placement(workload, queues, pools, own, workers, types)
+
+
+def _pool(wanted: ResourcesSpec, share: float) -> Pool:
+    """What a spec says, with as many CPUs as the fewest actors have."""
+    fewest = max(1, wanted.actors.min)
+    return Pool(wanted.actors.min, wanted.actors.max, max(CPUS_A_WORKER / 2, min(wanted.cpus, share / fewest)), wanted.gpus)
+
+
+def _without_gpus(kind: Kind, wanted: ResourcesSpec) -> ResourcesSpec:
+    """What actors of our own Ray hold: models that embed run on CPUs where it has no GPU. Raises PlacementError for others."""
+    there = float(ray.cluster_resources().get("GPU", 0.0))
+    if wanted.gpus <= there:
+        return wanted
+    if kind == EMBED and not there:
+        return wanted.model_copy(update={"gpus": 0.0})
+    lack = f"resources.{kind}: an actor needs {wanted.gpus:g} GPUs and this machine has {there:g}"
+    raise PlacementError(f"{lack}; set gpus: {there:g}, or give the --address of a cluster that has them")
+
+
+class NodeTypes:
+    """What the autoscaler says about what the actors of some kinds hold.
+
+    Ray tells nobody which types of nodes an autoscaler may start, but it does tell what none of them has.
+    """
+
+    def __init__(self, asked: Mapping[Kind, Mapping[str, float]], dashboard: str) -> None:
+        """`asked`: kind -> what an actor holds: CPU, GPU. `dashboard`: its URL."""
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        self._asked = {
+            kind: needs
+            for kind, needs in asked.items()
+            if dashboard and not any(all(node.get(name, 0.0) >= n for name, n in needs.items()) for node in nodes)
+        }
+        self._dashboard = dashboard
+        self._known = {event.event_id for event in self._events()} if self._asked else set()
+
+    def ask(self) -> None:
+        """Ask for the same before the run does. Raises PlacementError."""
+        tasks = [
+            ray.remote(num_cpus=needs["CPU"], num_gpus=needs["GPU"], max_retries=0)(_nothing).remote()
+            for needs in self._asked.values()
+        ]
+        end = time.monotonic() + TYPES_WITHIN_S
+        try:
+            while tasks and time.monotonic() < end and ray.wait(tasks, num_returns=len(tasks), timeout=0.5)[1]:
+                if any(message.startswith(STARTS) for message in self.check()):
+                    break
+        finally:
+            for task in tasks:
+                ray.cancel(task)
+
+    def check(self) -> list[str]:
+        """What the autoscaler has said since. Raises PlacementError if no type of node has what is asked."""
+        told = [event.message for event in self._events() if event.event_id not in self._known]
+        for kind, needs in self._asked.items():
+            wanted = [f"'{name}': {n}" for name, n in needs.items() if n]
+            if any(NO_TYPE in message and all(part in message for part in wanted) for message in told):
+                needed = f"{needs['GPU']:g} GPUs and {needs['CPU']:.2g} CPUs"
+                lack = f"an actor needs {needed}, and no type of the cluster's nodes has them"
+                raise PlacementError(f"resources.{kind}: {lack}; ask for less, or give the cluster nodes that have them")
+        return told
+
+    async def watch(self) -> None:
+        """Check while the actors wait, until cancelled: a busy autoscaler may say it late. Raises PlacementError."""
+        while self._asked:
+            await asyncio.sleep(CHECK_EVERY_S)
+            await asyncio.to_thread(self.check)
+
+    def _events(self) -> list[Any]:
+        """What the autoscaler has said so far."""
+        try:
+            return [*list_cluster_events(self._dashboard, raise_on_missing_output=False)]
+        # Ray raises a bare Exception where its dashboard does not answer.
+        except Exception:  # noqa: BLE001
+            return []
+
+
+def _nothing() -> None:
+    pass
+
+
+async def placed(beginning: Sequence[Any]) -> None:
+    """Return when all workers have started (`beginning`: a reference for each).
+
+    Raises PlacementError if other jobs hold the room or the cluster has too little, and any error with which a worker failed to
+    start.
+    """
+    begun = [asyncio.ensure_future(result_of(reference)) for reference in beginning]
+    rounds = 0
+    try:
+        while waiting := {start for start in begun if not start.done()}:
+            done, _ = await asyncio.wait(waiting, timeout=PLACED_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+            for start in done:
+                start.result()
+            rounds += not done
+            if not done:
+                _check_room(len(waiting), len(begun), rounds)
+    finally:
+        for start in begun:
+            start.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)
+
+
+def _check_room(late: int, workers: int, rounds: int) -> None:
+    """Raises PlacementError if no CPUs are free and other jobs hold some, or the cluster has had too few for so many rounds.
+
+    After many rounds, late workers count as holding none, so that their CPUs count as held by others.
+    """
+    free, cpus = ray.available_resources().get("CPU", 0.0), _cpus()
+    others = cpus - free - CPUS_A_WORKER * (workers - late if rounds > SLOW_ROUNDS else workers)
+    if free >= CPUS_A_WORKER:
+        return
+    if others >= CPUS_A_WORKER:
+        why, mend = f"other jobs hold them ({cpus:g} in all)", "wait, or set"
+    elif cpus < CPUS_A_WORKER * workers and rounds >= GROWN_ROUNDS:
+        why, mend = f"the cluster has {cpus:g} in all and does not grow", "start more nodes, or set"
+    else:
+        return
+    raise PlacementError(
+        f"{late} of {workers} workers found no room within {rounds * PLACED_WITHIN_S:.0f} s: each needs {CPUS_A_WORKER} CPUs, "
+        f"and {why}; {mend} workers: {max(1, workers - late)}"
+    )
+
+
+def _cpus() -> float:
+    return float(ray.cluster_resources().get("CPU", 0.0))
+
+
+async def result_of(reference: Any) -> Any:
+    """The result of a Ray reference, as a coroutine, which asyncio can turn into a task."""
+    return await reference

@@ -1,0 +1,267 @@
+"""What is bound by CPUs or GPUs, as pipelines of Ray Data over pools of actors. Part of the engine room; imports Ray.
+
+One shape for all: the sources of a run are divided into blocks; a pool, which grows and shrinks with the cluster, maps them; its
+actor commits what it makes to the store, and gives back one small row a block. A pool of models (`embed`) runs
+`Workload.compute`. A pool of CPUs prepares and answers the items that ask no provider. All other items go to the workers: at
+once, or as soon as what they need is computed.
+
+Ray starts a killed actor again, and its block is done again: what is in the store is not computed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import ray
+import ray.cloudpickle
+from numpy.typing import NDArray
+
+from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
+from summhay_ray.engine.ray.ray_data import quiet
+from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
+from summhay_ray.engine.run.prepared import prepares
+from summhay_ray.engine.run.queues import WorkItem, answers_here, batch_text, read_batch
+from summhay_ray.engine.spec.registry import stored_workload
+from summhay_ray.store import Store
+
+Batch = dict[str, NDArray[Any]]
+Left = Mapping[str, Sequence[Item]]
+"""Source -> its unfinished items."""
+
+MOST_ITEMS = 128
+"""Most items in a block, as far as sources, which are never divided, allow."""
+FEW_ITEMS = 16
+"""A block has more than so many only where there are `BLOCKS` of them."""
+BLOCKS = 64
+BLOCKS_AN_ACTOR = 4
+"""Each actor that the pool begins with has so many blocks or more: the last one to end then holds the others up for little."""
+FEW_BLOCKS = 16
+"""Where the sources read so many things, such as files, a block is all that reads the same, as far as it is not too large."""
+
+
+def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
+    """Whole sources in blocks of at most so many items, or of one source. Those that read the same are neighbours."""
+    alike: dict[str, list[Sequence[Item]]] = {}
+    for items in sources:
+        alike.setdefault(items[0].reads, []).append(items)
+    for some in alike.values():
+        block: list[Item] = []
+        for items in some:
+            if block and len(block) + len(items) > most:
+                yield block
+                block = []
+            block.extend(items)
+        yield block
+
+
+class Computer:
+    """Runs `Workload.compute`. Its models are loaded once."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        self._order = order
+        self._started = time.time()
+
+    # Not in the constructor, whose errors Ray does not report in full.
+    @cached_property
+    def _workload(self) -> Workload[Any]:
+        return stored_workload(Store(self._order.store_uri), self._order.record)
+
+    def __call__(self, batch: Batch) -> Batch:
+        took: Counter[str] = Counter()
+        for part in json.loads(batch["parts"][0]):
+            # Preparing computes what is missing, and reports the error as a failure row.
+            with contextlib.suppress(Exception):
+                took.update(self._workload.compute(part))
+        actor = ray.get_runtime_context().get_actor_id()
+        return {**batch, "computed": _column(json.dumps({"actor": actor, "started": self._started, "took": took}))}
+
+
+class Answerer:
+    """Prepares and answers items that ask only models in this cluster."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        self._order = order
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+
+    @cached_property
+    def _worker(self) -> WorkerActor:
+        # Ray Data gives its actors no names. One that Ray starts again has the same id, and takes the place of the one that died.
+        return WorkerActor(self._order, POOL, ray.get_runtime_context().get_actor_id()[:8])
+
+    def __call__(self, batch: Batch) -> Batch:
+        counts, error = Counter[str](), b""
+        try:
+            items = [work.item for work in read_batch(batch["items"][0])]
+            if items:
+                for result in asyncio.run_coroutine_threadsafe(self._worker.work_here(items), self._loop).result():
+                    counts.update(result.counts())
+        # Of an exception, Ray Data keeps the text alone.
+        except Exception as problem:  # noqa: BLE001
+            error = ray.cloudpickle.dumps(problem)
+        return {**batch, "items": _column(""), "counts": _column(json.dumps(counts)), "error": _column(error)}
+
+
+def _column(value: Any) -> NDArray[Any]:
+    return np.array([value], dtype=object)
+
+
+def _row(number: int, items: Sequence[Item] = (), parts: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    texts = {"items": batch_text([WorkItem(item) for item in items]), "parts": json.dumps([dict(part) for part in parts])}
+    return {"number": number, **texts, "computed": "", "counts": "", "error": b""}
+
+
+class Pools:
+    """The pipelines of a start of a run. `counts`: of the items that they have answered."""
+
+    def __init__(self, workload: Workload[Any], order: WorkOrder, pools: Mapping[str, Pool]) -> None:
+        self._workload, self._order, self._pools = workload, order, pools
+        self._here = {name for name in workload.queues() if answers_here(workload, name)}
+        self.counts: Counter[str] = Counter()
+        self.n_parts = self.n_computed = 0
+        """Numbers of blocks to compute, and of those that are computed."""
+        self._began = time.time()
+        self._started: dict[str, float] = {}
+        self._sums: Counter[str] = Counter()
+
+    def feeds(self, left: Left) -> list[AsyncGenerator[Left, None]]:
+        """Everything that is left, in pipelines that run beside one another. They give what the workers are to answer.
+
+        Raise RayError.
+        """
+        groups: dict[str, dict[str, Sequence[Item]]] = {}
+        rest: dict[str, Sequence[Item]] = {}
+        for source, items in left.items():
+            parts = self._workload.computing(items) if EMBED in self._pools else ()
+            (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
+        return [self._at_once(self._called(rest)), self._answered(self._free(rest)), self._computed([*groups.values()])]
+
+    def _called(self, sources: Left) -> Left:
+        return _of(sources, lambda item: item.queue not in self._here)
+
+    def _free(self, sources: Left) -> Left:
+        return _of(sources, lambda item: item.queue in self._here)
+
+    async def _at_once(self, sources: Left) -> AsyncGenerator[Left, None]:
+        yield sources
+
+    async def _answered(self, sources: Left) -> AsyncGenerator[Left, None]:
+        """Answer items that ask only models in this cluster; for the workers, nothing is left."""
+        if not sources:
+            return
+        every = list(sources.values())
+        if not prepares(self._workload):
+            every = [(item,) for items in every for item in items]
+        queues = self._workload.queues()
+        n_items, most = sum(map(len, every)), min(queues[items[0].queue].together or MOST_ITEMS for items in every)
+        # One actor reads what many items read, where there is enough of that for all.
+        if len({items[0].reads for items in every}) < FEW_BLOCKS:
+            actors = self._pools[POOL].first
+            most = min(most, -(-n_items // (BLOCKS_AN_ACTOR * actors)), max(FEW_ITEMS, -(-n_items // BLOCKS)))
+        blocks = blocks_of(every, most)
+        async for _ in self._done([_row(number, block) for number, block in enumerate(blocks)], (Answerer,)):
+            yield {}
+
+    async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
+        """What needs something computed, as soon as it is; of this, what asks only models in this cluster is answered."""
+        spec = self._workload.spec.resources.get(EMBED)
+        if spec is None or len(groups) >= spec.actors.max:
+            rows = [
+                _row(number, _items(self._free(group)), self._workload.computing(_items(group)))
+                for number, group in enumerate(groups)
+            ]
+            self.n_parts = len(rows)
+            async for number in self._done(rows, (Computer, Answerer) if POOL in self._pools else (Computer,)):
+                yield self._called(groups[number])
+            return
+        # Few: they are divided among the actors, so none of them is ready before all are.
+        sources = {source: items for group in groups for source, items in group.items()}
+        parts = self._workload.computing(_items(sources), spec.actors.max)
+        self.n_parts = len(parts)
+        async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
+            continue
+        yield self._called(sources)
+        async for some in self._answered(self._free(sources)):
+            yield some
+
+    async def _done(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
+        """The numbers of the rows that the stages have mapped, in the order in which they are done."""
+        if not rows:
+            return
+        # Ray Data's iterator blocks, so it runs in a thread of its own.
+        thread = ThreadPoolExecutor(max_workers=1)
+        batches = self._mapped(rows, stages)
+        try:
+            while (batch := await asyncio.get_running_loop().run_in_executor(thread, next, batches, None)) is not None:
+                for number, computed, counts, error in zip(*(batch[name] for name in ROW), strict=True):
+                    if error:
+                        raise ray.exceptions.RayError("an actor of a pool failed") from ray.cloudpickle.loads(error)
+                    self.counts.update(json.loads(counts or "{}"))
+                    if computed:
+                        self._note(json.loads(computed))
+                    yield int(number)
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    def _mapped(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> Iterator[Batch]:
+        import ray.data
+
+        quiet()
+        data = ray.data.from_items([dict(row) for row in rows], override_num_blocks=len(rows))
+        for actor in stages:
+            pool = self._pools[EMBED if actor is Computer else POOL]
+            most = max(1, min(pool.most, len(rows)))
+            fewest = max(1, min(pool.fewest, most))
+            data = data.map_batches(
+                actor,
+                fn_constructor_args=(self._order,),
+                # One block at a time: otherwise the actor that is ready first takes what another one could do beside it.
+                compute=ray.data.ActorPoolStrategy(
+                    min_size=fewest,
+                    max_size=most,
+                    initial_size=max(fewest, min(pool.first, most)),
+                    max_tasks_in_flight_per_actor=1,
+                ),
+                num_cpus=pool.cpus,
+                num_gpus=pool.gpus or None,
+                batch_size=1,
+            )
+        yield from data.iter_batches(batch_size=None, prefetch_batches=1)
+
+    def _note(self, computed: Mapping[str, Any]) -> None:
+        self.n_computed += 1
+        self._started[computed["actor"]] = computed["started"]
+        self._sums.update(computed["took"])
+
+    def took(self) -> dict[str, float]:
+        """The number of `actors` that computed, the seconds until the last of them had started (`start_s`), and the sums over
+        them of what `Workload.compute` returns. Empty if nothing was computed."""
+        if not self._started:
+            return {}
+        # Clocks of two nodes may differ a little.
+        figures = {"start_s": max(0.0, max(self._started.values()) - self._began), **self._sums}
+        return {"actors": len(self._started), **{name: round(value, 3) for name, value in figures.items()}}
+
+
+ROW = ("number", "computed", "counts", "error")
+"""What an actor gives back for a block."""
+
+
+def _items(sources: Left) -> list[Item]:
+    return [item for items in sources.values() for item in items]
+
+
+def _of(sources: Left, wanted: Callable[[Item], bool]) -> Left:
+    chosen = {source: [item for item in items if wanted(item)] for source, items in sources.items()}
+    return {source: items for source, items in chosen.items() if items}

@@ -1,0 +1,110 @@
+"""Starts and ends a run's workers as its work and its cluster grow and shrink. Part of the engine room; imports Ray.
+
+A worker that waits for room makes a cluster's autoscaler start a node, and a node without workers is given back. So there is one
+more worker while items wait though the providers would take more calls, and one fewer where a worker has had nothing to do for a
+while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import ray
+
+from summhay_ray.engine.ray.placement import Bounds, placed, result_of
+from summhay_ray.engine.run.queues import Dispatcher, Kind
+
+LOOK_EVERY_S = 5.0
+IDLE_S = 30.0
+USED = 0.8
+"""Share of the calls that providers take at once from which more workers would not help."""
+
+
+class Workers:
+    """The workers of a run. `start` starts one, given its kind and its number among those of its kind."""
+
+    def __init__(self, bounds: Mapping[Kind, Bounds], start: Callable[[Kind, int], Any]) -> None:
+        self._bounds, self._start = bounds, start
+        self._actors = {kind: {seat: start(kind, seat) for seat in range(some.fewest)} for kind, some in bounds.items()}
+        self.seats = {kind: set(actors) for kind, actors in self._actors.items()}
+        """Kind -> the numbers of the workers that items may be sent to."""
+        self._busy: dict[tuple[Kind, int], float] = {}
+        """When the workers that there are had something to do last."""
+        self._preparing: Counter[tuple[Kind, int]] = Counter()
+
+    def __getitem__(self, place: tuple[Kind, int]) -> Any:
+        kind, seat = place
+        return self._actors[kind][seat]
+
+    def all(self) -> list[Any]:
+        """The workers that items may be sent to."""
+        return [self[kind, seat] for kind, seats in self.seats.items() for seat in seats]
+
+    def prepare(self, text: str) -> tuple[Awaitable[str], int]:
+        """Let the worker that prepares least prepare a batch; returns the result, and the worker's number."""
+        place = min(
+            ((kind, seat) for kind, seats in self.seats.items() for seat in sorted(seats)), key=self._preparing.__getitem__
+        )
+        self._preparing[place] += 1
+
+        async def prepared() -> str:
+            try:
+                done: str = await result_of(self[place].prepare.remote(text))
+                return done
+            finally:
+                self._preparing[place] -= 1
+
+        return asyncio.ensure_future(prepared()), place[1]
+
+    async def run(self, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+        """Grow and shrink until cancelled. Raises PlacementError. `snapshot`: the ledger's."""
+        begun = [actor.ready.remote() for actor in self.all()]
+        try:
+            async with asyncio.TaskGroup() as beginning:
+                beginning.create_task(placed(begun))
+                while any(some.fewest < some.most for some in self._bounds.values()):
+                    await asyncio.sleep(LOOK_EVERY_S)
+                    for kind, bounds in self._bounds.items():
+                        if len(self.seats[kind]) == len(self._actors[kind]) < bounds.most and await may_grow(
+                            kind, dispatcher, snapshot
+                        ):
+                            seat = next(seat for seat in range(bounds.most) if seat not in self._actors[kind])
+                            self._actors[kind][seat] = self._start(kind, seat)
+                            beginning.create_task(self._open(dispatcher, kind, seat))
+                        await self._shrink(kind, dispatcher)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        await asyncio.Event().wait()
+
+    async def _open(self, dispatcher: Dispatcher, kind: Kind, seat: int) -> None:
+        await result_of(self[kind, seat].ready.remote())
+        self.seats[kind].add(seat)
+        dispatcher.pump()
+
+    async def _shrink(self, kind: Kind, dispatcher: Dispatcher) -> None:
+        now = time.monotonic()
+        for seat in self.seats[kind]:
+            idle = not self._preparing[kind, seat] and all(queue.is_idle(seat) for queue in dispatcher.of(kind))
+            self._busy[kind, seat] = self._busy.get((kind, seat), now) if idle else now
+        idlest = max(self.seats[kind])
+        if len(self.seats[kind]) > self._bounds[kind].fewest and now - self._busy[kind, idlest] > IDLE_S:
+            self.seats[kind].remove(idlest)
+            actor = self._actors[kind].pop(idlest)
+            # An error here is that of a node that went in the meantime.
+            with contextlib.suppress(ray.exceptions.RayError):
+                await result_of(actor.drain.remote())
+            ray.kill(actor)
+
+
+async def may_grow(kind: Kind, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> bool:
+    """Whether items wait for workers of this kind though the providers would take more calls at once than they are sent."""
+    if not any(queue.is_full for queue in dispatcher.of(kind)):
+        return False
+    models = (await snapshot())["models"].values()
+    sent, taken = (sum(model[name] for model in models) for name in ("in_flight", "cap"))
+    return bool(sent < USED * taken) and not any(model["paused_s"] for model in models)

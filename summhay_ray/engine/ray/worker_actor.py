@@ -1,0 +1,234 @@
+"""A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
+
+Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
+worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
+answers, and ends; Ray starts it again on a node that stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.autoscaler.v2.sdk import get_cluster_status
+
+from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.ray.ledger_actor import RemoteLedger
+from summhay_ray.engine.run.execution import DRAIN_S
+from summhay_ray.engine.run.prepared import finished_source, prepared, prepares, work_items
+from summhay_ray.engine.run.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
+from summhay_ray.engine.run.state import PREPARED
+from summhay_ray.engine.run.worker import Worker
+from summhay_ray.engine.spec.registry import stored_workload
+from summhay_ray.llm import Gateway
+from summhay_ray.logs import log_to_stderr
+from summhay_ray.loops import collect_rarely
+from summhay_ray.store import LogWriter, NoCredentials, Parts, RunStore, Store
+
+log = logging.getLogger(__name__)
+
+BEAT_EVERY_S = 3.0
+LEAVE_S = 2.0
+LOOK_EVERY_S = 2.0
+"""How often a worker looks whether its node is drained; Ray gives the node 30 s."""
+DRAINING = "DRAINING"
+"""What Ray calls the state of a node that it drains."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """The description of a start that every worker gets. It holds no secrets and nothing large."""
+
+    store_uri: str
+    run_id: str
+    driver: int
+    """The number of this start of the run."""
+    record: Mapping[str, Any]
+    """See `Work.record`."""
+    workers: int = 1
+    """Number of workers that commit."""
+    log_level: int = logging.INFO
+
+    @property
+    def ledger(self) -> str:
+        """The name of the ledger actor: run, kind, number of this start."""
+        return f"{self.run_id} ledger {self.driver}"
+
+    def worker(self, kind: Kind, seat: int | str) -> str:
+        """The name of a worker actor: run, kind, number among those of its kind. Of a pool's, the id that Ray gave it."""
+        return f"{self.run_id} {kind} {seat}"
+
+
+class _Place:
+    """The store, run and workload that both kinds of worker need."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        try:
+            self.store = Store(order.store_uri)
+            self.run: RunStore = self.store.run(order.run_id)
+            self.workload: Workload[Any] = stored_workload(self.store, order.record)
+        except NoCredentials as error:
+            # The driver's machine may have credentials, so name the node that lacks them.
+            raise NoCredentials(f"node {socket.gethostname()}: {error}") from None
+
+    def prepare(self, sources: Mapping[str, Sequence[Item]]) -> tuple[list[WorkItem], Parts | None]:
+        """Prepare sources; returns their items, and the parts of the sources' rows, which are not committed yet."""
+        rows, works = [], []
+        for source, items in sources.items():
+            ready = prepared(self.workload, source, items)
+            if (finished := finished_source(source, ready)) is not None:
+                rows.append(finished)
+            works += work_items(items, ready)
+        return works, self.run.write(PREPARED, rows) if rows else None
+
+
+class WorkerActor:
+    """An async actor that answers batches of items."""
+
+    def __init__(self, order: WorkOrder, kind: Kind, seat: int | str) -> None:
+        log_to_stderr(order.log_level, order.worker(kind, seat))
+        self._order, self._kind, self._seat = order, kind, seat
+        self._watching: asyncio.Task[None] | None = None
+        self._preparing = ThreadPoolExecutor(max_workers=1)
+
+    def _begin(self) -> None:
+        collect_rarely()
+        order, kind, seat = self._order, self._kind, self._seat
+        self._place = place = _Place(order)
+        files, workload = place.store.files, place.workload
+        self._log = LogWriter(files, order.driver)
+        self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
+        self._ledger.hello(f"{kind} {seat}")
+        # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
+        threading.Thread(target=self._beat, daemon=True).start()
+        settings = workload.settings()
+        local = workload.models_here() if any(model.local for model in settings.values()) else {}
+        places = {True: "in the worker", False: "called"}
+        models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
+        log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
+        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local)
+        self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
+        if kind == "calling":
+            self._gateway.make_transports()
+
+    def _evicted(self) -> None:
+        log.error("the ledger has heard nothing for too long and gave the work to others; ends")
+        os._exit(1)
+
+    def _beat(self) -> None:
+        # In a thread of its own, so that a long computation in the event loop does not look like a death.
+        while True:
+            self._ledger.beat()
+            time.sleep(BEAT_EVERY_S)
+
+    async def _end_with_node(self) -> None:
+        # A thread for this alone: those of the loop may all be busy computing.
+        looking = ThreadPoolExecutor(max_workers=1)
+        while not await asyncio.get_running_loop().run_in_executor(looking, node_drains):
+            await asyncio.sleep(LOOK_EVERY_S)
+        log.warning("Ray drains the node: finishes the calls in flight, and starts again elsewhere")
+        try:
+            async with asyncio.timeout(DRAIN_S + 2 * LEAVE_S):
+                await self.drain()
+        finally:
+            # End even if draining fails (no store, expired credentials): the node is going.
+            os._exit(0)
+
+    async def ready(self) -> None:
+        """Start the worker if it has not started. Not in the constructor, whose errors Ray does not report in full.
+
+        Raises StoreError, OSError.
+        """
+        if self._watching is None:
+            with told_errors():
+                self._begin()
+            self._watching = asyncio.create_task(self._end_with_node())
+
+    async def prepare(self, text: str) -> str:
+        """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
+        await self.ready()
+        with told_errors():
+            return batch_text(await self._prepared([work.item for work in read_batch(text)]))
+
+    async def _prepared(self, items: Sequence[Item]) -> list[WorkItem]:
+        if not prepares(self._place.workload):
+            return [WorkItem(item) for item in items]
+        sources: dict[str, list[Item]] = {}
+        for item in items:
+            sources.setdefault(item.source, []).append(item)
+        works, parts = await asyncio.get_running_loop().run_in_executor(self._preparing, self._place.prepare, sources)
+        if parts is not None:
+            await self._ledger.commit(parts)
+        return works
+
+    async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
+        """Prepare and answer items that ask only models in this cluster; returns when all is committed and told the ledger."""
+        await self.ready()
+        with told_errors():
+            queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()
+
+            async def one(work: WorkItem) -> list[ItemResult]:
+                queue = work.item.queue
+                async with rooms.setdefault(queue, asyncio.Semaphore(queues[queue].at_once or COMPUTING_AT_ONCE[1])):
+                    return await self._worker.answer([work])
+
+            results = await asyncio.gather(*map(one, await self._prepared(items)))
+            # Its pool may end this actor before the next message.
+            await self._gateway.flush()
+            return [result for some in results for result in some]
+
+    async def answer(self, text: str) -> list[ItemResult]:
+        """Answer a batch; returns when its items are committed, except those that the budget stopped."""
+        await self.ready()
+        with told_errors():
+            return await self._worker.answer(read_batch(text))
+
+    async def close(self) -> None:
+        """Send the ledger its last messages, and close the log."""
+        if self._watching is None:
+            return
+        self._watching.cancel()
+        await self._gateway.close()
+        await asyncio.to_thread(self._log.close)
+        log.info("ends: all is done")
+
+    async def drain(self) -> None:
+        """Accept no further calls, and finish those in flight."""
+        if self._watching is None:
+            return
+        await self._gateway.drain(DRAIN_S)
+        log.info("stops; the answers that have come are in the store")
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self._ledger.leave()
+
+
+@contextlib.contextmanager
+def told_errors() -> Iterator[None]:
+    """A context that logs the class of an error, and no more: its message may hold what a prompt says, and the driver has it."""
+    try:
+        yield
+    except Exception as error:
+        log.error("stopped by %s", type(error).__name__)
+        raise
+
+
+def node_drains() -> bool:
+    """Whether Ray drains this process's node; False where Ray does not say."""
+    here = ray.get_runtime_context()
+    try:
+        nodes = get_cluster_status(here.gcs_address).active_nodes
+    # The head may be busy or gone, and Ray raises nothing narrower; the next look is soon.
+    except Exception:  # noqa: BLE001
+        return False
+    return any(node.node_id == here.get_node_id() and node.node_status == DRAINING for node in nodes)

@@ -1,0 +1,186 @@
+"""Checks whether this machine is ready: store, Ray, tokenizer, prices and keys, one line each. Part of the engine room."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.read.status import status
+from summhay_ray.errors import UserError
+from summhay_ray.llm import PROVIDERS, ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
+from summhay_ray.store import OLD_RECORD, Store, StoreError, damaged_records, lost_sessions, vector_flaws
+from summhay_ray.text import count_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of `summhay doctor`: the check's name, whether it passed, and the finding or remedy."""
+
+    name: str
+    ok: bool
+    message: str
+    needed: bool = True
+    """Whether a failed check is an error; False for what may never be needed."""
+
+
+def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check]:
+    """All checks; with a workload also the keys and prices of its models."""
+    checks = [_store(store_uri), _ray(), _tokenizer()]
+    if workload is None:
+        return [*checks, *_provider_keys()]
+    for model, settings in sorted(workload.settings().items()):
+        price = settings.price
+        rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
+        checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
+        if not is_local(model):
+            checks.append(key_check(settings))
+    return checks
+
+
+def _provider_keys() -> list[Check]:
+    """A line for each provider's key in the environment, and for those of the providers whose models need no prefix."""
+    checks: dict[str, Check] = {}
+    for provider, known in PROVIDERS.items():
+        variables = needed_variables(provider)
+        name = next((one for one in variables if os.environ.get(one)), "")
+        if name or known.bare:
+            message = f"{name} is set" if name else f"{variables[0]} is not set; only models of {provider} need it"
+            checks.setdefault(name or variables[0], Check(f"key {provider}", bool(name), message, needed=False))
+    return list(checks.values())
+
+
+def examine_runs(store: Store) -> list[Check]:
+    """Read the whole store: a line for each run, and one for each file that is missing or damaged, with what to do."""
+    checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
+    for run_id in store.run_ids():
+        try:
+            run = store.run(run_id)
+            flaws = list(run.flaws())
+            result = None if flaws else status(run)
+        except UserError as error:
+            checks.append(Check(f"run {run_id}", False, str(error)))
+            continue
+        problems = flaws or list(result.problems if result else ())
+        if result is not None and not problems:
+            rows = sum(table["rows"] for table in result.tables.values())
+            checks.append(Check(f"run {run_id}", True, f"{len(result.tables)} tables, {rows} rows"))
+        checks += [Check(f"run {run_id}", False, problem) for problem in problems]
+    told = " ".join(check.message for check in checks)
+    further = [*_of_objects(store)]
+    return [*checks, *(check for check in further if check.message not in told), *_of_vectors(store)]
+
+
+def _of_format(store: Store) -> list[Check]:
+    """A line if the store has runs and does not say its format."""
+    if not store.run_ids() or store.files.exists("format.json"):
+        return []
+    return [Check("format", False, f"{store.files.where('format.json')} is gone; the next run writes it")]
+
+
+def _of_log(store: Store) -> list[Check]:
+    """A line for each damaged record of a driver, and for each file of the answers' log that has damaged records."""
+    mend = "put it back from a copy, or leave it: a run that needs these answers asks for them again"
+    return [
+        *(Check("drivers", False, line) for line in lost_sessions(store.files)),
+        *(
+            Check("log", False, f"{store.files.where(name)}: {n} record{'s' if n > 1 else ''} damaged; {mend}")
+            for name, n in sorted(damaged_records(store.files).items())
+        ),
+    ]
+
+
+def _without_record(store: Store) -> list[Check]:
+    """A line for each run that has commits but no record; without it, no command sees the run."""
+    files, known = store.files, set(store.run_ids())
+    return [
+        Check(
+            f"run {name}",
+            False,
+            f"{files.where(f'runs/{name}/run.json')} is gone; put it back from a copy, or run or import again",
+        )
+        for name in files.folders("runs")
+        if name not in known
+        and any(files.names(f"runs/{name}/commits", ".json"))
+        and not files.exists(f"runs/{name}/{OLD_RECORD}")
+    ]
+
+
+def _of_objects(store: Store) -> Iterator[Check]:
+    """A line for each damaged object, such as a source or a prompt, whether a run needs it or not."""
+    for kind in store.files.folders("objects"):
+        for name in store.files.names(f"objects/{kind}"):
+            try:
+                store.get_object(kind, name.rpartition("/")[2])
+            except StoreError as error:
+                yield Check("objects", False, str(error))
+
+
+def _of_vectors(store: Store) -> list[Check]:
+    """A line for the store's vectors; none if it has none."""
+    files = vector_flaws(store.files)
+    if not files:
+        return []
+    damaged = [name for name, rows in files.items() if rows < 0]
+    message = f"{sum(rows for rows in files.values() if rows > 0)} in {len(files) - len(damaged)} files"
+    if damaged:
+        message += f"; damaged, and made again by the run that needs them: {', '.join(damaged)}"
+    return [Check("vectors", not damaged, message)]
+
+
+def missing_keys(workload: Workload[Any]) -> list[str]:
+    """A line for each model whose key is not in this machine's environment."""
+    checks = [key_check(settings) for _, settings in sorted(workload.settings().items()) if not settings.local]
+    return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
+
+
+def key_check(settings: ModelSettings) -> Check:
+    """Whether the environment holds the model's key: in the variable that the spec names, else in one of the provider's own."""
+    name, named = f"key {settings.model}", settings.api_key_env
+    variables = (named,) if named else needed_variables(provider_of(settings.model))
+    if settings.api_base and not named:
+        return Check(name, True, f"the spec names none for {settings.api_base}, which may need none")
+    if not variables:
+        return Check(name, True, "the spec names none; the provider's own variables are used")
+    try:
+        found = next((variable for variable in variables if key_in(variable)), "")
+    except NoKey as error:
+        return Check(name, False, str(error))
+    if found:
+        return Check(name, True, f"{found} is set" if os.environ.get(found) else f"{found} comes from a file")
+    mend = f"export it, or the path of a file that holds it as {variables[0]}_FILE, where the workers run"
+    return Check(name, False, f"{variables[0]} is not set; {mend}")
+
+
+def _store(uri: str) -> Check:
+    try:
+        store = Store(uri)
+        folder = store.files.folder
+        if folder is None:
+            store.files.check()
+        else:
+            # The check must not create a folder that does not exist yet.
+            parent = next(path for path in (folder, *folder.parents) if path.exists())
+            if not os.access(parent, os.W_OK):
+                return Check("store", False, f"{parent} is not writable; give another --store")
+        found = "nothing is there yet, the first run makes it" if store.is_new else f"{len(store.run_ids())} runs"
+        return Check("store", True, f"{store.files.uri}: {found}")
+    except StoreError as error:
+        return Check("store", False, str(error))
+
+
+def _ray() -> Check:
+    if importlib.util.find_spec("ray") is None:
+        return Check("ray", False, "not installed; pip install 'ray[data]'")
+    return Check("ray", True, f"ray {importlib.metadata.version('ray')}, {os.cpu_count()} CPUs here")
+
+
+def _tokenizer() -> Check:
+    try:
+        return Check("tokens", True, f"cl100k works offline: {count_tokens('Hello, world!')} tokens in 'Hello, world!'")
+    except (OSError, LookupError, ValueError) as error:
+        return Check("tokens", False, f"cl100k cannot be loaded: {error}")

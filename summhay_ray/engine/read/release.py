@@ -1,0 +1,47 @@
+"""Frees the uncertain money of a run, because a person says that it was not spent. Part of the engine room; no calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from summhay_ray.engine.read.money import money_of
+from summhay_ray.engine.run.usage import latest_budget
+from summhay_ray.errors import UserError
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import RUN, Money, MoneyRecord, RunStore, begin, living, open_sessions
+
+
+@dataclass(frozen=True)
+class ReleaseResult:
+    """What was freed of a run's money, and how its money stands now."""
+
+    run: str
+    released: float
+    """Dollars that were uncertain, and that the run may spend now; 0 if nothing was."""
+    usd: Mapping[str, float | None]
+    """As `StatusResult.usd`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay release`."""
+        return asdict(self)
+
+
+def release(run: RunStore) -> ReleaseResult:
+    """Free the run's uncertain money. Raises UserError while a driver of the run is at work, StoreError, OSError."""
+    files = run.store.files
+    ours = {record.number: record for record in open_sessions(files) if record.run == run.run_id}
+    for number in living(files, ours):
+        raise UserError(f"run {run.run_id} is at work ({ours[number].where}); release its money when it has ended")
+    # A driver that begins meanwhile waits for the end of this session.
+    session = begin(files, run.run_id, paying=False)
+    try:
+        records, index = run.money, run.log()
+        money = Money.of(records.take_over(session.number), index.tallies(run.run_id))
+        if any(money.uncertain.values()):
+            records.append(MoneyRecord(session.number, True, money.spent, money.charged, {}, money.spent))
+    finally:
+        session.end("done")
+    usd = money_of(run, index, alive={}).usd(latest_budget(run))
+    return ReleaseResult(run.run_id, money.uncertain[RUN] / MICROS, usd)

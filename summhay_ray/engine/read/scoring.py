@@ -1,0 +1,155 @@
+"""Computes a run's results with the benchmark's own `score` and `report`, and checks what they return.
+
+Part of the engine room; no calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.contract import ByQuery, Results, Tables, Workload
+from summhay_ray.engine.read.expected import ITEM_ID, LACKS, scoring, with_expected
+from summhay_ray.engine.read.sections import Section
+from summhay_ray.engine.run.state import ITEM, checked_items
+from summhay_ray.engine.spec.own_code import BadBenchmark, reading
+from summhay_ray.store import RunStore
+
+ITEMS = "items"
+"""Name of the frame of all items among the tables that `score` gets."""
+_MEND = "mend it and run again: every stored answer is reused"
+
+
+def scored(workload: Workload[Any], run: RunStore) -> Results:
+    """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
+    # Of a user's own benchmark, the engine says which item each row is of. Those of this package know what they lack.
+    is_own = bool(workload.own_name())
+    tables = _tables(workload, run, ITEM_ID if is_own else "")
+    items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
+    _check_keys(workload, run)
+    with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
+        scores = workload.score(tables)
+    _check_scores(workload, scores)
+    if is_own:
+        scores = {name: with_expected(frame, items) for name, frame in scores.items()}
+    with reading(f"{workload.kind}: report", _MEND):
+        sections = list(workload.report(scores))
+    for section in sections:
+        if not isinstance(section, Section):
+            raise BadBenchmark(f"{workload.kind}: report gives {type(section).__name__}; expected Section(...); {_MEND}")
+    if is_own:
+        sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
+    with reading(f"{workload.kind}: details", _MEND):
+        details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
+    warnings = [] if tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
+    return Results(details, scores, sections, tuple(warnings))
+
+
+def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
+    """How the run's systems scored on each query so far; None if its benchmark does not say. Raises BadBenchmark."""
+    if type(workload).by_query is Workload.by_query:
+        return None  # No table is read for nothing; imported runs have no items, either.
+    with reading(f"{workload.kind}: by_query", _MEND):
+        by_query = workload.by_query(_tables(workload, run))
+    if by_query is None:
+        return None
+    columns, schema = [*by_query.scores.columns], by_query.scores.schema
+    keys = [name for name in ("system", "cluster", "query") if name in columns]
+    figures = [name for name in columns if name not in keys]
+    wrong = [name for name in ("system", "query") if name not in columns]
+    if wrong:
+        problem = f"no column {', '.join(wrong)}"
+    elif not figures or any(not schema[name].is_float() for name in figures):
+        problem = "expected one column of floats per figure, beside " + ", ".join(keys)
+    elif by_query.scores.select(keys).is_duplicated().any():
+        problem = f"two rows of one {', '.join(keys)}"
+    elif by_query.expected is not None and (lost := [name for name in keys if name not in by_query.expected.columns]):
+        problem = f"expected has no column {', '.join(lost)}"
+    else:
+        return by_query
+    raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")
+
+
+class RunTables(dict[str, pl.DataFrame]):
+    """What `score` gets: the run's items, and its tables without those of `Workload.in_pieces`."""
+
+    def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
+        """`item`: the name of a further column of each table, with the item that a row is of."""
+        whole = [table.name for table in workload.all_tables() if table.name not in workload.in_pieces]
+        super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
+        self._run = run
+
+    def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """See `table_pieces`."""
+        return self._run.pieces(name, columns)
+
+
+def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
+
+    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time, if
+    `Workload.in_pieces` names the table.
+    """
+    return tables.pieces(name, columns) if isinstance(tables, RunTables) and name not in tables else iter([tables[name]])
+
+
+def _answered(run: RunStore) -> pl.Series:
+    """The ids of the items that are answered without a failure."""
+    failures = run.table("failures")
+    return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
+
+
+def _tables(workload: Workload[Any], run: RunStore, item: str = "") -> RunTables:
+    return RunTables(workload, run.at(), item)
+
+
+def items_frame(workload: Workload[Any]) -> pl.DataFrame:
+    """A row for each item: `item_id`, `model`, and the values of its data that are numbers, texts or truth values."""
+    rows = [
+        {**{name: value for name, value in item.data.items() if _is_plain(value)}, "item_id": item.id, "model": item.model}
+        for item in checked_items(workload)
+    ]
+    return (
+        pl.DataFrame(rows, infer_schema_length=None) if rows else pl.DataFrame(schema={"item_id": pl.String, "model": pl.String})
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _check_scores(workload: Workload[Any], scores: Tables) -> None:
+    if not isinstance(scores, Mapping):
+        raise BadBenchmark(f"{workload.kind}: score gives {type(scores).__name__}; expected a mapping of name to frame; {_MEND}")
+    for name, frame in scores.items():
+        if not isinstance(frame, pl.DataFrame):
+            kind = type(frame).__name__
+            raise BadBenchmark(f"{workload.kind}: score gives {kind} as {name!r}; expected a polars DataFrame; {_MEND}")
+
+
+def _plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """The rows as JSON values; NaN and infinities become null."""
+    return [{name: _finite(value) for name, value in row.items()} for row in frame.to_dicts()]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | list | dict | None) else str(value)
+
+
+def _check_keys(workload: Workload[Any], run: RunStore) -> None:
+    """Raises BadBenchmark if rows of two items have the same key, since one of them would be lost."""
+    for name in (table.name for table in workload.tables if table.name in run.declared):
+        if (shared := run.shared_row(name, ITEM)) is not None:
+            one, other, values = shared
+            key = ", ".join(run.declared[name].key)
+            raise BadBenchmark(
+                f"{workload.kind}: items {one!r} and {other!r} both give a row of {name} whose {key} is "
+                f"{', '.join(map(repr, values))}; add to the table's key what tells them apart; every stored answer is reused"
+            )

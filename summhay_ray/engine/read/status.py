@@ -1,0 +1,337 @@
+"""The status of a stored run: what is done, what it cost, and whether it is running. Part of the engine room; no Ray, no calls.
+
+Everything is read from the store, so it works from any machine, and while the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.plan.plan import plan
+from summhay_ray.engine.read.html import html_of
+from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
+from summhay_ray.engine.read.money import money_of
+from summhay_ray.engine.run.execution import LOOK_EVERY_S
+from summhay_ray.engine.run.origins import origins_in, other_origins
+from summhay_ray.engine.run.state import item_counts
+from summhay_ray.engine.run.usage import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
+from summhay_ray.engine.run.zero_vectors import zero_vectors_in
+from summhay_ray.engine.spec.registry import checked, workload_of
+from summhay_ray.errors import UserError
+from summhay_ray.llm import Claims, claims_of
+from summhay_ray.plugins import UnknownName
+from summhay_ray.store import (
+    FORMAT,
+    WATCH_S,
+    LogIndex,
+    RunStore,
+    Store,
+    StoreError,
+    ask_to_stop,
+    has_ended,
+    how_ended,
+    living,
+    open_sessions,
+    read_session,
+    told_by,
+)
+
+ENDED = ("imported", "done", "partial", "budget", "limited")
+"""The statuses of runs that have come to an end."""
+STOPS_WITHIN_S = 60.0
+"""A driver notices a stop request within 2 s, and may then wait 20 s for the calls in flight."""
+
+
+@dataclass(frozen=True)
+class StatusResult:
+    """The status of a stored run."""
+
+    run: str
+    kind: str
+    name: str
+    status: str
+    """running; done; partial (finished, with failures or usage that is not credible); budget (its budget stopped it); limited
+    (a first look at some of its items); interrupted (its driver was stopped or died); unfinished (for an unknown reason);
+    imported."""
+    cells: Mapping[str, int]
+    """Numbers of items: `total`, `done` (without a failure) and `failed`."""
+    failures: Mapping[str, int]
+    """Class of error -> number of rows."""
+    usd: Mapping[str, float | None]
+    """Dollars `spent`, `reserved` and `uncertain` (see `Dollars`), the `budget` of the latest start, which is null if it had none
+    or it is unknown, and what is `left` of it."""
+    usage: Sequence[Mapping[str, Any]]
+    """A row for each stage and model: planned and real use, cached share of the input, dollars that the cache saved."""
+    finish_reasons: Mapping[str, int]
+    """Finish reason -> number of answers, without the usual `stop`; `length` means a cut answer."""
+    damaged: int
+    """Records of the store's log that cannot be read. Their questions are asked again."""
+    tables: Mapping[str, Mapping[str, Any]]
+    """Table -> number of rows, and a hash of its sorted rows."""
+    stop: Mapping[str, Any] | None = None
+    """Why the latest start ended early, and what it left to do; None if it did not."""
+    left: Mapping[str, Any] | None = None
+    """The remaining work: cells, calls (of remote models, if the run asks any), and expected dollars; calls and usd are null if
+    unknown. `seconds`, while the run goes on: until it ends, or its budget. `max_calls`, where it was planned from what is
+    stored: at most so many calls."""
+    unit: str = "items"
+    """The word for the items that `cells` counts."""
+    claims: Sequence[Mapping[str, Any]] = ()
+    """A row for each model whose provider claims more usage than was reserved: tokens and dollars claimed and charged, the
+    `token_margin` that would cover them, and whether the model is stopped."""
+    driver: str = ""
+    """The driver of a running run: `on HOST, pid N`."""
+    warnings: Sequence[str] = ()
+    """One line each: an ended run whose tables are not in their place, a log that records less spending than the run's commits,
+    and models of which answers from another origin are used."""
+    problems: Sequence[str] = ()
+    """A line for each missing or damaged file. Tables and figures here lack what it held."""
+    store_format: int = FORMAT
+    """The version of the store's format."""
+    began: str = ""
+    """When the run was created (ISO 8601, UTC)."""
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        done = f"{self.cells['done']} done, {self.cells['failed']} with failures, of {self.cells['total']}"
+        head = [("run", f"{self.run} ({self.kind}: {self.name})"), ("status", self.status), ("began", self.began)]
+        return html_of([*head, (self.unit, done), ("dollars spent", f"{self.usd['spent']:.6f}")])
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay status`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run in a list of the store's runs."""
+
+    run: str
+    name: str
+    kind: str
+    created: str
+    """When the run was created (ISO 8601, UTC)."""
+    status: str
+    """As `StatusResult.status`; or damaged, if it cannot be read (`summhay status RUN` says why)."""
+    cells: Mapping[str, int] | None
+    """Numbers of items, as `StatusResult.cells`; None for a damaged run, as are the dollars."""
+    usd: Mapping[str, float | None] | None
+    """As `StatusResult.usd`."""
+    bytes: int
+    """Size of its tables and commits. Answers are not included: they belong to the store."""
+
+
+def entries(store: Store) -> list[RunEntry]:
+    """Every run of the store, newest first. Raises StoreError if the log cannot be read."""
+    runs, index = [], store.log()
+    alive = _watched(store)
+    for run_id in store.run_ids():
+        size, created = store.size(run_id)
+        when = _when(created)
+        try:
+            runs.append(_entry(store.run(run_id).at(), index, alive, when, size))
+        except UserError:
+            runs.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
+    return sorted(runs, key=lambda entry: (entry.created, entry.run), reverse=True)
+
+
+def _watched(store: Store) -> dict[int, bool]:
+    """Session that has not ended -> whether its driver is alive. All are watched at once."""
+    try:
+        numbers = [record.number for record in open_sessions(store.files)]
+        alive = living(store.files, numbers)
+    except StoreError:
+        # A driver's record is damaged: each run looks for its own driver.
+        return {}
+    return {number: number in alive for number in numbers}
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
+    record = run.record
+    now = _standing(run, _benchmark(run, record), index, alive)
+    usd = money_of(run, index, alive or None).usd(None if now.status == "imported" else latest_budget(run))
+    return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How a run stands; the fields are those of `StatusResult`."""
+
+    status: str
+    cells: Mapping[str, int]
+    claims: Sequence[Claims]
+    stop: Mapping[str, Any] | None = None
+    driver: str = ""
+
+
+def _standing(
+    run: RunStore, benchmark: type[Workload[Any]] | None, index: LogIndex, alive: Mapping[int, bool] | None = None
+) -> _Standing:
+    """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
+    total = benchmark.total(run) if benchmark is not None else run.record["cells"]
+    excesses = index.excesses(run.run_id)
+    claims = claims_of(excesses.values(), latest_reach(run).margins) if excesses else []
+    if benchmark is not None and benchmark.given:
+        return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
+    cells = item_counts(run, total)
+    stop = standing_stop(run) if cells["done"] < total else None
+    driver, how = _driver(run, alive)
+    state = _state(cells, stop, driver, how)
+    return _Standing("partial" if state == "done" and claims else state, cells, claims, stop, driver)
+
+
+def status(run: RunStore) -> StatusResult:
+    """The status of a run. Raises StoreError, for example Damaged where its tables cannot be read."""
+    run = run.at()
+    problems = damaged_records(run)
+    record = run.record
+    failures = Counter(run.table("failures")["error"].to_list())
+    ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
+    # The status works without the benchmark's code, which may be a user's own and missing here.
+    benchmark = _benchmark(run, record)
+    lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
+    index = run.store.log()
+    now = _standing(run, benchmark, index)
+    usage = usage_of_run(run, index)
+    open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
+    damaged = [*problems, *lost, *damaged_log(run.store, index)]
+    left = None
+    if open_items or now.stop:
+        left = _left(run, benchmark, now, open_items, bool(damaged) and not now.driver)
+    created = next(
+        (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
+    )
+    return StatusResult(
+        run=run.run_id,
+        began=_when(created),
+        kind=record["kind"],
+        name=str(record["name"]),
+        status=now.status,
+        cells=now.cells,
+        failures=dict(sorted(failures.items())),
+        usd=money_of(run, index).usd(None if now.status == "imported" else latest_budget(run)),
+        usage=usage,
+        finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
+        damaged=index.damaged,
+        tables=run.digests(),
+        stop=now.stop,
+        left=left,
+        unit=benchmark.counted.items if benchmark is not None else "items",
+        claims=[asdict(claim) for claim in now.claims],
+        driver=now.driver,
+        warnings=(
+            *_without_tables(run, now),
+            *short_log(run, index),
+            *other_origins(origins_in(run), latest_reach(run).origins),
+            *zero_vectors_in(run),
+        ),
+        problems=damaged,
+    )
+
+
+def _without_tables(run: RunStore, now: _Standing) -> list[str]:
+    if now.status not in ENDED or now.driver or run.has_tables():
+        return []
+    where = run.store.files.where(f"runs/{run.run_id}/tables")
+    return [f"{where} does not hold the run's current tables; run or import again, which puts them there"]
+
+
+def _driver(run: RunStore, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
+    """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
+
+    `alive`: as in `_standing`.
+    """
+    start = latest_start(run)
+    if start is None:
+        return "", ""
+    files, session = run.store.files, start["tenure"]
+    how = how_ended(files, session)
+    known = alive or {}
+    if how is None and (known[session] if session in known else living(files, [session])):
+        record = read_session(files, session)
+        return "" if record is None else record.where, ""
+    return "", how or "dead"
+
+
+def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
+    """Ask the run's driver to stop, wait until it has (with its calls in flight answered), and return it: `on HOST, pid N`.
+
+    Raises UserError if the run is not running, if its driver dies meanwhile, or if it has not stopped within `wait_s` seconds.
+    """
+    driver, _ = _driver(run)
+    start = latest_start(run)
+    if not driver or start is None:
+        raise UserError(f"run {run.run_id} is not running; nothing to stop")
+    files, session, until = run.store.files, start["tenure"], time.monotonic() + wait_s
+    ask_to_stop(files, session)
+    while not has_ended(files, session):
+        if not living(files, [session], WATCH_S) and not has_ended(files, session):
+            raise UserError(f"run {run.run_id}: its driver ({driver}) gives no sign of life; run again to go on, nothing is lost")
+        if time.monotonic() > until:
+            raise UserError(
+                f"run {run.run_id}: its driver ({driver}) was asked to stop, and has not in {wait_s:.0f} s; look again"
+            )
+        time.sleep(LOOK_EVERY_S)
+    return driver
+
+
+def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str, how: str) -> str:
+    """The status of a run that is not imported."""
+    open_items = cells["total"] - cells["done"] - cells["failed"]
+    if driver and cells["done"] < cells["total"]:
+        return "running"
+    if cells["done"] == cells["total"]:
+        return "done"
+    if stop is not None:
+        return str(stop.get("status", "unfinished"))
+    if not open_items:
+        return "partial"
+    return "interrupted" if how in ("stopped", "dead") else "unfinished"
+
+
+def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, open_items: int, damaged: bool) -> dict[str, Any]:
+    """The remaining work: of a damaged run as planned from what it still has, since the figures that it recorded no longer hold.
+
+    Otherwise as recorded when it stopped, else as its driver told it last, else from the benchmark's bounds.
+    """
+    unknown = {"cells": open_items, "calls": None, "usd": None}
+    if not damaged:
+        if now.stop is not None:
+            return dict(now.stop.get("left") or {})
+        if told := _told_left(run):
+            return {**told, "cells": open_items, **({} if now.driver else {"seconds": None})}
+    if damaged or (benchmark is not None and benchmark.bounds is not Workload.bounds):
+        with contextlib.suppress(UserError):
+            return {**plan(workload_of(run), run.store, at=run).left, "cells": open_items}
+    return unknown
+
+
+def _told_left(run: RunStore) -> dict[str, Any] | None:
+    """The remaining work as the driver of the latest start told it last; None if it told none, or not how many calls."""
+    start = latest_start(run)
+    left = None if start is None else told_by(run.store.files, start["tenure"]).get("left")
+    return left if left and left.get("calls") is not None else None
+
+
+def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
+    """The remaining work of a run that goes on, as its driver tells it; None if it does not go on or nothing was told yet."""
+    run = RunStore(store, run_id)
+    return _told_left(run) if _driver(run)[0] else None
+
+
+def _benchmark(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]] | None:
+    try:
+        return checked(run, record)
+    except UnknownName:
+        return None

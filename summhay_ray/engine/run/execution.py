@@ -1,0 +1,205 @@
+"""The interface of an executor, which carries out one start of a run. Part of the engine room; no Ray.
+
+`inline.py` runs in this process, `on_ray.py` on Ray actors. Both use the same ledger, log, budget, commits and tables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.errors import UserError
+from summhay_ray.llm import Budgets
+from summhay_ray.store import RunStore, Superseded
+
+T = TypeVar("T")
+
+LOOK_EVERY_S = 0.25
+DRAIN_S = 20.0
+"""Longest time that a stopped run, or a stopping worker, waits for the calls in flight."""
+
+BY_SIGTERM = "stopped by SIGTERM"
+BY_REQUEST = "stopped by `summhay stop`"
+
+INLINE_WITHIN_S = 20.0
+"""Work that takes less than this runs inline: a cluster needs about as long to start and to gain from it."""
+CALL_S = 0.004
+"""CPU seconds per call in one process, including its item and rows."""
+LOCAL_ITEM_S = 0.05
+"""CPU seconds per item of a model that runs in the worker."""
+
+
+class Stopped(UserError):
+    """The run was stopped by SIGTERM or by `summhay stop`. Its answers are kept."""
+
+    exit_code = 143
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of one start of a run."""
+
+    workload: Workload[Any]
+    run: RunStore
+    left: Mapping[str, Sequence[Item]]
+    """Source -> its unfinished items, in the order in which they are asked."""
+    note: Callable[[str], None] | None = None
+    """Called with a line when the run is stopping."""
+
+    @functools.cached_property
+    def record(self) -> Mapping[str, Any]:
+        """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
+        return {
+            **self.run.record,
+            **self.workload.record(self.run.store),
+            "kind": self.workload.record_kind,
+        }
+
+    def stopping(self, in_flight: int) -> None:
+        """Note that the run is stopping, and how many calls it still waits for."""
+        if self.note is not None:
+            calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
+            self.note(f"stopping, waiting for {calls} in flight (a second signal stops at once)" if in_flight else "stopping")
+
+    def in_queues(self) -> Counter[str]:
+        """Queue -> number of its unfinished items."""
+        return Counter(item.queue for items in self.left.values() for item in items)
+
+
+class Execution(Protocol):
+    """One start of a run on an executor."""
+
+    name: str
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        ...
+
+    def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
+        """Take the run over and read its log. Raises StoreError, Superseded."""
+        ...
+
+    def snapshot(self) -> dict[str, Any]:
+        """The ledger's counters, spending and models. It may be called from any thread."""
+        ...
+
+    def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        """Answer and commit the remaining items; returns the counts of what was committed.
+
+        If it ends early (another driver, SIGTERM, Ctrl-C, an error), it first waits for the calls in flight and stores their
+        answers. Raises Superseded, Stopped, and the errors of workers.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Merge what was committed into the run's tables, once everything is committed."""
+        ...
+
+
+def seconds_inline(work: Work) -> float:
+    """Estimated seconds of computing in one process, without waiting for models and rate limits."""
+    queues = work.workload.queues()
+    items = [item for left in work.left.values() for item in left]
+    return sum(LOCAL_ITEM_S if queues[item.queue].computes else CALL_S * (1 + item.size) for item in items)
+
+
+def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
+    """The executor (inline or ray) and why it was chosen; the reason is empty if the user chose it.
+
+    Raises UserError if `executor` and `address` contradict each other.
+    """
+    if executor == "inline" and address:
+        raise UserError("--executor inline runs in this process, and --address names a cluster; leave one of them out")
+    if executor != "auto":
+        return executor, ""
+    if address:
+        return "ray", "executor: ray, since an address is given"
+    if work.workload.spec.resources:
+        return "ray", "executor: ray, since the spec gives resources to actors"
+    seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
+    estimate = f"{n_items} {work.workload.counted.items} take about {max(1, round(seconds))} s of computing"
+    if seconds <= INLINE_WITHIN_S:
+        return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
+    return "ray", f"executor: ray, since {estimate}"
+
+
+def before_ray(address: str) -> None:
+    """Set the variables that Ray reads when it is imported."""
+    # A thread of Ray Data that outlives our session must not connect to Ray again.
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    # Lines of several workers that are alike but for their numbers are not alike to a person.
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    if address == "local" and "ray" not in sys.modules:
+        # A Ray without clusters listens on the loopback interface only.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+
+
+def hear_sigterm() -> None:
+    """Make SIGTERM raise Stopped from now on. Ray and asyncio reset the handler when they end, so it is set again after them."""
+
+    def stop(*_: object) -> None:
+        raise Stopped(BY_SIGTERM)
+
+    # Only the main thread may hear signals; in a notebook's the person interrupts it.
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGTERM, stop)
+
+
+@contextlib.contextmanager
+def hearing_sigterm() -> Iterator[None]:
+    """While the block runs, SIGTERM raises Stopped."""
+    before = signal.getsignal(signal.SIGTERM)
+    hear_sigterm()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)
+
+
+async def until_stopped(heartbeat: Heartbeat) -> None:
+    """Wait until the run must stop. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request."""
+    stop = asyncio.Event()
+    # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
+    with contextlib.suppress(ValueError, RuntimeError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY_S):
+                await stop.wait()
+        if stop.is_set():
+            # A second SIGTERM ends the waiting for calls, as a second Ctrl-C does.
+            with contextlib.suppress(ValueError, RuntimeError):
+                asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+                hear_sigterm()
+            raise Stopped(BY_SIGTERM)
+        if heartbeat.asked_to_stop:
+            raise Stopped(BY_REQUEST)
+        if heartbeat.superseded:
+            raise Superseded(f"another driver ({heartbeat.superseded}) took the run over; this one stops, nothing is lost")
+
+
+async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:
+    """The result of `work`, or the first error among `work` and `others`. All that still run are cancelled."""
+    try:
+        waiting = {work, *others}
+        while not work.done():
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for future in done:
+                future.result()
+        return work.result()
+    finally:
+        for future in (work, *others):
+            future.cancel()
+        await asyncio.gather(work, *others, return_exceptions=True)

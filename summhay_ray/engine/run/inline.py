@@ -1,0 +1,139 @@
+"""The inline executor: a run in this process, on one event loop, without Ray. Part of the engine room.
+
+It suits small runs, tests and notebooks, since the first call is sent at once. It uses the same ledger, log, budget, commits and
+tables as a run on a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from summhay_ray.engine.contract import Item
+from summhay_ray.engine.read.money import ledger_of
+from summhay_ray.engine.run.execution import (
+    DRAIN_S,
+    LOOK_EVERY_S,
+    Work,
+    first_end,
+    hear_sigterm,
+    until_stopped,
+)
+from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.prepared import batches, finished_source, prepared, prepares, work_items
+from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
+from summhay_ray.engine.run.state import PREPARED
+from summhay_ray.engine.run.worker import Worker
+from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
+from summhay_ray.loops import run_loop
+from summhay_ray.store import Finished, LogWriter, Parts, StoreError
+
+
+class InlineExecution:
+    """One start of a run in this process; see `Execution`."""
+
+    name = "inline"
+    workers = 1
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._latest: dict[str, Any] = {}
+
+    def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
+        """See `Execution`."""
+        run, settings = self._work.run, self._work.workload.settings()
+        self._heartbeat = heartbeat
+        self._committer = run.committer(heartbeat.session.number, heartbeat.session.where)
+        limits = {name: model.limits for name, model in settings.items() if not model.local}
+        self._service = ledger_of(run, heartbeat.session.number, budgets, limits)
+        self._latest = self._service.ledger.snapshot(time.monotonic())
+
+    def snapshot(self) -> dict[str, Any]:
+        """See `Execution`."""
+        return dict(self._latest)
+
+    def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        """See `Execution`."""
+        try:
+            return run_loop(lambda: self._run(left))
+        finally:
+            hear_sigterm()
+
+    def finish(self) -> None:
+        """See `Execution`."""
+        self._committer.finish()
+
+    async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
+        run, workload = self._work.run, self._work.workload
+        files, settings = run.store.files, workload.settings()
+        has_local = any(model.local for model in settings.values())
+        local = await asyncio.to_thread(workload.models_here) if has_local else {}
+        log, service = LogWriter(files, self._heartbeat.session.number), self._service
+        gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
+        self._commits: Batched[Parts, None] = Batched(self._add)
+        worker = Worker(workload, run, gateway, self._commits, service.count)
+        queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
+
+        async def send(_: Kind, __: int, batch: Sequence[WorkItem]) -> Sequence[ItemResult]:
+            return await worker.answer(batch)
+
+        dispatcher = Dispatcher(queues, send)
+        tending = asyncio.create_task(self._tend(service, log.writer))
+        try:
+            try:
+                ending = asyncio.ensure_future(until_stopped(self._heartbeat))
+                async with contextlib.aclosing(self._work_items(left)) as blocks:
+                    await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
+            except BaseException:
+                # The calls in flight are paid for: wait for their answers and keep them.
+                service.stop()
+                self._latest = service.snapshot()
+                self._work.stopping(self._latest["in_flight"])
+                await gateway.drain(DRAIN_S)
+                raise
+            finally:
+                await gateway.close()
+                await asyncio.to_thread(log.close)
+        finally:
+            tending.cancel()
+            self._latest = service.snapshot()
+            # If the store does not answer, what is in flight counts as uncertain.
+            with contextlib.suppress(StoreError, OSError):
+                await service.end()
+        return dispatcher.counts
+
+    async def _work_items(self, left: Mapping[str, Sequence[Item]]) -> AsyncGenerator[Sequence[WorkItem], None]:
+        """The work items, some sources at a time. The prepared rows of a source are committed before its items are answered."""
+        workload = self._work.workload
+        for batch in batches(left):
+            if not prepares(workload):
+                yield [WorkItem(item) for items in batch.values() for item in items]
+                continue
+            rows: list[Finished] = []
+            works: list[WorkItem] = []
+            for source, items in batch.items():
+                ready = await asyncio.to_thread(prepared, workload, source, items)
+                works += work_items(items, ready)
+                if (finished := finished_source(source, ready)) is not None:
+                    rows.append(finished)
+            if rows:
+                await self._commits(await asyncio.to_thread(self._work.run.write, PREPARED, rows))
+            yield works
+
+    async def _add(self, parts: Sequence[Parts]) -> list[None]:
+        await asyncio.to_thread(self._committer.add, parts)
+        return [None] * len(parts)
+
+    async def _tend(self, service: LedgerService, worker: str) -> None:
+        """Keep the run's only worker alive for the ledger, and update the snapshot."""
+        while True:
+            service.beat(worker)
+            self._latest = service.snapshot()
+            # Merging only saves reads; if it fails now, it happens later.
+            with contextlib.suppress(StoreError, OSError):
+                await asyncio.to_thread(self._committer.compact)
+            await asyncio.sleep(LOOK_EVERY_S)

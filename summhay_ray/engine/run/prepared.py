@@ -1,0 +1,72 @@
+"""Prepares sources before their items are answered. Part of the engine room; no Ray."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from summhay_ray.engine.contract import Item, Prepared, Workload
+from summhay_ray.engine.run.queues import WorkItem
+from summhay_ray.errors import UserError
+from summhay_ray.outcome import Failed
+from summhay_ray.plugins import error_line
+from summhay_ray.store import Finished
+
+SOURCES_A_BATCH = 32
+"""Most sources that are prepared, and their rows committed, together."""
+
+
+def batches(left: Mapping[str, Sequence[Item]], workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
+    """The sources and their items in batches, which the workers prepare in turn.
+
+    A worker's first batch is one source, so that calls begin soon; the next are as large as leaves each several. The sources
+    of a batch read the same.
+    """
+    alike: dict[str, list[str]] = {}
+    for source, items in left.items():
+        alike.setdefault(items[0].reads, []).append(source)
+    most, number = max(1, min(SOURCES_A_BATCH, len(left) // (4 * workers))), 0
+    for sources in alike.values():
+        start = 0
+        while together := sources[start : start + (1 if number < workers else most)]:
+            yield {source: left[source] for source in together}
+            start, number = start + len(together), number + 1
+
+
+def prepares(workload: Workload[Any]) -> bool:
+    """Whether the benchmark overrides `prepare`."""
+    return type(workload).prepare is not Workload.prepare
+
+
+def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:
+    """The prepared data of a source's items; or a problem, if the benchmark's code raises. Raises OSError, UserError; and, in the
+    main thread, KeyboardInterrupt.
+
+    `planning`: call the cheaper `sketch` instead of `prepare`.
+    """
+    try:
+        return workload.sketch(source, items) if planning else workload.prepare(source, items)
+    except (OSError, UserError):
+        raise
+    # The benchmark's own code may raise anything: that fails this source's items, and stops no others.
+    except BaseException as error:
+        # Ctrl-C interrupts the main thread alone.
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return Prepared(problem=Failed("benchmark_error", error_line(error), retryable=True))
+
+
+def work_items(items: Sequence[Item], ready: Prepared) -> list[WorkItem]:
+    """The items as work items, with their prepared data or problem."""
+    problem: Mapping[str, Any] | None = None
+    if ready.problem is not None:
+        retry = getattr(ready.problem, "retryable", False)
+        problem = {"stage": ready.stage, "error": ready.problem.error, "message": ready.problem.message, "retryable": retry}
+    return [WorkItem(item, ready.own.get(item.id, ready.shared), problem) for item in items]
+
+
+def finished_source(source: str, ready: Prepared) -> Finished | None:
+    """The rows that preparing a source made, ready to be committed; None if there are none."""
+    rows = {table: list(records) for table, records in ready.rows.items() if len(records)}
+    return Finished(source, rows) if rows else None

@@ -1,0 +1,389 @@
+"""The progress of a run for a live display, computed from the ledger's snapshots. Part of the engine room."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from summhay_ray.engine.plan.remaining import Course, Remaining, Strand, asked_in, remaining
+from summhay_ray.llm import Limits, ModelSettings
+from summhay_ray.outcome import MICROS
+
+RATE_OVER_S = 10.0
+LEFT_OVER_S = 60.0
+"""Seconds over which the rate for the time left is measured: longer than a pause, short enough to follow changes."""
+ENOUGH = 0.1
+"""Without a plan, the time left is estimated once this share of the items is done."""
+BEAT_EVERY_S = 0.25
+SHOWN_EVERY_S = 0.5
+
+Snapshot = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProgress:
+    """One remote model: its calls, its use in the last minute with the limits (None: no limit), and what slows it."""
+
+    model: str
+    calls: int = 0
+    calls_a_second: float = 0.0
+    requests: int = 0
+    rpm: float | None = None
+    input_tokens: int = 0
+    input_tpm: float | None = None
+    output_tokens: int = 0
+    output_tpm: float | None = None
+    in_flight: int = 0
+    cap: int = 0
+    """Current limit on concurrent calls; a 429 halves it, answers raise it."""
+    limited: int = 0
+    """Number of 429 responses."""
+    retries: int = 0
+    paused_s: float = 0.0
+    refused_s: float = 0.0
+    """Seconds for which it has answered nothing but 429; after `LONGEST_PAUSE_S` the model is stopped."""
+    stopped: str = ""
+    """Class of the error that stopped the model; empty if it is not stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a run at one moment."""
+
+    run: str
+    items_total: int
+    items_done: int
+    rows_total: int
+    """Expected rows of the benchmark's counted table; 0 if it counts none."""
+    rows: int
+    failures: int
+    spent_usd: float
+    budget_usd: float | None
+    seconds: float
+    seconds_left: float | None
+    reserved_usd: float = 0.0
+    """The most that the calls in flight may cost."""
+    uncertain_usd: float = 0.0
+    """The most that calls may have cost whose end a kill has left unknown."""
+    left_usd: float | None = None
+    """The part of the budget that is neither spent, nor reserved, nor uncertain."""
+    calls: int = 0
+    calls_a_second: float = 0.0
+    limited: int = 0
+    """Number of 429 responses."""
+    retries: int = 0
+    models: tuple[ModelProgress, ...] = ()
+    """The remote models that were asked."""
+    in_flight: int = 0
+    stopping: bool = False
+    """Whether the run only waits for the calls in flight, and sends no more."""
+    reused: int = 0
+    """Answers from the log, which were paid for before."""
+    unit: str = "items"
+    """The word for items."""
+    table: str = ""
+    """Name of the counted table."""
+    calls_left: int | None = None
+    """Expected number of calls to come, of the remote models if the run asks any; None until the plan is made."""
+    usd_left: float | None = None
+    """What they are expected to cost, whether the budget suffices or not."""
+    doing: str = ""
+    """The present activity while no call is in flight, such as "preparing"."""
+
+    @property
+    def answered(self) -> int:
+        """The calls that `calls_left` continues."""
+        return sum(model.calls for model in self.models) or self.calls
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """The calls, dollars and seconds of `StatusResult.left`."""
+        usd = None if self.usd_left is None else {"expected": self.usd_left}
+        return {"calls": self.calls_left, "usd": usd, "seconds": self.seconds_left}
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size of a run: its items and rows in all, and those that were finished before this start."""
+
+    run: str
+    unit: str
+    items: int
+    items_before: int
+    table: str
+    rows: int
+    rows_before: int
+    budget_usd: float | None
+    models: Mapping[str, ModelSettings]
+
+
+class Planned(Protocol):
+    """The plan of one stage and model; see `StagePlan`."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def usd_micros(self) -> int: ...
+
+
+class Plan(Protocol):
+    """The plan of a start; see `PlanResult`."""
+
+    @property
+    def stages(self) -> Sequence[Planned]: ...
+    @property
+    def courses(self) -> Mapping[Strand, Course]: ...
+
+
+LOCAL = ""
+"""Stands for all models that run in the workers: their calls are only counted together."""
+
+
+class _Pace:
+    """How fast one model answers."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._answered: deque[tuple[float, int]] = deque()
+        """When answers were seen, and how many there were by then."""
+        self._latency = 0.0
+
+    def note(self, now: float, calls: int) -> None:
+        """Note how many calls are answered."""
+        if calls and not self._answered:
+            self._latency = now - self._began
+        if calls > (self._answered[-1][1] if self._answered else 0):
+            self._answered.append((now, calls))
+        while len(self._answered) > 2 and self._answered[1][0] <= now - LEFT_OVER_S:
+            self._answered.popleft()
+
+    def seconds(self, left: float, now: float, paused_s: float, in_flight: int) -> float | None:
+        """Seconds that it needs for so many calls; None before its first answer."""
+        if not self._answered:
+            return None
+        (first, before), (last, calls) = self._answered[0], self._answered[-1]
+        # Calls of one latency are answered all at once, and nothing comes between.
+        idle = now - last if now - last <= self._latency else 0.0
+        end = now - idle + paused_s
+        if last - first >= max(self._latency, SHOWN_EVERY_S):
+            seconds_a_call = (end - first) / (calls - before)
+        else:
+            seconds_a_call = (end - self._began) / calls
+            if in_flight > 1 and not paused_s:
+                # The first call may have gone alone, and those in flight now take as long as it.
+                seconds_a_call = min(seconds_a_call, self._latency / in_flight)
+        return max(left * seconds_a_call, self._latency) - idle
+
+
+class Timeline:
+    """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None as long as there is none."""
+
+    def __init__(self, extent: Extent, started: float, planned: Callable[[], Plan | None]) -> None:
+        self._extent = extent
+        self._started = started
+        self._planned = planned
+        self._paces: dict[str, _Pace] = {}
+        """Of each model that has a call in flight or answered."""
+        self._seen: deque[tuple[float, Snapshot]] = deque()
+        self._spent_before: int | None = None
+
+    def progress(self, snapshot: Snapshot, now: float) -> Progress:
+        """The progress at `now` (seconds, monotonic)."""
+        self._seen.append((now, snapshot))
+        while len(self._seen) > 2 and self._seen[0][0] < now - RATE_OVER_S:
+            self._seen.popleft()
+        extent, done = self._extent, snapshot.get("items_done", 0)
+        seconds = now - self._started
+        # A worker that was killed and restarted counts some items twice.
+        items = min(extent.items, extent.items_before + done)
+        money = ("spent_micros", "reserved_micros", "uncertain_micros")
+        spent, reserved, uncertain = (snapshot.get(name, 0) / MICROS for name in money)
+        budget = extent.budget_usd
+        budget_left = None if budget is None else max(0.0, budget - spent - reserved - uncertain)
+        calls, usd, seconds_left = self._left(snapshot, now, items, budget_left)
+        return Progress(
+            run=extent.run,
+            items_total=extent.items,
+            items_done=items,
+            rows_total=extent.rows,
+            rows=min(extent.rows, extent.rows_before + snapshot.get("counted", 0)),
+            failures=snapshot.get("failures", 0),
+            spent_usd=spent,
+            budget_usd=budget,
+            seconds=seconds,
+            seconds_left=seconds_left,
+            reserved_usd=reserved,
+            uncertain_usd=uncertain,
+            left_usd=budget_left,
+            calls=snapshot.get("made", 0),
+            calls_a_second=self._rate(lambda seen: seen.get("made", 0)),
+            limited=snapshot.get("limited", 0),
+            retries=snapshot.get("retries", 0),
+            models=tuple(self._model(name, snapshot) for name in sorted(snapshot.get("models", {}))),
+            in_flight=snapshot.get("in_flight", 0),
+            stopping=snapshot.get("stopping", False),
+            reused=snapshot.get("reused", 0),
+            unit=extent.unit,
+            table=extent.table,
+            calls_left=calls,
+            usd_left=usd,
+            doing=snapshot.get("doing", ""),
+        )
+
+    def _left(
+        self, snapshot: Snapshot, now: float, items: int, budget_left: float | None
+    ) -> tuple[int | None, float | None, float | None]:
+        """(Calls, dollars, seconds) that are left; None where unknown.
+
+        The seconds are those of the model that needs the longest for its calls, at its pace or at its rate limits, whichever is
+        slower; and no more than the budget lasts. Without a plan: from the share of items done.
+        """
+        models = snapshot.get("models", {})
+        made = {name: numbers.get("calls", 0) for name, numbers in models.items()}
+        made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values()))
+        for model, n in made.items():
+            if n or models.get(model, {}).get("in_flight", 0):
+                self._paces.setdefault(model, _Pace(now)).note(now, n)
+        spent = snapshot.get("spent_micros", 0)
+        if self._spent_before is None:
+            self._spent_before = spent
+        extent, plan = self._extent, self._planned()
+        if items == extent.items:
+            return 0, 0.0, 0.0
+        if plan is None:
+            done, to_do = items - extent.items_before, extent.items - extent.items_before
+            seconds = (now - self._started) / done * (extent.items - items) if done >= max(1, ENOUGH * to_do) else None
+            return None, None, seconds
+        found = self._remaining(plan, snapshot, made)
+        if found is None:
+            return None, None, None
+        stages = {(stage.stage, stage.model): stage for stage in plan.stages if stage.calls}
+        cost = {purpose: stage.usd_micros / stage.calls for purpose, stage in stages.items()}
+        # The plan's guesses of tokens and of the provider's cache are set right by what the calls really cost.
+        planned_cost = sum(n * cost.get(purpose, 0) for purpose, n in found.made.items())
+        dearer = (spent - self._spent_before) / planned_cost if planned_cost else 1.0
+        usd = sum(n * cost.get(purpose, 0) for purpose, n in found.left.items()) / MICROS * (dearer or 1.0)
+        by_model: dict[str, list[tuple[Planned, float]]] = {}
+        for purpose, n in found.left.items():
+            if n >= 0.5 and purpose in stages:
+                by_model.setdefault(self._group(purpose[1]), []).append((stages[purpose], n))
+        seconds = self._seconds(by_model, now, models)
+        if seconds is not None and budget_left is not None and usd > budget_left:
+            seconds *= budget_left / usd
+        remote = any(self._group(stage.model) != LOCAL for stage in plan.stages)
+        calls = sum(n for purpose, n in found.left.items() if not remote or self._group(purpose[1]) != LOCAL)
+        return round(calls), usd, seconds
+
+    def _group(self, model: str) -> str:
+        settings = self._extent.models.get(model)
+        return LOCAL if settings is None or settings.local else model
+
+    def _remaining(self, plan: Plan, snapshot: Snapshot, made: Mapping[str, int]) -> Remaining | None:
+        """The calls that are left by stage and model; None if that is unknown: more were made than the plan's bounds expect."""
+        if plan.courses:
+            return remaining(plan.courses, asked_in(snapshot), made, self._group)
+        found, planned = Remaining(), Counter[str]()
+        for stage in plan.stages:
+            planned[self._group(stage.model)] += stage.calls
+        for stage in plan.stages:
+            group, purpose = self._group(stage.model), (stage.stage, stage.model)
+            share = made.get(group, 0) / planned[group] if planned[group] else 0.0
+            found.made[purpose] += stage.calls * share
+            found.left[purpose] += stage.calls * max(0.0, 1 - share)
+        return found if any(found.left.values()) else None
+
+    def _seconds(
+        self, left: Mapping[str, Sequence[tuple[Planned, float]]], now: float, models: Mapping[str, Mapping[str, Any]]
+    ) -> float | None:
+        """Seconds that the slowest model needs; None if unknown."""
+        numbers = {model: sum(n for _, n in calls) for model, calls in left.items()}
+        needed: dict[str, float | None] = {}
+        for model, n in numbers.items():
+            state, pace = models.get(model, {}), self._paces.get(model)
+            waits = state.get("paused_s", 0.0), state.get("in_flight", 0)
+            needed[model] = None if pace is None else pace.seconds(n, now, *waits)
+        # A model that was not asked yet is taken for as fast as the fastest of the others.
+        known = [seconds / numbers[model] for model, seconds in needed.items() if seconds is not None and model != LOCAL]
+        longest: list[float] = []
+        for model, calls in left.items():
+            settings, n, seconds = self._extent.models.get(model), numbers[model], needed[model]
+            tokens = [
+                sum(n * getattr(stage, name) / stage.calls for stage, n in calls) for name in ("input_tokens", "output_tokens")
+            ]
+            minutes = settings.limits.minutes(n, *tokens) if settings else None
+            if seconds is None and known:
+                seconds = n * min(known)
+            estimates = [each for each in (seconds, None if minutes is None else 60 * minutes) if each is not None]
+            if not estimates and model != LOCAL:
+                return None
+            longest += estimates
+        return max(longest, default=0.0 if not left else None)
+
+    def _model(self, name: str, snapshot: Snapshot) -> ModelProgress:
+        numbers: Mapping[str, Any] = snapshot["models"][name]
+        settings = self._extent.models.get(name)
+        limits = settings.limits if settings else Limits()
+        return ModelProgress(
+            model=name,
+            calls=numbers.get("calls", 0),
+            calls_a_second=self._rate(lambda seen: seen.get("models", {}).get(name, {}).get("calls", 0)),
+            requests=numbers.get("requests_per_min", 0),
+            rpm=limits.rpm,
+            input_tokens=numbers.get("input_per_min", 0),
+            input_tpm=limits.input_tpm,
+            output_tokens=numbers.get("output_per_min", 0),
+            output_tpm=limits.output_tpm,
+            in_flight=numbers.get("in_flight", 0),
+            cap=numbers.get("cap", 0),
+            limited=numbers.get("limited", 0),
+            retries=numbers.get("retries", 0),
+            paused_s=numbers.get("paused_s", 0.0),
+            refused_s=numbers.get("refused_s", 0.0),
+            stopped=snapshot.get("stopped", {}).get(name, {}).get("error", ""),
+        )
+
+    def _rate(self, count: Callable[[Snapshot], int]) -> float:
+        (first, then), (last, now) = self._seen[0], self._seen[-1]
+        return (count(now) - count(then)) / (last - first) if last > first else 0.0
+
+
+class Watch:
+    """Shows progress while the block runs, with two threads: one asks for snapshots, which also keeps the driver alive for the
+    ledger; the other shows them, which may be slow."""
+
+    def __init__(self, ask: Callable[[], Snapshot], show: Callable[[Snapshot], None]) -> None:
+        self._ask = ask
+        self._show = show
+        self._last: Snapshot | None = None
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._beating, self._showing)]
+
+    def __enter__(self) -> Watch:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(timeout=5.0)
+
+    def _beating(self) -> None:
+        while not self._ended.wait(BEAT_EVERY_S):
+            self._last = self._ask() or self._last
+
+    def _showing(self) -> None:
+        while not self._ended.wait(SHOWN_EVERY_S):
+            if self._last is not None:
+                self._show(self._last)

@@ -1,0 +1,563 @@
+"""Run or resume a workload. Part of the engine room.
+
+A finished run is only read back. An unfinished run continues with the items that are not committed; answers that are already in
+the response log are not paid for again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from summhay_ray.engine.contract import Compat, Results, Workload
+from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
+from summhay_ray.engine.read.doctor import missing_keys
+from summhay_ray.engine.read.html import html_of
+from summhay_ray.engine.read.missing import short_log
+from summhay_ray.engine.read.money import Dollars, money_of
+from summhay_ray.engine.read.sections import Section
+from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
+from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.inline import InlineExecution
+from summhay_ray.engine.run.origins import origins_in, other_origins
+from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
+from summhay_ray.engine.run.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
+from summhay_ray.engine.run.usage import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
+from summhay_ray.engine.run.zero_vectors import zero_vectors_in
+from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
+from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.errors import UserError
+from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
+from summhay_ray.logs import quiet_unless_asked
+from summhay_ray.outcome import MICROS
+from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily
+
+PLANNED_AFTER_S = 20.0
+"""Longest time that a finished run waits for its own plan, which is stored with it."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C was pressed. The message says how far the run got and how to continue it."""
+
+
+class RunFailed(UserError):
+    """The run could not continue; the message says why in one line. Answers are kept, and running again resumes."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The outcome of a run. `calls` counts this start only; its `reused` answers were already paid for."""
+
+    run: str
+    kind: str
+    status: str
+    """done; budget (stopped by its budget; resumable); partial (finished, with failures or with usage that is not credible);
+    limited (the items that `limit` allows are finished)."""
+    cells: Mapping[str, int]
+    """Numbers of items: `total`, `done` (without a failure) and `failed`."""
+    calls: Mapping[str, int]
+    usd: Mapping[str, float | None]
+    seconds: float
+    results: Results = field(repr=False)
+    """The benchmark's scores, sections and fields of the JSON document."""
+    unit: str = "items"
+    """The word for items in messages."""
+    stopped_models: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, Any] | None = None
+    """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
+    calls and dollars are null if unknown."""
+    tried_again: int = 0
+    """The number of failed items that another start tries again."""
+    warnings: tuple[str, ...] = ()
+    executor: str = ""
+    """inline or ray; empty if there was nothing left to do."""
+    commonest_failure: Mapping[str, Any] | None = None
+    """The most frequent class of failure: `count`, `stage`, `error`, and its most frequent `message`. `earlier` is true if all
+    failures are from earlier starts, and the budget stopped this one before it could try them again."""
+    example: str = ""
+    """The id of a finished item, for `explain`."""
+    computing: Mapping[str, float] = field(default_factory=dict)
+    """What the pool of actors for local models did (`engine.pools.Pools.took`); empty without one."""
+
+    @property
+    def scores(self) -> Any:
+        """The benchmark's own result object."""
+        return self.results.scores
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        """The sections that the terminal and the report show."""
+        return self.results.sections
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks about the results, for the closing lines."""
+        return self.results.notes
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the outcome and the scores."""
+        cells, usd = self.cells, self.usd["spent"]
+        pairs = [
+            ("run", f"{self.run} ({self.kind})"),
+            ("status", self.status),
+            (self.unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
+            ("calls", f"{self.calls['made']} made, {self.calls['reused']} reused"),
+            ("dollars spent", f"{usd:.6f}"),
+        ]
+        table = getattr(self.results.scores, "table", None)
+        frames = [table] if table is not None else [section.table for section in self.sections if section.table is not None]
+        return html_of(pairs, frames[:1])
+
+    def __getattr__(self, name: str) -> Any:
+        # Attributes of the benchmark's own result object, such as its tables.
+        results = self.__dict__.get("results")
+        if results is None or name.startswith("_") or not hasattr(results.scores, name):
+            raise AttributeError(f"a result of kind {self.__dict__.get('kind')!r} has no {name!r}")
+        return getattr(results.scores, name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of the command."""
+        names = (
+            "run",
+            "kind",
+            "status",
+            "cells",
+            "calls",
+            "usd",
+            "left",
+            "tried_again",
+            "seconds",
+            "executor",
+            "commonest_failure",
+        )
+        return {
+            **{name: getattr(self, name) for name in names},
+            "stopped_models": dict(self.stopped_models),
+            "warnings": list(self.warnings),
+            **({"computing": dict(self.computing)} if self.computing else {}),
+            **self.results.details,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of one start of a run. None of them is part of the run's identity."""
+
+    budget_usd: float | None = None
+    """Overrides the spec's budget."""
+    executor: str | None = None
+    """auto, inline or ray; None: the spec's."""
+    address: str | None = None
+    """auto, or the address of a Ray cluster; None: this machine."""
+    watch: Callable[[Progress], None] | None = None
+    """Called with the progress about twice a second, in a thread of its own."""
+    compat: Compat = "default"
+    """How the results read stored answers."""
+    note: Callable[[str], None] | None = None
+    """Called with one-line notes: the executor that was chosen and why, warnings of the plan."""
+    limit: int | None = None
+    """Answer only this many items in all, in the order of the benchmark's `fair_order`; None: all items."""
+
+
+def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
+    """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
+    began = time.monotonic()
+    store.files.check()
+    if not store.files.exists(f"runs/{workload.run_id}/run.json"):
+        check_keys(workload, options)
+    return Start.of(workload, workload.open(store), options, began).result()
+
+
+def check_keys(workload: Workload[Any], options: RunOptions) -> None:
+    """Raises UserError if this machine makes the calls and lacks a model's key."""
+    if options.address is None and (missing := missing_keys(workload)):
+        raise UserError(f"{missing[0]}; nothing was asked")
+
+
+def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
+    """The budgets of the run, its stages and its models, rounded down to whole micro-dollars."""
+    spec = workload.spec
+    return Budgets(
+        None if budget_usd is None else _micros(budget_usd),
+        {name: _micros(dollars) for name, dollars in spec.stage_budgets_usd.items()},
+        {name: _micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
+        margins_of(workload.settings()),
+    )
+
+
+def _micros(dollars: float) -> int:
+    # 0.29 dollars are 289999.99999999994 micro-dollars to a float.
+    return math.floor(round(dollars * MICROS, 3))
+
+
+class _Planning:
+    """Makes a plan in a thread of its own while Ray and the workers start, and passes it to `keep` once the run has `begun`.
+
+    The thread ends with the block; a thread left in native code would abort the process at its exit.
+    """
+
+    def __init__(
+        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
+    ) -> None:
+        self._plan: Future[PlanResult] = Future()
+        self._make = make
+        self._keep = keep
+        self._unwanted = threading.Event()
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def __enter__(self) -> _Planning:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begun(self) -> None:
+        """Let the plan be stored and shown: the run was not refused. While Ray starts, nothing that is shown would be seen."""
+        self._begun.set()
+
+    def end(self) -> None:
+        """Give up what is not planned yet."""
+        self._unwanted.set()
+        self._begun.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            made = self._make(self._unwanted.is_set)
+            if self._keep is not None:
+                self._begun.wait()
+                if not self._unwanted.is_set():
+                    self._keep(made)
+            self._plan.set_result(made)
+        # The error is raised to those who ask for the plan.
+        except BaseException as error:  # noqa: BLE001
+            self._plan.set_exception(error)
+
+    def plan(self) -> PlanResult | None:
+        """The plan; None until there is one."""
+        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
+
+    def result(self, patience_s: float | None = None) -> PlanResult | str:
+        """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
+        wait([self._plan], patience_s)
+        if not self._plan.done():
+            return ""
+        try:
+            return self._plan.result()
+        except Unplannable as error:
+            return str(error)
+        except UserError as error:
+            return f"the run cannot be planned: {error}"
+        # Planning runs the benchmark's own code, which may raise anything.
+        except BaseException as error:  # noqa: BLE001
+            return f"the run cannot be planned: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@dataclass(frozen=True)
+class Start:
+    """One start of a run: answers what is left and returns the result."""
+
+    workload: Workload[Any]
+    run: RunStore
+    before: RunSnapshot
+    state: RunState
+    options: RunOptions
+    began: float
+
+    @classmethod
+    def of(cls, workload: Workload[Any], run: RunStore, options: RunOptions, began: float) -> Start:
+        """A start from the run's present state."""
+        before = RunSnapshot(run)
+        if options.budget_usd is None:
+            options = replace(options, budget_usd=workload.spec.budget_usd)
+        return cls(workload, run, before, state_of(workload, before, options.limit), options, began)
+
+    def result(self) -> RunResult:
+        """Answer what is left, merge the tables for other tools, and return the outcome."""
+        run, snapshot = self._answer_rest()
+        return self._result(run, self.workload.results(run, self.options.compat), snapshot)
+
+    def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
+        """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""
+        reused = answers_used(self.before)
+        left = self.state.left()
+        if not left:
+            keep_reach(self.run, self._reach)
+            self.run.forget_missing()
+            try:
+                self.run.end()
+            except OSError as error:
+                raise _failed(self.run, error, "its tables were not written: ") from error
+            return self.before, {"reused": reused}
+        worked = self._work(Work(self.workload, self.run, left, self.options.note))
+        return RunSnapshot(self.run), {**worked, "reused": worked.get("reused", 0) + reused}
+
+    def _result(self, run: RunSnapshot, results: Results, snapshot: Mapping[str, Any]) -> RunResult:
+        """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
+        items = item_counts(run, self.state.total)
+        index = run.log()
+        claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
+        finished = "done" if items["done"] == items["total"] and not claims else "partial"
+        left = snapshot.get("left")
+        if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
+            finished, left = "limited", _unknown(items["total"] - items["done"])
+        doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
+        stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
+        doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
+        return RunResult(
+            run=run.run_id,
+            kind=self.workload.kind,
+            status="budget" if snapshot.get("left") else finished,
+            cells=items,
+            calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
+            usd=money_of(run, index, alive={}).usd(self.options.budget_usd),
+            seconds=round(time.monotonic() - self.began, 3),
+            results=results,
+            unit=self.workload.counted.items,
+            stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
+            left=left,
+            tried_again=sum(run.finished(ITEM).values()),
+            warnings=(
+                *results.warnings,
+                *snapshot.get("warnings", ()),
+                *short_log(run, index),
+                *other_origins(origins_in(run), self._reach.origins),
+                *zero_vectors_in(run),
+                *doubts,
+            ),
+            executor=snapshot.get("executor", ""),
+            computing=snapshot.get("computing", {}),
+            commonest_failure=_of_when(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
+            example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
+        )
+
+    def _work(self, work: Work) -> dict[str, Any]:
+        """Choose an executor and answer what is left; returns the ledger's last snapshot."""
+        options = self.options
+        executor, why = choose(work, options.executor or self.workload.spec.executor, options.address)
+        if why and options.note is not None:
+            options.note(why)
+        check_keys(self.workload, options)
+        self._rehearse(work)
+        self._tell_start("starting Ray" if executor == "ray" else "starting")
+        try:
+            snapshot = self._executed(work, executor)
+        except (KeyboardInterrupt, Stopped) as error:
+            raise self._interrupted(error) from None
+        uncleaned = clean_daily(self.run.store.files)
+        return {**snapshot, "executor": executor, "warnings": [*snapshot.get("warnings", ()), *uncleaned]}
+
+    def _rehearse(self, work: Work) -> None:
+        """Find what contradicts itself in the spec before the first call. Raises UserError."""
+        try:
+            rehearse(self.workload, self.before, itertools.chain.from_iterable(work.left.values()))
+        except UserError as error:
+            # What else is missing here, such as a model's weights, a cluster may have.
+            if self.options.address is None or isinstance(error, BadBenchmark | SpecError):
+                raise
+
+    def _tell_start(self, doing: str) -> None:
+        """Show the progress before any worker runs: finished items and dollars spent."""
+        if self.options.watch is not None:
+            self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
+
+    def _tell_warnings(self, made: PlanResult) -> None:
+        """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
+        if (note := self.options.note) is not None:
+            for warning in made.warnings:
+                note(f"warning: {warning}")
+
+    def _interrupted(self, error: BaseException) -> BaseException:
+        """The error for a run that was stopped from outside: how far it got and how to continue it."""
+        run = RunSnapshot(self.run)
+        items = item_counts(run, self.state.total)
+        progress = f"run {run.run_id}, {items['done']} of {items['total']} {self.workload.counted.items}"
+        message = (
+            f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
+        )
+        return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
+
+    def _executed(self, work: Work, executor: str) -> dict[str, Any]:
+        keep = not read_plan(self.run)
+
+        def planned_now(made: PlanResult) -> None:
+            self._tell_warnings(made)
+            if keep:
+                keep_plan(self.run, made)
+
+        def make(unwanted: Callable[[], bool]) -> PlanResult:
+            return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
+
+        planning = _Planning(make, planned_now)
+        with self._executing(work, executor, planning) as execution:
+            session = begin(self.run.store.files, self.run.run_id, self._paying())
+            with Heartbeat(session) as heartbeat:
+                keep_start(self.run, session.number, self.options.budget_usd, self._reach)
+                planning.begun()
+                self._tell_start("reading what is stored")
+                execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
+                snapshot = self._answered(execution, planning, session)
+                execution.finish()
+                # A run that finishes long before its plan does not need one.
+                planned = planning.result(PLANNED_AFTER_S if keep else 0)
+                planning.end()
+                left, why = self._stopped(make, heartbeat.session.number, snapshot)
+                unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
+                snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
+                heartbeat.how = "done"
+        return snapshot
+
+    @contextlib.contextmanager
+    def _executing(self, work: Work, executor: str, planning: _Planning) -> Iterator[Execution]:
+        """A context with the execution, in which the plan is made.
+
+        Planning starts before the ledger lets any worker call, so that the plan counts no call of this start as known; and before
+        Ray, whose start leaves a processor free.
+        """
+        quiet_unless_asked()
+        if executor == "inline":
+            try:
+                with hearing_sigterm(), planning:
+                    yield InlineExecution(work)
+            except OSError as error:
+                raise _failed(self.run, error) from error
+            return
+        address = self.options.address or "local"
+        before_ray(address)
+        # Ray is imported only here, since finished and small runs do not need it.
+        import ray
+
+        from summhay_ray.engine.ray.on_ray import RayExecution, ray_session
+
+        try:
+            with planning, ray_session(address, own_modules=not self.workload.inputs.untrusted) as dashboard:
+                yield RayExecution(work, self.options.address is None, dashboard)
+        except ray.exceptions.RayError as error:
+            cause = _innermost(error)
+            raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
+
+    @property
+    def _reach(self) -> RecordedReach:
+        return RecordedReach.of(self.workload.settings())
+
+    def _paying(self) -> bool:
+        return any(settings.price != FREE for settings in self.workload.settings().values())
+
+    def _answered(self, execution: Execution, planning: _Planning, session: DriverSession) -> dict[str, Any]:
+        first = execution.snapshot()
+        # Read again now that this start owns the run: an earlier driver may have committed items until then.
+        state = self.state.now(RunSnapshot(self.run))
+        # The plan covers the whole run, so with a `limit` the time left is estimated from the items instead.
+        tell = self._teller(state, planning.plan if self.options.limit is None else lambda: None, session)
+        tell({**first, "doing": f"starting {execution.workers} workers" if execution.workers > 1 else "preparing"})
+        left = state.left()
+        with Watch(execution.snapshot, tell):
+            # An earlier driver may have finished the run in the meantime.
+            counts = execution.answer(left) if left else {}
+        snapshot = {**execution.snapshot(), **counts}
+        tell({**snapshot, "doing": "writing the tables"})
+        return snapshot
+
+    def _stopped(
+        self, make: Callable[[Callable[[], bool]], PlanResult], session: int, snapshot: Snapshot
+    ) -> tuple[dict[str, Any] | None, str]:
+        """(The remaining work if the budget stopped the run, why it cannot be planned). Why the run stopped is recorded in the
+        store. `make`: makes the plan."""
+        run = RunSnapshot(self.run)
+        n_items = self.state.now(run).n_left
+        if not n_items:
+            return None, ""
+        if not snapshot.get("over_budget"):
+            if self.options.limit is not None:
+                keep_stop(self.run, session, {"status": "limited", "left": _unknown(n_items)})
+                return None, ""
+            counts = item_counts(run, self.state.total)
+            if n_open := counts["total"] - counts["done"] - counts["failed"]:
+                # Exit code 4 says that every item is answered or listed as a failure.
+                what = f"{n_open} of {counts['total']} {self.workload.counted.items} were not answered"
+                raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
+            return None, ""
+        with _Planning(make) as planning:
+            made = planning.result()
+        left, why = (_unknown(n_items), made) if isinstance(made, str) else ({**made.left, "cells": n_items}, "")
+        keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
+        return left, why
+
+    def _teller(
+        self, state: RunState, planned: Callable[[], PlanResult | None], session: DriverSession | None = None
+    ) -> Callable[[Snapshot], None]:
+        """A function that turns the ledger's snapshots into `Progress`, for `watch` and for those who read the store."""
+        sizes = {item.id: item.size for item in state.items()}
+        counted = self.workload.counted
+        done = [item for item in sizes if item in state.finished]
+        extent = Extent(
+            run=self.run.run_id,
+            unit=counted.items,
+            items=len(sizes),
+            items_before=len(done),
+            table=counted.table,
+            rows=sum(sizes.values()) if counted.table else 0,
+            rows_before=sum(sizes[item] for item in done) if counted.table else 0,
+            budget_usd=self.options.budget_usd,
+            models=self.workload.settings(),
+        )
+        timeline = Timeline(extent, self.began, planned)
+        watch = self.options.watch
+
+        def tell(snapshot: Snapshot) -> None:
+            progress = timeline.progress(snapshot, time.monotonic())
+            if session is not None:
+                money = {name: snapshot[f"{name}_micros"] for name in Dollars._fields}
+                session.told = {"left": progress.left, "money": money}
+            if watch is not None:
+                watch(progress)
+
+        return tell
+
+
+def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
+    why = what + _cause(error, run.store.files.uri)
+    return RunFailed(f"run {run.run_id} stopped: {why}; what was answered is kept, run again to go on")
+
+
+def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:
+    return None if failure is None else {**failure, "earlier": earlier}
+
+
+def _unknown(n_items: int) -> dict[str, Any]:
+    """The remaining work of a run whose calls and cost are not known."""
+    return {"cells": n_items, "calls": None, "usd": None}
+
+
+def _money_before(run: RunSnapshot) -> dict[str, int]:
+    """The run's money before this start, as fields of a snapshot."""
+    return {f"{name}_micros": micros for name, micros in money_of(run, run.log(), alive={})._asdict().items()}
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What a worker raised, which Ray wraps."""
+    seen = {id(error)}
+    while (inner := getattr(error, "cause", None) or error.__cause__) is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        error = inner
+    return error
+
+
+def _cause(error: BaseException, store: str) -> str:
+    """The innermost error in one line. `store` is named as full if the error of a full disk names no file."""
+    error = _innermost(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no room is left on the disk of {error.filename or store} ({error.strerror}); make room"
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

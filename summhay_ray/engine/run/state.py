@@ -1,0 +1,159 @@
+"""The state of a run at a start: its items, which of them are finished, and its tables. Part of the engine room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.spec.own_code import BadBenchmark, reading
+from summhay_ray.engine.spec.spec import near
+from summhay_ray.store import LogIndex, RunStore
+
+ITEM = "cell"
+"""The kind of an item's rows in the store."""
+PREPARED = "context"
+"""The kind of the rows that `prepare` made."""
+
+
+class RunSnapshot(RunStore):
+    """A run at one moment. Its manifest, its whole tables and the log are read once and then kept."""
+
+    def __init__(self, run: RunStore) -> None:
+        super().__init__(run.store, run.run_id, run.manifest(), run.declared)
+        self._tables: dict[str, pl.DataFrame] = {}
+        self._log: LogIndex | None = None
+
+    def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """See `RunStore.table`. Only whole tables are kept."""
+        if units is not None or columns is not None:
+            return super().table(table, units, columns)
+        return self.tables([table])[table]
+
+    def log(self) -> LogIndex:
+        """See `RunStore.log`."""
+        self._log = self._log or super().log()
+        return self._log
+
+    def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
+        """See `RunStore.tables`. Tables without a `unit` are kept."""
+        if unit:
+            return super().tables(names, unit)
+        self._tables.update(super().tables([name for name in names if name not in self._tables]))
+        return {name: self._tables[name] for name in names}
+
+
+@dataclass(frozen=True)
+class RunState:
+    """All items of a workload by source, and the ids of the finished ones, which are not tried again."""
+
+    sources: Mapping[str, Sequence[Item]]
+    finished: frozenset[str]
+    chosen: frozenset[str] | None = None
+    """The ids of the items that this start covers (`--limit`); None: all of them."""
+
+    @property
+    def total(self) -> int:
+        """Number of items of the workload."""
+        return sum(map(len, self.sources.values()))
+
+    @property
+    def n_left(self) -> int:
+        """Number of unfinished items of the workload, including those that this start does not cover."""
+        return sum(item.id not in self.finished for items in self.sources.values() for item in items)
+
+    def items(self) -> Iterator[Item]:
+        """The items that this start covers, finished ones included."""
+        return (item for items in self.sources.values() for item in items if self._is_chosen(item))
+
+    def _is_chosen(self, item: Item) -> bool:
+        return self.chosen is None or item.id in self.chosen
+
+    def left(self) -> dict[str, list[Item]]:
+        """The unfinished items that this start covers, by source, in the workload's order."""
+        open_items = {
+            source: [item for item in items if item.id not in self.finished and self._is_chosen(item)]
+            for source, items in self.sources.items()
+        }
+        return {source: items for source, items in open_items.items() if items}
+
+    def now(self, run: RunSnapshot) -> RunState:
+        """The state of the same items in a later snapshot of the run."""
+        return replace(self, finished=_finished(run))
+
+
+def checked_items(workload: Workload[Any]) -> Iterator[Item]:
+    """The workload's items. Raises BadBenchmark for anything but an `Item`, a repeated id, or an unknown queue."""
+    queues, seen = workload.queues(), set()
+    with reading(f"{workload.kind}: items", "mend it and run again"):
+        for item in workload.items():
+            if not isinstance(item, Item):
+                raise BadBenchmark(f"{workload.kind}: items gives {type(item).__name__}; expected Item(...)")
+            if not isinstance(item.id, str) or not item.id:
+                raise BadBenchmark(f"{workload.kind}: an item has the id {item.id!r}; expected a text that says what it is")
+            if not isinstance(item.data, Mapping):
+                given = type(item.data).__name__
+                raise BadBenchmark(
+                    f"{workload.kind}: the data of item {item.id!r} is {given}; expected a mapping of name to value"
+                )
+            if item.id in seen:
+                raise BadBenchmark(
+                    f"{workload.kind}: two items have the id {item.id!r}; an item is answered once, so give each its own"
+                )
+            if item.queue not in queues:
+                raise BadBenchmark(f"{workload.kind}: item {item.id!r} waits in a queue {item.queue!r}{near(item.queue, queues)}")
+            seen.add(item.id)
+            yield item
+
+
+def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None) -> RunState:
+    """The state of the workload's run; with a `limit`, it covers only that many items. Raises BadBenchmark, as `checked_items`
+    does."""
+    sources: dict[str, list[Item]] = {}
+    for item in checked_items(workload):
+        sources.setdefault(item.source, []).append(item)
+    chosen = None
+    if limit is not None:
+        with reading(f"{workload.kind}: fair_order", "mend it and run again"):
+            order = workload.fair_order([item for items in sources.values() for item in items])
+        chosen = frozenset(item.id for item in order[:limit])
+    return RunState(sources, _finished(run), chosen)
+
+
+def _finished(run: RunSnapshot) -> frozenset[str]:
+    return frozenset(item for item, again in run.finished(ITEM).items() if not again)
+
+
+def item_counts(run: RunStore, total: int) -> dict[str, int]:
+    """Numbers of items: `total`, `done` (committed without a failure) and `failed`."""
+    committed = run.finished(ITEM)
+    failures = run.table("failures")
+    failed = set(failures[failures.columns[0]].to_list()) & set(committed)
+    return {"total": total, "done": len(committed) - len(failed), "failed": len(failed)}
+
+
+def commonest_failure(run: RunStore) -> dict[str, Any] | None:
+    """The most frequent class of failure (`count`, `stage`, `error`) and its most frequent `message`; None without failures."""
+    failures = run.table("failures")
+    if not failures.height:
+        return None
+    order = ["len", "stage", "error", "message"]
+    counted = failures.group_by("stage", "error", "message").agg(pl.len()).sort(order, descending=[True, False, False, False])
+    classes = counted.group_by("stage", "error", maintain_order=True).agg(pl.col("len").sum(), pl.col("message").first())
+    top = classes.sort("len", descending=True, maintain_order=True).row(0, named=True)
+    return {"count": top.pop("len"), **top}
+
+
+def answers_used(run: RunStore) -> int:
+    """Number of answers that the run's rows use, counted per item: an answer that two items share counts twice."""
+    failures = run.table("failures")
+    item = failures.columns[0]
+    used = [failures.filter(pl.col("kind") != "failed").select(item, "key")]
+    for name, table in run.declared.items():
+        if name != "failures" and {item, "key"} <= set(table.schema.names):
+            used.append(run.table(name).select(item, "key"))
+    # Some answers are named by no row, yet were used as well.
+    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=[]).height)

@@ -1,0 +1,160 @@
+"""The files that a spec names. Part of the engine room.
+
+A new run reads them from the spec's folder and stores their content; a stored run reads them from the store. What a spec names
+may be a link; a file inside a folder that it names may not lead out of that folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import find, read_json, real_path
+from summhay_ray.plugins import code_identity, source_identity
+from summhay_ray.store import Store
+
+FOLDER = "folder"
+"""The field of a run's record with the folder of its spec, for models in folders beside it."""
+KIND = "input"
+"""The kind of these files among the store's objects."""
+CODE = "code"
+"""The field of a run's record with its own code: module:Class -> sha256 (hex) of the module."""
+
+
+class Inputs:
+    """Reads files by their names in a spec. Every file that is read becomes part of the run's identity."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Callable[[], Store | None] = lambda: None,
+        named: Iterable[str] = (),
+        untrusted: bool = False,
+    ) -> None:
+        """`folder`: the spec's. `named`: every text in the spec. `untrusted`: read nothing outside the spec's folder."""
+        self.folder = folder
+        self.untrusted = untrusted
+        self.record: Mapping[str, Any] | None = None
+        """The record of a stored run; None for a new one."""
+        self._named = named
+        self._open = store
+        self._content: Callable[[str], bytes] = self._from_folder
+        self._given: dict[str, bytes] = {}
+        self._digests: dict[str, str] = {}
+        self._files: dict[str, Path] = {}
+        self._settled = False
+
+    @functools.cached_property
+    def store(self) -> Store | None:
+        """The store, which holds inputs that are named by their content; None if there is none. Raises StoreError."""
+        return self._open()
+
+    @classmethod
+    def stored(cls, store: Store, record: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> Inputs:
+        """The inputs of a stored run, from its record. `digests`: of its files, where the record has them elsewhere."""
+        inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
+        inputs.record = record
+        inputs._digests = dict(record.get("inputs", {}) if digests is None else digests)
+        inputs._settled = True
+        inputs._content = lambda entry: store.get_object(KIND, inputs._digests[entry])
+        return inputs
+
+    def read(self, entry: str) -> bytes:
+        """The file's content. Raises SpecError if there is no such file, or if it changed since it was first read."""
+        if self._settled and entry not in self._digests:
+            raise SpecError(
+                f"{entry!r} is read for the first time while the run is under way; read it in `items` or `__init__`: a run's "
+                "files are kept before it begins"
+            )
+        content = self._content(entry)
+        digest = hashlib.sha256(content).hexdigest()
+        if self._digests.setdefault(entry, digest) != digest:
+            raise SpecError(f"{entry}: was changed since it was read; put back what it was, or start again")
+        return content
+
+    def give(self, entry: str, content: bytes) -> None:
+        """Provide content that is not a file in the spec's folder. `read` returns it, and the run stores it like a file."""
+        self._given[entry] = content
+
+    @property
+    def settled(self) -> bool:
+        """Whether the run's files are all known, because the run is stored or has started. No further file can be read then."""
+        return self._settled
+
+    def settle(self) -> None:
+        """Declare that all files of the run were read. From now on, another file is refused."""
+        self._settled = True
+
+    def digests(self) -> dict[str, str]:
+        """Name in the spec -> sha256 (hex) of the content, for all files that were read."""
+        return dict(self._digests)
+
+    def keep(self, store: Store, entries: Iterable[str] | None = None) -> dict[str, str]:
+        """Put the files that were read (or only `entries`) into the store; returns their `digests`."""
+        names = self._digests if entries is None else entries
+        return {entry: store.put_object(KIND, self.read(entry)) for entry in names}
+
+    def code(self, name: str) -> str:
+        """sha256 (hex) of the module with the user's own `module:Class`, as part of a run's identity; empty for a built-in name.
+
+        A stored run has it in its record: to read a run, nothing of the user's is imported.
+        """
+        if self.record is None:
+            return code_identity(name)
+        known: Mapping[str, str] = self.record.get(CODE, {})
+        head = name.partition("/")[0]
+        return known[head] if head in known else source_identity(name)
+
+    def path(self, entry: str) -> Path:
+        """The path of a file or folder: in the spec's folder, else, of a trusted spec, in the current one. Raises SpecError if
+        there is none, or if it lies outside the place that the spec names."""
+        path = find(entry, self.folder) if self.untrusted else find(entry, self.folder, Path())
+        if path is None:
+            raise SpecError(f"spec: no file {entry!r} in {str(self.folder)!r}; paths start from the spec's folder")
+        try:
+            real_path(path, *self._within(path))
+        except UserError as error:
+            raise SpecError(f"spec: {error}") from error
+        return path
+
+    def _within(self, path: Path) -> list[Path]:
+        """The places that `path` must not leave: the nearest folder above it that the spec names, unless it is named itself; and
+        the folder of an untrusted spec."""
+        placed = Path(os.path.abspath(path))
+        above = next((place for place in (placed, *placed.parents) if place in self._places), placed)
+        return [*([above] if above != placed else []), *([self.folder] if self.untrusted else [])]
+
+    @functools.cached_property
+    def _places(self) -> frozenset[Path]:
+        """What the spec's texts name, if they are paths: each from the spec's folder and from the current one."""
+        return frozenset(Path(os.path.abspath(root / text)) for text in self._named if text for root in (self.folder, Path()))
+
+    def _from_folder(self, entry: str) -> bytes:
+        if entry in self._given:
+            return self._given[entry]
+        path = self.path(entry)
+        try:
+            content = read_json(path, self._within(path))
+        except OSError as error:
+            raise SpecError(f"spec: {entry!r} cannot be read ({error.strerror}); give a file that can") from error
+        except UserError as error:
+            raise SpecError(f"spec: {error}") from error
+        self._files[entry] = path.resolve()
+        return content
+
+    def text(self, entry: str) -> str:
+        """The file's text. Raises SpecError if it is not UTF-8."""
+        try:
+            return self.read(entry).decode("utf-8")
+        except UnicodeDecodeError:
+            raise SpecError(f"spec: {entry!r} is not UTF-8 text") from None
+
+    def files(self) -> dict[str, Path]:
+        """Name in the spec -> path on this machine, for the files that were read from disk."""
+        return dict(self._files)

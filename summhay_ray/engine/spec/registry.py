@@ -1,0 +1,185 @@
+"""Finds benchmarks by name: built in, a user's own as `module:Class`, or an entry point. Part of the engine room."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
+from summhay_ray.engine.run.state import checked_items
+from summhay_ray.engine.spec.inputs import Inputs
+from summhay_ray.engine.spec.spec import Spec, SpecError, check_spec, overridden, read_fields, validated
+from summhay_ray.engine.spec.untrusted import texts_of
+from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
+from summhay_ray.store import RunStore, Store, Table, columns_of
+
+GROUP = "summhay_ray.benchmarks"
+"""The group of entry points that are benchmarks: name -> module:Class."""
+BUILT_IN = "summhay_ray.benchmarks"
+"""The package of built-in benchmarks: `KINDS` names them, and `kind_of` finds the kind of a spec that does not give it."""
+
+
+def kinds() -> dict[str, str]:
+    """Kind -> module:Class, for all benchmarks that are installed here."""
+    return {**{entry.name: entry.value for entry in entry_points(group=GROUP)}, **built_in()}
+
+
+def built_in() -> Mapping[str, str]:
+    """Kind -> module:Class, for the benchmarks of this package. Entry points cannot take their names."""
+    named: Mapping[str, str] = importlib.import_module(BUILT_IN).KINDS
+    return named
+
+
+def find(kind: str) -> type[Workload[Any]]:
+    """The benchmark of a kind. Raises UnknownName, SpecError."""
+    # The built-in ones first: to look for the others, the metadata of every installed package is read.
+    path = built_in().get(kind) or kinds().get(kind)
+    if not path and ":" not in kind:
+        raise UnknownName(f"{unknown('kind of benchmark', kind, kinds())}; one of your own is module:Class")
+    with own_code(f"{path!r} cannot be imported", "install its package again"):
+        benchmark = installed(path) if path else load(kind)
+    if not isinstance(benchmark, type) or not issubclass(benchmark, Workload):
+        raise SpecError(f"kind: {path or kind!r} is not a benchmark; write a class of summhay_ray.benchmark.Benchmark")
+    if kind not in built_in():
+        _check_class(benchmark, f"kind {kind!r}")
+    return benchmark
+
+
+def load_workload(
+    spec: str | Path | Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    store: Callable[[Spec], Store] | Store | None = None,
+    change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None = None,
+    untrusted: bool = False,
+    folder: Path | None = None,
+) -> Workload[Any]:
+    """The workload of a spec, which is a YAML file or a mapping of fields. Checks everything, asks nothing. Raises SpecError.
+
+    `store`: the store of inputs that are named by their content; a function is called, with the spec, when one is needed.
+    `change`: called with the benchmark, the fields and the spec's name; returns the fields to use, `kind` included. `untrusted`:
+    the spec is somebody else's; refuses code of its own, files outside its folder, and keys for other places than their own.
+    `folder`: of a mapping's files; None: the current one.
+    """
+    if isinstance(spec, Mapping):
+        fields, folder, where = dict(spec), folder or Path.cwd(), "spec"
+    else:
+        fields, folder = read_fields(str(spec))
+        where = str(spec)
+    with own_code_allowed(not untrusted):
+        return _loaded(Written(fields, folder.absolute(), where), overrides, store, change, untrusted)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A spec as it is written, unchecked."""
+
+    fields: Mapping[str, Any]
+    folder: Path
+    where: str
+    """What messages call it."""
+
+
+def _loaded(
+    written: Written,
+    overrides: Iterable[str],
+    store: Callable[[Spec], Store] | Store | None,
+    change: Callable[[type[Workload[Any]], Mapping[str, Any], str], Mapping[str, Any]] | None,
+    untrusted: bool,
+) -> Workload[Any]:
+    fields, folder, where = written.fields, written.folder, written.where
+    changes = list(overrides)
+    fields = overridden(fields, [change for change in changes if change.startswith("kind=")])
+    kind = fields.get("kind") or importlib.import_module(BUILT_IN).kind_of(fields)
+    if not isinstance(kind, str):
+        raise SpecError(f"{where}: kind: expected the name of a benchmark, or module:Class")
+    benchmark = find(kind)
+    if change is not None:
+        fields = {"kind": kind, **change(benchmark, fields, where)}
+        kind = fields["kind"]
+        benchmark = find(kind)
+    parsed = validated(
+        benchmark.spec_class, {**fields, "kind": kind}, where, [change for change in changes if not change.startswith("kind=")]
+    )
+    check_spec(parsed, where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
+    opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
+    try:
+        return made(benchmark, parsed, Inputs(folder, opened, texts_of(parsed), untrusted))
+    except SpecError as error:
+        # The checks do not know the spec's file, so its name is added here.
+        raise SpecError(f"{where}{str(error).removeprefix('spec')}" if str(error).startswith("spec: ") else str(error)) from error
+
+
+def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[Any]:
+    """An instance of the benchmark. Raises UnknownName if a user's own class raises in its constructor."""
+    with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
+        workload = benchmark(spec, inputs)
+        workload.settings()
+        # An installed benchmark is the user's choice, not the spec's.
+        if inputs.untrusted and (named := [name for name in workload.own_code() if name != workload.own_name()]):
+            raise OwnCodeRefused(named[0])
+        if workload.own_name():
+            _check_local_models(workload)
+            # The files that `items` reads are part of the run's identity, so read them before its id is used.
+            for _ in checked_items(workload):
+                pass
+            inputs.settle()
+    workload.check_answers()
+    return workload
+
+
+def _check_local_models(workload: Workload[Any]) -> None:
+    """Raises UnknownName for a local model that neither this package nor the benchmark provides."""
+    wanted = [model for model, settings in workload.settings().items() if settings.local]
+    here = workload.models_here() if wanted else {}
+    for model in wanted:
+        if model not in here and f"{model.partition('/')[0]}/" not in here:
+            raise unknown("model that needs no key", model, here)
+
+
+def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
+    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly."""
+    for name, kind in (("stages", Stage), ("tables", Table)):
+        declared = getattr(benchmark, name)
+        if not isinstance(declared, list | tuple) or not all(isinstance(entry, kind) for entry in declared):
+            raise SpecError(f"{where}: {name} is {declared!r:.80}; expected a tuple: {name} = ({kind.__name__}(...),)")
+    for table in benchmark.tables:
+        if table.name in ("items", RAW_ANSWERS.name):
+            raise SpecError(f"{where}: a table is named {table.name!r}, as one that every run has; give it another name")
+    columns_of(benchmark.all_tables())
+    if not inspect.iscoroutinefunction(benchmark.answer):
+        raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
+
+
+def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
+    """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
+    return find(str(record.get("kind", ""))).from_record(store, record)
+
+
+def workload_of(run: RunStore) -> Workload[Any]:
+    """The workload of a stored run. Raises UnknownName; StoreError if its record is damaged."""
+    record = run.record
+    benchmark = checked(run, record)
+    try:
+        return benchmark.from_record(run.store, record)
+    except (KeyError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise damaged(run, reason) from error
+
+
+def scores_itself(run: RunStore) -> bool:
+    """Whether the run's benchmark computes its results with `score` and `report`. Raises UnknownName."""
+    benchmark = checked(run, run.record)
+    return benchmark.results is Workload.results or benchmark.score is not Workload.score
+
+
+def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
+    """The benchmark of a run, after checking that it can use the run's record. Raises UnknownName, StoreError."""
+    benchmark = find(str(record.get("kind", "")))
+    if wrong := benchmark.record_flaw(record):
+        raise damaged(run, wrong)
+    return benchmark

@@ -1,0 +1,486 @@
+"""The spec: the YAML file that describes a run, and the fields that every spec has. Part of the engine room.
+
+An unknown field is refused, with the nearest known name. Every error is one line that names the file, the field and what was
+expected. `Spec.semantic` gives the fields that determine the run's id.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from summhay_ray.engine.spec.model_check import endpoint_flaw, flaw, tier_flaw
+from summhay_ray.engine.spec.untrusted import check_untrusted, values_in
+from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_file
+from summhay_ray.llm import (
+    PRICED_BY,
+    REVISION,
+    Limits,
+    ModelSettings,
+    Task,
+    Unpriced,
+    address_of,
+    is_local,
+    known_extra,
+    lacking,
+    provider_of,
+    transport_of,
+)
+from summhay_ray.yaml_text import MAX_MB, YamlError, load
+
+
+class SpecError(UserError):
+    """The spec cannot be used. The message is one line: where, what is wrong, and how to mend it."""
+
+
+STORED = {"stored": True}
+"""The context in which the spec of a stored run is validated: validators import no code of the user's."""
+
+
+class Strict(BaseModel):
+    """The base of every part of a spec: frozen, without unknown fields, silent conversions or infinite numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    LATER: ClassVar[frozenset[str]] = frozenset()
+    """Fields added after the first stored runs. At their default they are left out of the identity, so that old ids hold."""
+
+    def identifying(self) -> list[str]:
+        """The names of the fields that count for the identity."""
+        fields = type(self).model_fields
+        return [name for name in fields if name not in self.LATER or getattr(self, name) != fields[name].default]
+
+
+Dollars = Annotated[float, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class PriceSpec(Strict):
+    """A model's prices, in US dollars per million tokens."""
+
+    input_per_mtok: float = Field(ge=0)
+    output_per_mtok: float = Field(ge=0)
+    cached_input_per_mtok: float | None = Field(default=None, ge=0, description="read from the provider's cache")
+    cache_write_per_mtok: float | None = Field(default=None, ge=0, description="written to the provider's cache")
+    per_search: float = Field(default=0.0, ge=0, description="US dollars per search, for services billed by searches")
+
+
+def _price(value: Any) -> Any:
+    return {"input_per_mtok": 0, "output_per_mtok": 0} if value == 0 and not isinstance(value, bool) else value
+
+
+ANSWERS = "answers/"
+"""Prefix of the name of a model whose answers come from a file."""
+
+
+def model_entry(value: Any) -> Any:
+    """A model's entry in the spec as a mapping; it may be written as a name, or as a file of answers. Raises ValueError."""
+    if isinstance(value, str):
+        return {"model": value}
+    if not isinstance(value, Mapping) or value.get("answers") is None or value.get("model"):
+        return value
+    if not value.get("name"):
+        raise ValueError(f"answers {value['answers']!r}: give them a name: NAME")
+    return {**value, "model": f"{ANSWERS}{value['name']}"}
+
+
+class Reach(Strict):
+    """How a model is reached and what it costs. None of this is part of any identity."""
+
+    price: Annotated[PriceSpec | None, BeforeValidator(_price, json_schema_input_type=Literal[0] | PriceSpec | None)] = Field(
+        default=None, description="0, or dollars per million tokens; null: the known price of the model"
+    )
+    context_window: int | None = Field(default=None, ge=1, description="tokens of prompt and answer together")
+    api_base: str | None = Field(default=None, description="URL of the endpoint")
+    transport: Literal["direct", "litellm"] | None = Field(
+        default=None, description="direct: OpenAI's protocol; null: direct where the provider speaks it, else litellm"
+    )
+    api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
+    timeout_s: float = Field(default=600.0, gt=0, description="longest time for one attempt, in seconds")
+    max_answer_bytes: int | None = Field(
+        default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
+    )
+    token_margin: float = Field(default=1.0, ge=1, le=1e6, description="factor on the tokens that are reserved for a call")
+
+
+def _no_answers(value: Any) -> None:
+    if value is not None:
+        raise ValueError("a file holds one text for each query, and this model is asked about each of many; name a model")
+
+
+NoAnswers = Annotated[SkipJsonSchema[None], BeforeValidator(_no_answers)]
+"""Type of `answers` for a model that is asked several questions about one query: a file of answers is refused."""
+
+
+class ModelSpec(Reach):
+    """A model, its sampling parameters, and how it is reached."""
+
+    LATER = frozenset({REVISION, "answers"})
+    PRICED_BY: ClassVar[Sequence[str]] = PRICED_BY
+    """The fields of a price that the model needs, for messages."""
+    TASK: ClassVar[Task] = "chat"
+    """What the model is asked for."""
+
+    model: str = Field(min_length=1, description="the model's name in litellm, or offline/..., replay/...")
+    name: str = Field(default="", description="the model's name in tables; by default that of the model")
+    prompt: str | None = Field(default=None, description="path of a prompt file, relative to the spec's folder")
+    max_tokens: int = Field(default=1000, ge=1, description="longest answer, in tokens")
+    temperature: float | None = Field(default=0.0, ge=0, description="null: the provider's default")
+    seed: int | None = Field(default=None, description="sampling seed sent to the model")
+    revision: str = Field(default="", description="version of the model behind this name: part of the identity, never sent")
+    extra: dict[str, Any] = Field(default_factory=dict, description="further sampling parameters, sent unchanged")
+    answers: str | None = Field(
+        default=None, description="JSON lines of query_id and text, used as the answers; no model is asked"
+    )
+
+    @property
+    def label(self) -> str:
+        """The model's name in tables."""
+        return self.name or self.model
+
+    def sampling(self) -> dict[str, Any]:
+        """The sampling parameters of each call. They are part of a call's key."""
+        fixed = {"max_tokens": self.max_tokens, "temperature": self.temperature, "seed": self.seed}
+        known = {REVISION: self.revision} if self.revision else {}
+        return {**{name: value for name, value in fixed.items() if value is not None}, **known, **self.extra}
+
+    def semantic(self) -> dict[str, Any]:
+        """The fields that belong to the identity, as JSON: all but those of `Reach`."""
+        return self.model_dump(mode="json", include=set(self.identifying()) - set(Reach.model_fields))
+
+
+class LimitsSpec(Strict):
+    """The rate limits of one model."""
+
+    rpm: float | None = Field(default=None, gt=0, description="requests per minute")
+    input_tpm: float | None = Field(default=None, gt=0, description="input tokens per minute")
+    output_tpm: float | None = Field(default=None, gt=0, description="output tokens per minute")
+    concurrency: int = Field(default=64, ge=1, description="concurrent calls over the whole cluster")
+
+
+class RangeSpec(Strict):
+    """How many actors there are: as many as the work needs, between two numbers."""
+
+    min: int = Field(default=0, ge=0, description="actors that are kept even where fewer would do")
+    max: int = Field(ge=1, description="most actors; a cluster that scales starts nodes for them")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RangeSpec:
+        if self.min > self.max:
+            raise ValueError(f"min is {self.min} and max is {self.max}; give a min of {self.max} or less")
+        return self
+
+
+def _range(value: Any) -> Any:
+    """A number of actors as a range."""
+    return {"min": value, "max": value} if isinstance(value, int) and not isinstance(value, bool) and value > 0 else value
+
+
+Range = Annotated[RangeSpec, BeforeValidator(_range, json_schema_input_type=Annotated[int, Field(ge=1)] | RangeSpec)]
+"""A number of actors, or a mapping with `min` and `max`."""
+
+
+class ResourcesSpec(Strict):
+    """Resources of the actors that run models in this cluster."""
+
+    actors: Range = Field(default=RangeSpec(min=1, max=1), description="number of actors, or min and max; each loads the model")
+    cpus: float = Field(default=1.0, gt=0, description="CPUs (and threads) per actor, as far as the cluster has them")
+    gpus: float = Field(default=0.0, ge=0, description="GPUs per actor; a fraction shares one; 0: the model runs on CPUs")
+    batch_tokens: int = Field(default=16384, ge=1, description="for embed: tokens per batch, padding included")
+    batch_size: int | None = Field(default=None, ge=1, description="for embed: largest number of texts per batch")
+
+
+Model = Annotated[ModelSpec, BeforeValidator(model_entry, json_schema_input_type=Text | ModelSpec)]
+"""A model in a spec: a name, or a mapping with the fields of `ModelSpec`."""
+
+
+def _bounds(value: Any) -> Any:
+    """The budgets without those that are null, which means no bound."""
+    return {name: dollars for name, dollars in value.items() if dollars is not None} if isinstance(value, Mapping) else value
+
+
+StageBudgets = Annotated[dict[str, Dollars], BeforeValidator(_bounds, json_schema_input_type=dict[str, Dollars | None])]
+
+
+class Spec(Strict):
+    """The fields that every spec has. A benchmark's spec class adds its own."""
+
+    NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset(
+        {
+            "kind",
+            "name",
+            "budget_usd",
+            "stage_budgets_usd",
+            "model_budgets_usd",
+            "limits",
+            "workers",
+            "resources",
+            "executor",
+            "endpoint_url",
+        }
+    )
+    """Fields that do not change the run's id."""
+
+    kind: str = Field(default="", description="the benchmark: its name, or module:Class for one of your own")
+    name: str = Field(default="run", min_length=1, description="a name for people; not part of the run's identity")
+    budget_usd: float | None = Field(default=None, ge=0, description="most that the run may spend, in dollars; null: no bound")
+    stage_budgets_usd: StageBudgets = Field(
+        default_factory=dict, description="stage -> most that it may spend in this run, in dollars"
+    )
+    model_budgets_usd: dict[str, Dollars] = Field(
+        default_factory=dict, description="model -> most that it may spend in this run, in dollars"
+    )
+    limits: dict[str, LimitsSpec] = Field(default_factory=dict, description="model -> its rate limits")
+    workers: Range | None = Field(
+        default=None, description="actors that call models, or min and max; null: one per CPU, at most 4 per node, more on demand"
+    )
+    resources: dict[str, ResourcesSpec] = Field(
+        default_factory=dict, description="embed, or a family such as transformers -> actors and GPUs for its models"
+    )
+    executor: Literal["auto", "inline", "ray"] = Field(
+        default="auto", description="inline: in this process, without Ray; auto: inline for small runs"
+    )
+    endpoint_url: str | None = Field(default=None, description="URL of an S3 service other than AWS, for an s3:// store")
+    seed: int = Field(default=0, description="seed of everything that is drawn at random")
+
+    def model_entries(self) -> Sequence[ModelSpec]:
+        """Every model entry in the spec, in the order of its fields."""
+        return [value for value in values_in(self) if isinstance(value, ModelSpec)]
+
+    def semantic(self) -> dict[str, Any]:
+        """The fields that determine the run's id, as JSON."""
+        return {name: _semantic(getattr(self, name)) for name in self.identifying() if name not in self.NOT_SEMANTIC}
+
+
+def _semantic(value: Any) -> Any:
+    if isinstance(value, ModelSpec):
+        return value.semantic()
+    if isinstance(value, Strict):
+        return {name: _semantic(getattr(value, name)) for name in value.identifying()}
+    if isinstance(value, Mapping):
+        return {str(name): _semantic(inner) for name, inner in value.items()}
+    return [_semantic(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+_PYDANTICS = re.compile(r"dictionary(?: or instance of \w+)?")
+Part = TypeVar("Part", bound=Strict)
+
+
+def model_settings(spec: Spec, models: Sequence[ModelSpec]) -> dict[str, ModelSettings]:
+    """Model -> how to reach it and what it costs. Raises SpecError for a model without a price."""
+    known: dict[str, ModelSettings] = {}
+    for model in models:
+        settings = _settings_of(spec, model.model, model.model_dump(include=set(Reach.model_fields)), model.PRICED_BY)
+        if known.setdefault(model.model, settings) != settings:
+            *fields, last = Reach.model_fields
+            same = f"{', '.join(fields)} and {last}"
+            raise SpecError(f"spec: {model.model!r} is listed twice with different settings; give both entries the same {same}")
+    return known
+
+
+def _settings_of(spec: Spec, model: str, reach: Mapping[str, Any], priced_by: Sequence[str]) -> ModelSettings:
+    limits = spec.limits.get(model)
+    try:
+        return ModelSettings.written(model, reach, Limits(**limits.model_dump()) if limits else Limits(), priced_by)
+    except Unpriced as error:
+        raise SpecError(f"spec: {error}") from error
+
+
+FILL_IN = "FILL-IN"
+"""Placeholder in a starter spec for a value that only the user knows."""
+
+
+def read_fields(path: str) -> tuple[dict[str, Any], Path]:
+    """The unchecked fields of the YAML file at `path`, and its folder. Raises SpecError."""
+    file = Path(path)
+    try:
+        loaded = load(read_file(file, MAX_MB).decode("utf-8"))
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file; give the path of a spec (YAML)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: cannot be read: {error}") from error
+    except YamlError as error:
+        raise SpecError(f"{path}:{error}") from error
+    if not isinstance(loaded, dict):
+        raise SpecError(f"{path}: expected a mapping of fields such as name: my-run, found {type(loaded).__name__}")
+    return loaded, file.parent
+
+
+def validated(kind: type[Part], fields: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Part:
+    """The fields, changed by the `a.b=c` overrides, as an instance of `kind`. Raises SpecError, naming the field."""
+    changed = overridden(fields, overrides)
+    if open_fields := [name for name, value in changed.items() if value in (FILL_IN, [FILL_IN])]:
+        raise SpecError(f"{where}: {', '.join(open_fields)}: to be filled in")
+    try:
+        return kind.model_validate(changed)
+    except ValidationError as error:
+        raise SpecError(f"{where}: {_explain(error, kind)}") from error
+
+
+def overridden(fields: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """A copy of the fields, changed by the `a.b=c` overrides. Raises SpecError."""
+    changed = copy.deepcopy(dict(fields))
+    for override in overrides:
+        _override(changed, override)
+    return changed
+
+
+def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | None = None) -> None:
+    """Raises SpecError if a model's entry is invalid, or if a limit, a budget or `resources` names an unknown model or stage.
+
+    `untrusted`: the folder of a spec from somebody else, which `check_untrusted` checks; None for any other spec.
+    """
+    if untrusted is not None:
+        try:
+            check_untrusted(spec, untrusted)
+        except UserError as error:
+            raise SpecError(f"{where}: {error}") from error
+    for model in spec.model_entries():
+        if wrong := flaw(model.extra, model.api_base, model.api_key_env):
+            raise SpecError(f"{where}: {model.label}: {wrong}")
+        if model.transport == "direct" and not address_of(model.model, model.api_base):
+            mend = "write api_base: URL beside it, or leave transport out"
+            raise SpecError(f"{where}: {model.label}: transport: direct needs an endpoint; {mend}")
+        if model.price is None and (wrong := tier_flaw(model.extra)):
+            raise SpecError(f"{where}: {model.label}: {wrong}")
+        if wrong := lacking(model.model, model.TASK, model.api_base):
+            raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
+        way = transport_of(model.model, model.TASK, model.api_base, model.transport)
+        fields = known_extra(model.model, way, model.api_base)
+        if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
+            nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]
+            why = f"{provider_of(model.model) or 'this model'} is not asked with this field"
+            raise SpecError(f"{where}: {model.label}: extra.{unknown[0]}: {why}; the nearest that it may be given is {nearest}")
+    if wrong := endpoint_flaw(spec.endpoint_url):
+        raise SpecError(f"{where}: {wrong}")
+    try:
+        known = [model.model for model in spec.model_entries()]
+    except SpecError:
+        raise
+    except UserError as error:
+        raise SpecError(f"{where}: {error}") from error
+    for field, named in (("limits", spec.limits), ("model_budgets_usd", spec.model_budgets_usd)):
+        for name in named:
+            if name not in known:
+                raise SpecError(f"{where}: {field}: nothing in the spec asks {name!r}{near(name, known)}")
+    for name in spec.stage_budgets_usd:
+        if name not in stages:
+            raise SpecError(f"{where}: stage_budgets_usd: no stage is named {name!r}{near(name, stages)}")
+    families = sorted({name.partition("/")[0] for name in known if is_local(name)})
+    for name in spec.resources:
+        if name not in ("embed", *families):
+            expected = f"expected one of {', '.join(('embed', *families))}"
+            raise SpecError(f"{where}: resources: nothing in the spec computes in actors of {name!r}; {expected}")
+        for field in ("batch_tokens", "batch_size"):
+            # An answer must not depend on the calls that happen to be at hand, as it would in a batch.
+            if name != "embed" and getattr(spec.resources[name], field) != ResourcesSpec.model_fields[field].default:
+                raise SpecError(f"{where}: resources: {name}: {field} is for embed only; its models answer one call at a time")
+    for name in known:
+        if name in ("offline", "replay", "offline/", "replay/"):
+            raise SpecError(f"{where}: model {name!r}: expected offline/NAME or replay/NAME")
+
+
+def _override(fields: dict[str, Any], override: str) -> None:
+    path, equals, text = override.partition("=")
+    if not equals or not path:
+        raise SpecError(f"--set {override}: expected a.b=c, for example --set limits.openai/gpt-4o.rpm=100")
+    try:
+        value = load(text)
+    except YamlError as error:
+        raise SpecError(f"--set {override}: the value is not YAML") from error
+    *parents, last = _split(path)
+    target: Any = fields
+    for part in parents:
+        target = _step(target, part, override)
+    if isinstance(target, list):
+        target[_index(target, last, override)] = value
+    elif isinstance(target, dict):
+        target[last] = value
+    else:
+        place = ".".join(parents)
+        mend = f", it is {target!r}; set it whole, as in --set '{place}={{{last}: {text}}}'" if isinstance(target, str) else ""
+        raise SpecError(f"--set {override}: {place} holds no fields{mend}")
+
+
+def _split(path: str) -> list[str]:
+    # Model names contain dots (gpt-3.5), so a part may be quoted.
+    parts, quoted = [""], False
+    for letter in path:
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "." and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _step(target: Any, part: str, override: str) -> Any:
+    if isinstance(target, list):
+        return target[_index(target, part, override)]
+    if isinstance(target, dict):
+        return target.setdefault(part, {})
+    raise SpecError(f"--set {override}: nothing lies under {part!r}")
+
+
+def _index(target: list[Any], part: str, override: str) -> int:
+    if not part.isdigit() or int(part) >= len(target):
+        raise SpecError(f"--set {override}: expected an index from 0 to {len(target) - 1} instead of {part!r}")
+    return int(part)
+
+
+def _explain(error: ValidationError, kind: type[Strict]) -> str:
+    # A misspelt required field is also reported as missing; the misspelling is the more helpful message.
+    first = min(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    if first["type"] == "extra_forbidden":
+        *parents, last = first["loc"]
+        known = sorted(_fields_at(kind, parents))
+        return f"{path}: unknown field{near(str(last), known)}"
+    found = "" if first["type"] == "missing" else f", found {_shown(first['input'])}"
+    if first["type"] == "value_error":
+        # The message of a spec's own validator names the field itself.
+        return f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
+    message = _PYDANTICS.sub("mapping", first["msg"])
+    return f"{path}: {message[:1].lower()}{message[1:]}{found}"
+
+
+def _shown(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str, ensure_ascii=True)[:80]
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__} that cannot be shown"
+
+
+def _fields_at(kind: type[Strict], path: Iterable[Any]) -> list[str]:
+    model: Any = kind
+    for part in path:
+        if isinstance(part, str) and isinstance(model, type) and issubclass(model, BaseModel) and part in model.model_fields:
+            model = _inner(model.model_fields[part].annotation)
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _inner(annotation: Any) -> Any:
+    for part in typing.get_args(annotation):
+        inner = _inner(part)
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            return inner
+    return annotation
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known name, or else the list of known names."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; known: {', '.join(names)}" if names else ""

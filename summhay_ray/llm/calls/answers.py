@@ -1,0 +1,368 @@
+"""Turns a provider's reply into a priced answer record of the log, and such a record into an outcome. Part of the llm room."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from summhay_ray.llm.calls.numbers import is_usable
+from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.llm.calls.reply import Reply, Usage
+from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.limits.excess import enough
+from summhay_ray.llm.limits.learned import Learned
+from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.secrets import hidden
+from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
+from summhay_ray.store import Dimensions, LogIndex
+from summhay_ray.text import count_tokens as count
+
+MOST_TOKENS = 20_000_000
+"""No model reads or writes more tokens in one call; larger counts are stored as this number."""
+
+DEEPEST = 100
+"""A body nested deeper than this is not stored. No provider's bodies have ten levels."""
+
+BAD_NUMBERS = "bad_numbers"
+"""Class of answers whose vectors or scores have a flaw."""
+
+_FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
+"""Finish reasons that some endpoints use in place of OpenAI's. A cut answer must be recognized at every provider."""
+
+_strict = json.JSONEncoder(allow_nan=False).encode
+
+_REFUSED = ("refusal", "content_filter")
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
+_FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was assumed when a call was reserved: our count of the prompt, the longest answer, and the worst case of its price."""
+
+    input_tokens: int
+    max_tokens: int
+    worst_micros: int
+
+
+def usage_of(usage: Any) -> Usage | None:
+    """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
+
+    Cached tokens are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`)
+    and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`), as parts of `prompt_tokens`. If they
+    exceed it, they are added to it. Reasoning tokens are a part of `completion_tokens`, unless they exceed it or the total shows
+    that they are counted separately (xAI); then they are added to it.
+    """
+    read, answered = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
+    if read is None or answered is None:
+        return None
+    prompt, answer = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
+    cached = _first(
+        _tokens(prompt, "cached_tokens"), _tokens(usage, "prompt_cache_hit_tokens"), _tokens(usage, "cache_read_input_tokens")
+    )
+    written = _first(
+        _tokens(usage, "cache_creation_input_tokens"),
+        _tokens(prompt, "cache_creation_tokens"),
+        _tokens(prompt, "cache_write_tokens"),
+    )
+    reasoned = _first(_tokens(answer, "reasoning_tokens"), _tokens(usage, "reasoning_tokens"))
+    if cached + written > read:
+        read += cached + written
+    if reasoned > answered or (reasoned and _tokens(usage, "total_tokens") == read + answered + reasoned):
+        answered += reasoned
+    return Usage(read, answered, cached, written, reasoned)
+
+
+def reply_of(body: Any) -> Reply:
+    """The reply in the body of an OpenAI-shaped chat completion. Raises ValueError if the body is not one.
+
+    A refusal in a field of its own becomes the text if there is no other. Reasoning is not part of the text.
+    """
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    if not isinstance(choices, list):
+        raise ValueError("no chat completion: it has no list of choices")
+    usage = usage_of(body.get("usage"))
+    if not choices:
+        return Reply("", "no_choices", usage, body)
+    said = [_said_in(choices[0]), *map(_further, choices[1:])]
+    texts = ["" if finish in _REFUSED else text for text, finish in said]
+    # Refused choices have no text. If all choices are refused, so is the call.
+    first = next((index for index, text in enumerate(texts) if text.strip()), 0)
+    logprobs = (_part(choices[0], "logprobs") or {}).get("content")
+    logprobs = logprobs if isinstance(logprobs, list) else None
+    text = texts[0] if first else said[0][0]
+    return Reply(text, said[first][1], usage, body, tuple(texts[1:]), logprobs)
+
+
+def _said_in(choice: Any) -> tuple[str, str]:
+    """A choice's text and finish reason. Raises ValueError if it has no message."""
+    message = _part(choice, "message")
+    if message is None:
+        raise ValueError("no chat completion: its first choice has no message")
+    text, finish = _text(message.get("content")), choice.get("finish_reason")
+    refusal = message.get("refusal") or (_part(message, "provider_specific_fields") or {}).get("refusal")
+    if not text and isinstance(refusal, str) and refusal:
+        return refusal, "refusal"
+    finish = finish if isinstance(finish, str) else ""
+    return text, _FINISH.get(finish, finish)
+
+
+def _further(choice: Any) -> tuple[str, str]:
+    """The same for a choice after the first. A broken one has an empty text and does not fail the call."""
+    try:
+        return _said_in(choice)
+    except ValueError:
+        return "", ""
+
+
+def answer_of(
+    reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str], learned: Learned | None = None
+) -> dict[str, Any]:
+    """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body, without secrets.
+
+    - The charge follows the reported usage.
+    - **Without usage**, our own counts are charged, with a margin (`learned` from the model's other answers, else that of an
+      unknown tokenizer), nothing cached, at the highest rate, and never more than was reserved. The answer counts as the longest
+      allowed if part of it may be hidden: it is cut, filtered, empty, one of several, calls tools, or its model may reason.
+    - **Usage that cannot be true** (not a whole number, zero, negative, or less than half of our count in prompt or text) is
+      charged like missing usage, but by its own counts where they are larger.
+    - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
+      record holds the reported usage and the `token_margin` that would have covered it.
+    """
+    text: str = hidden(reply.text, secrets)
+    usage = reply.usage
+    if usage is not None and usage.searches and not usage.input_tokens:
+        # Providers that bill by searches need not report tokens.
+        usage = replace(usage, input_tokens=asked.input_tokens)
+    learned = learned or Learned()
+    excess: dict[str, Any] = {}
+    if settings.local:
+        # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
+        usage = usage or Usage(asked.input_tokens, _counted(reply))
+        charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
+    else:
+        counted, said = _counted(reply), _counts_of(usage)
+        excess = _excess(said, settings, asked)
+        if excess:
+            charged, saved = asked.worst_micros, 0
+            usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
+        elif usage is not None and _credible(usage, asked.input_tokens, counted):
+            usage = said
+            charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
+            learned.note(asked.input_tokens, usage.input_tokens)
+            learned.note(counted, usage.output_tokens - usage.reasoning_tokens)
+        else:
+            most = functools.partial(learned.most_tokens, settings)
+            charged, saved = min(_own_charge(reply, said, settings, asked, most), asked.worst_micros), 0
+            usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
+    answer: dict[str, Any] = {
+        "text": text,
+        "finish_reason": hidden(reply.finish_reason, secrets),
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "output_tokens": usage.output_tokens,
+        "usd_micros": charged,
+        "saved_micros": saved,
+        **excess,
+    }
+    if reply.flaw:
+        answer["flaw"] = hidden(reply.flaw, secrets)
+    if reply.zero_vectors:
+        answer["zero_vectors"] = reply.zero_vectors
+    if reply.further:
+        answer["further_texts"] = hidden(reply.further, secrets)
+    if reply.logprobs is not None:
+        answer["logprobs"] = json.dumps(hidden(reply.logprobs, secrets))
+    if reply.raw is not None:
+        answer["raw"] = _clean(reply.raw, secrets)
+    return answer
+
+
+def _counts_of(usage: Usage | None) -> Usage:
+    """The counts of a usage as numbers that fit a table: 0 for an invalid count, and at most `MOST_TOKENS`."""
+    counts = (getattr(usage, name, None) for name in Usage.__dataclass_fields__)
+    return Usage(*(min(number, MOST_TOKENS) if number is not None and _whole(number) else 0 for number in counts))
+
+
+def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any]:
+    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within."""
+    tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
+    if asked.worst_micros:
+        claimed, reserved = micros, asked.worst_micros
+    else:
+        claimed, reserved = tokens, sum(settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
+    if claimed <= reserved:
+        return {}
+    margin = claimed / reserved * settings.token_margin
+    # Reservations are rounded up to whole tokens, so that the quotient alone may be a little too small.
+    while not settings.price.per_search and _reserved(replace(settings, token_margin=enough(margin)), asked) < claimed:
+        margin *= 1.01
+    return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
+
+
+def _reserved(settings: ModelSettings, asked: Asked) -> int:
+    """What is reserved for such a call: micro-dollars, or tokens for a free model."""
+    tokens = settings.reserved_tokens(asked.input_tokens, asked.max_tokens)
+    return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
+
+
+def _within(said: Usage, reserved: tuple[int, int]) -> Usage:
+    """The usage, cut to what was reserved (tokens of prompt and answer)."""
+    read, answered = min(said.input_tokens, reserved[0]), min(said.output_tokens, reserved[1])
+    cached = min(said.cached_tokens, read)
+    written, reasoned = min(said.cache_write_tokens, read - cached), min(said.reasoning_tokens, answered)
+    return Usage(read, answered, cached, written, reasoned, said.searches)
+
+
+def _counted(reply: Reply) -> int:
+    """Our count of the tokens of all texts; 0 for vectors and scores."""
+    return 0 if reply.numbers else sum(map(count, reply.texts))
+
+
+def _credible(usage: Usage, prompt: int, text: int) -> bool:
+    """Whether the provider's counts are plausible, given our counts of prompt and text."""
+    counts = tuple(getattr(usage, name) for name in Usage.__dataclass_fields__)
+    whole = all(_whole(number) for number in counts)
+    return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
+
+
+def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Asked, most_tokens: Callable[[int], int]) -> int:
+    if settings.price.per_search and not said.searches:
+        return asked.worst_micros
+    thoughts = "".join(_thoughts(reply.raw))
+    seen = most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
+    answer = asked.max_tokens if _unseen(reply, settings) else min(seen, asked.max_tokens)
+    prompt = most_tokens(asked.input_tokens)
+    return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
+
+
+def _unseen(reply: Reply, settings: ModelSettings) -> bool:
+    """Whether the model may have written more than the text shows."""
+    choices = reply.raw.get("choices") if isinstance(reply.raw, Mapping) else None
+    several = isinstance(choices, list) and len(choices) > 1
+    tools = any(message.get(name) for message in _messages(reply.raw) for name in ("tool_calls", "function_call"))
+    cut = reply.finish_reason in ("length", "content_filter")
+    return settings.reasoning or cut or several or tools or not reply.text.strip()
+
+
+def _whole(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
+    """The valid messages among all choices of a body."""
+    choices = raw.get("choices") if isinstance(raw, Mapping) else None
+    for choice in choices if isinstance(choices, list) else ():
+        message = _part(choice, "message")
+        if message is not None:
+            yield message
+
+
+def _thoughts(raw: Any) -> Iterator[str]:
+    """The visible reasoning of each message; empty if there is none."""
+    for message in _messages(raw):
+        # Some endpoints repeat the same text under two names.
+        yield next((text for text in map(message.get, _THOUGHTS) if isinstance(text, str)), "")
+
+
+def letters(reply: Reply) -> int:
+    """Characters of the text and of the visible reasoning, which is what must be counted."""
+    return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
+
+
+def _tokens(usage: Any, name: str) -> int | None:
+    """A count of tokens, None if it is absent or not a count."""
+    number = usage.get(name) if isinstance(usage, Mapping) else None
+    return number if number is not None and _whole(number) else None
+
+
+def _part(content: Any, name: str) -> Mapping[str, Any] | None:
+    part = content.get(name) if isinstance(content, Mapping) else None
+    return part if isinstance(part, Mapping) else None
+
+
+def _first(*numbers: int | None) -> int:
+    return next((number for number in numbers if number is not None), 0)
+
+
+def _text(content: Any) -> str:
+    """The text of a message: a string, or the joined texts of a list of parts. Raises ValueError for anything else."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"no chat completion: the message's content is {type(content).__name__}, neither text nor parts")
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _clean(raw: Any, secrets: Sequence[str]) -> Any:
+    """The body without secrets and as valid JSON; None if it is nested too deeply for some JSON readers."""
+    if _deep(raw):
+        return None
+    # One dump of the whole body is quick. Each value is searched only if the dump shows a reason to.
+    try:
+        text = _strict(raw)
+    except (TypeError, ValueError):
+        return hidden(json.loads(json.dumps(raw, default=str, skipkeys=True)), secrets)
+    if "\\ud" in text or any(json.dumps(secret)[1:-1] in text for secret in secrets):
+        return hidden(raw, secrets)
+    return raw
+
+
+def _deep(raw: Any) -> bool:
+    level = [raw]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
+    """The outcome and the raw answer in an answer record of the log."""
+    # A key of a repeated or failed attempt begins with that of the request.
+    known = {"key": record["key"].partition("/")[0], **{name: record[name] for name in _FIELDS}}
+    # Records of earlier versions lack these.
+    texts, logprobs = tuple(record.get("further_texts", ())), record.get("logprobs", "")
+    counts = {name: record.get(name, 0) for name in _NEW_FIELDS}
+    raw = RawAnswer(**known, **counts, further_texts=texts, logprobs=logprobs, origin=record.get("origin", ""))
+    if record.get("flaw"):
+        message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
+        return Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True), raw
+    return outcome_of(raw), raw
+
+
+def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
+    """The log's answer to a request; None if there is none that can be used."""
+    for key in request.keys:
+        record = index.read(key)
+        if record is None:
+            return None
+        outcome, raw = read_answer(record)
+        if not request.inputs or is_usable(request, raw.text, dimensions):
+            return outcome, raw
+    return None
+
+
+def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
+    """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
+    if raw.finish_reason == "content_filter":
+        return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
+    if raw.finish_reason == "refusal":
+        return Refusal("refusal", "the model refused to answer", raw.key, raw.attempts, raw.usd_micros)
+    if not any(text.strip() for text in raw.texts):
+        return Malformed("empty_answer", "the model answered with nothing", raw.key, raw.attempts, raw.usd_micros)
+    return Answer(raw, raw.key, raw.attempts, raw.usd_micros)

@@ -1,0 +1,197 @@
+"""The attempts of one granted call: each waits for its grant and its time, and temporary errors are retried.
+
+Part of the llm room, for the room alone. `retry` says what an error means; this module says how often to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
+
+from summhay_ray.llm.calls.reply import Reply
+from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.calls.retry import Decision, decide
+from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
+from summhay_ray.llm.limits.messages import Again, Claim
+from summhay_ray.llm.limits.pacing import UNTIMED_PAUSE_S
+from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.secrets import known_secrets, one_line
+from summhay_ray.llm.transports.transport import Transports
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6}
+"""Error kind -> how many attempts of one call may end with it. Any other kind ends the call at once."""
+
+BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 30.0
+
+
+@dataclass
+class Call:
+    """A call under way. `wanted` is False once its caller is gone: the attempt under way is completed, and no other follows."""
+
+    request: Request
+    settings: ModelSettings
+    claim: Claim
+    wanted: bool = True
+    sending: bool = False
+    """An attempt is under way, or the last one has ended and is being written down."""
+    sent: bool = False
+    """An attempt was begun: it may have been paid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How an attempt ended: with a reply, or with the decision on its error. `number` counts the attempts so far."""
+
+    reply: Reply | None
+    decision: Decision | None
+    message: str
+    number: int
+
+
+class Attempts:
+    """Makes the attempts of one worker's calls."""
+
+    def __init__(self, client: LedgerClient, transports: Transports) -> None:
+        self._client = client
+        self._transports = transports
+        self.in_flight = 0
+        """Number of attempts under way."""
+
+    async def of(self, call: Call, granted: GrantedCall, log_reply: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
+        """Attempt a granted call until it is answered or given up.
+
+        `log_reply` makes a reply durable. The slot is free before.
+        """
+        first = await self._in_turn(call, granted, 1, log_reply)
+        if first.decision is None:
+            return first
+        return await self._further(call, granted, first, log_reply)
+
+    async def _further(
+        self, call: Call, granted: GrantedCall, first: Attempt, log_reply: Callable[[Reply, int], Awaitable[None]]
+    ) -> Attempt:
+        """Attempt a call again after its first attempt has failed, unless that was the last."""
+        ends: Counter[str] = Counter()
+        pause_s, error = 0.0, ""
+        current = granted
+
+        def noted(attempt: Attempt) -> Attempt:
+            nonlocal pause_s, error
+            pause_s = 0.0
+            if attempt.decision is not None:
+                error = attempt.decision.error
+                ends[attempt.decision.kind] += 1
+                pause_s = self._pause(call, attempt.decision)
+            return attempt
+
+        async def once() -> Attempt:
+            nonlocal current
+            call.sending = False
+            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, error)
+            current = await self._claim_again(call, current, "retry")
+            return noted(await self._in_turn(call, current, ends.total() + 1, log_reply))
+
+        pending = [noted(first)]
+        backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
+        retrying = AsyncRetrying(
+            retry=retry_if_result(lambda attempt: attempt.decision is not None),
+            stop=_stopping(ends),
+            # The ledger keeps a pause for all calls of the model, so that no backoff is needed here.
+            wait=lambda state: 0.0 if pause_s else backoff(state),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+        )
+
+        async def next_one() -> Attempt:
+            return pending.pop() if pending else await once()
+
+        ended: Attempt = await retrying(next_one)
+        return ended
+
+    def _pause(self, call: Call, decision: Decision) -> float:
+        """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
+        untimed = 0.0
+        if decision.kind == "rate_limit":
+            self._client.limited(call.claim.model, untimed=decision.after_s is None)
+            untimed = UNTIMED_PAUSE_S
+        pause_s = untimed if decision.after_s is None else decision.after_s
+        if pause_s:
+            self._client.pause(call.claim.model, pause_s)
+        return pause_s
+
+    async def _claim_again(self, call: Call, granted: GrantedCall, again: Again) -> GrantedCall:
+        """Claim a call that is granted already, for another attempt or because its time has passed."""
+        return await self._client.claim(call.claim._replace(ticket=granted.ticket, again=again))
+
+    async def _in_turn(
+        self, call: Call, granted: GrantedCall, number: int, log_reply: Callable[[Reply, int], Awaitable[None]]
+    ) -> Attempt:
+        """Make one attempt, at its time; else return why none was made."""
+        paid = call.claim.worst_micros > 0
+        loop = asyncio.get_running_loop()
+        while True:
+            if granted.grant.state != "go":
+                return self._broken_off(call, granted, number - 1)
+            if granted.at > loop.time():
+                await asyncio.sleep(granted.at - loop.time())
+            if not call.wanted:
+                return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
+            hindrance = self._client.hindrance(granted, call.claim.model, paid=paid)
+            if not hindrance:
+                self.in_flight += 1
+                call.sending = call.sent = True
+                try:
+                    attempt = await self._attempt(call, number)
+                    self._client.ended(call.claim.key)
+                    if attempt.reply is not None:
+                        await log_reply(attempt.reply, number)
+                    return attempt
+                finally:
+                    self.in_flight -= 1
+            if hindrance in ("stopped", "lost"):
+                return self._broken_off(call, granted, number - 1)
+            if hindrance == "late":
+                granted = await self._claim_again(call, granted, "late")
+
+    def _broken_off(self, call: Call, granted: GrantedCall, attempts: int) -> Attempt:
+        """The end of a call whose model was given up, or that another worker has taken over."""
+        stopped = self._client.stopped.get(call.claim.model)
+        if granted.grant.state == "stopped":
+            stopped = granted.grant.error, granted.grant.reason
+        if stopped is not None:
+            return Attempt(None, Decision("model", stopped[0]), stopped[1], attempts)
+        return Attempt(None, Decision("lost", "claim_lost"), "another worker has taken the call over", attempts)
+
+    async def _attempt(self, call: Call, number: int) -> Attempt:
+        settings = call.settings
+        # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
+        limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
+        try:
+            async with limit:
+                reply = await self._transports.of(settings, call.request).send(call.request, settings)
+        # Each SDK behind a transport raises errors of its own, and each must become a decision.
+        except Exception as error:  # noqa: BLE001
+            return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)
+        return Attempt(reply, None, "", number)
+
+
+def _is_last(decision: Decision, ends: Counter[str]) -> bool:
+    return ends[decision.kind] >= ATTEMPTS.get(decision.kind, 0)
+
+
+def _stopping(ends: Counter[str]) -> Callable[[RetryCallState], bool]:
+    def is_last(state: RetryCallState) -> bool:
+        if state.outcome is None or state.outcome.failed:
+            return True
+        attempt: Attempt = state.outcome.result()
+        return attempt.decision is None or _is_last(attempt.decision, ends)
+
+    return is_last

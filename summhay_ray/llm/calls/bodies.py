@@ -1,0 +1,182 @@
+"""Response bodies: read up to a limit whatever the server sends, and what they say. Part of the llm room, for the room alone.
+
+Requests ask for uncompressed bodies. A body that comes compressed all the same is unpacked up to the limit only: a megabyte can
+unpack to a gigabyte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, TypeVar
+
+from summhay_ray.llm.calls.answers import reply_of
+from summhay_ray.llm.calls.numbers import found_reply, scores_reply, vectors_reply
+from summhay_ray.llm.calls.reply import Reply
+from summhay_ray.llm.calls.request import Request, Task
+from summhay_ray.llm.providers.models import ModelSettings
+
+R = TypeVar("R")
+
+UNPACKED = {"Accept-Encoding": "identity"}
+"""The header that asks for an uncompressed body."""
+
+ERROR_BYTES = 1 << 16
+"""How much is read of an error's body, whose meaning is at its beginning."""
+
+LONG = 100_000
+"""Work on texts of more characters takes 20 ms and more, which is too long for an event loop."""
+
+BYTES_A_TEXT = 1 << 18
+"""The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
+
+_SHOWN = 2000
+_PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results", "search": ""}
+_NAMES: Mapping[Task, str] = {
+    "chat": "chat completion",
+    "embed": "list of embeddings",
+    "rerank": "reranking",
+    "search": "answer to a search",
+}
+_LIMITED = re.compile(r"quota|rate[ _-]?limit|too many requests", re.IGNORECASE)
+
+_WINDOWS = {"gzip": (zlib.MAX_WBITS | 32,), "x-gzip": (zlib.MAX_WBITS | 32,), "deflate": (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)}
+"""Encoding -> zlib's window bits to try; some servers send deflate without its header."""
+
+
+class UnreadableAnswer(Exception):
+    """The provider answered 200, but the body is not what was asked for, or cannot be read."""
+
+
+class AnswerTooLarge(Exception):
+    """The response body is longer than the model's limit."""
+
+
+class ProviderError(Exception):
+    """The provider answered with an error. The message begins with the HTTP status."""
+
+    def __init__(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> None:
+        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
+        super().__init__(f"HTTP {status}: {self._elsewhere() if 300 <= status < 400 else _message(body)}")
+        self.status_code = status
+        self.body = body
+
+    def _elsewhere(self) -> str:
+        place = self.headers.get("location", "")[:_SHOWN]
+        return f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
+
+
+class Body:
+    """The body of one response, collected in pieces. An error's body is cut at its limit; an answer's raises."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], limit: int) -> None:
+        self._answers = 200 <= status < 300
+        self._limit = limit if self._answers else min(limit, ERROR_BYTES)
+        self._encoding = headers.get("Content-Encoding", "").strip().lower()
+        self._raw = bytearray()
+
+    def take(self, piece: bytes) -> bool:
+        """Add a piece. Returns whether to read on."""
+        self._raw += piece
+        return len(self._raw) <= self._limit
+
+    async def read(self, pieces: AsyncIterator[bytes]) -> bytes:
+        """Read the pieces up to the limit, and return `content`."""
+        async for piece in pieces:
+            if not self.take(piece):
+                break
+        return await asyncio.to_thread(self.content) if self._packed else self.content()
+
+    def content(self) -> bytes:
+        """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
+        content = self._unpacked() if self._packed else bytes(self._raw)
+        if self._answers and max(len(content), len(self._raw)) > self._limit:
+            raise AnswerTooLarge(
+                f"the answer's body is longer than {self._limit} bytes; if that is right, write a larger max_answer_bytes "
+                "beside the model"
+            )
+        return content[: self._limit]
+
+    @property
+    def _packed(self) -> bool:
+        return self._encoding not in ("", "identity")
+
+    def _unpacked(self) -> bytes:
+        problem = "it was not requested"
+        for window in _WINDOWS.get(self._encoding, ()):
+            try:
+                return zlib.decompressobj(window).decompress(bytes(self._raw), self._limit + 1)
+            except zlib.error as error:
+                problem = str(error)
+        if self._answers:
+            raise UnreadableAnswer(f"the answer's encoding {self._encoding[:50]!r} cannot be read: {problem}")
+        return b""
+
+
+async def off_loop(letters: int, work: Callable[[], R]) -> R:
+    """The result of `work`. If its text is long (`letters` characters), the work runs in a thread."""
+    return await asyncio.to_thread(work) if letters > LONG else work()
+
+
+def answer_limit(request: Request, settings: ModelSettings) -> int:
+    """The most bytes of an answer: a bound per text for vectors and scores, else the model's own bound."""
+    if request.inputs and settings.max_answer_bytes is None:
+        return (1 << 20) + len(request.inputs) * BYTES_A_TEXT
+    return settings.body_limit(request.sampling, request.n, request.logprobs)
+
+
+def reply_in(body: Any, request: Request) -> Reply:
+    """The reply in the body of a response with status 200, in OpenAI's form, or in Cohere's for a reranking.
+
+    Raises ProviderError for an error in place of an answer, and UnreadableAnswer for anything else.
+    """
+    if request.task == "search":
+        return found_reply(body)
+    if problem := error_in(body, request.task):
+        raise problem
+    try:
+        if request.task == "embed":
+            return vectors_reply(body, len(request.inputs))
+        if request.task == "rerank":
+            return scores_reply(body, len(request.inputs) - 1)
+        return reply_of(body)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error, str(body), request.task) from error
+
+
+def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
+    """The error of a body that is no answer to the task."""
+    return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:150]!r}")
+
+
+def error_in(body: Any, task: Task) -> ProviderError | None:
+    """The error that a body with status 200 holds in place of an answer: some gateways pass on the error of what is behind them.
+
+    Its status is the code in the body, 429 if it speaks of a quota or a rate limit, and else 500.
+    """
+    if not isinstance(body, Mapping) or body.get(_PAYLOAD[task]):
+        return None
+    # In a chat, some protocols call the answer a message.
+    error = body.get("error") or (body.get("message") if task != "chat" else None)
+    if not error or not isinstance(error, Mapping | str):
+        return None
+    named = [held.get("code") for held in (error, body) if isinstance(held, Mapping)]
+    codes = [int(code) for code in map(str, named) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
+    said = json.dumps(body, default=str)
+    return ProviderError(codes[0] if codes else 429 if _LIMITED.search(said) else 500, said)
+
+
+def _message(body: str) -> str:
+    """The message in an error's body, in OpenAI's and similar forms; else the beginning of the body."""
+    try:
+        content: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return body[:_SHOWN]
+    error = (content.get("error") or content) if isinstance(content, dict) else content
+    if not isinstance(error, dict):
+        return str(error)[:_SHOWN]
+    words = [error.get(name) for name in ("message", "detail", "type", "code")]
+    return "; ".join(str(word) for word in words if word) or body[:_SHOWN]

@@ -1,0 +1,353 @@
+"""One call to a model, from its key to its outcome. Part of the llm room.
+
+The steps: key; claim at the ledger, which grants the call or knows its answer; HTTP attempts; answer durable in the log;
+settlement; outcome. Retries, limits, budgets and prices are handled here and in the ledger; a transport
+only makes one attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from summhay_ray.llm.calls.answers import BAD_NUMBERS, Asked, answer_of, letters, read_answer
+from summhay_ray.llm.calls.attempts import Attempt, Attempts, Call
+from summhay_ray.llm.calls.batching import Batched
+from summhay_ray.llm.calls.bodies import off_loop
+from summhay_ray.llm.calls.numbers import dimensions_of, is_usable
+from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
+from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.llm.calls.recent import RecentAnswers
+from summhay_ray.llm.calls.reply import Reply
+from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.calls.retry import UNREACHED
+from summhay_ray.llm.calls.sampling import longest_answer, unusable
+from summhay_ray.llm.limits.learned import Learned
+from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
+from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
+from summhay_ray.llm.limits.service import LedgerPort
+from summhay_ray.llm.providers.models import FREE, ModelSettings, transport_of
+from summhay_ray.llm.providers.providers import known_extra, lacking
+from summhay_ray.llm.providers.secrets import answer_secrets
+from summhay_ray.llm.transports.local import LocalModel
+from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.loops import Ready
+from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
+from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
+from summhay_ray.text import count_tokens
+
+MENDABLE = {"bad_request", "context_window", "request_too_large"}
+"""Errors of a single request that the user can mend (an endpoint, a window). Nothing was paid; a later run tries again."""
+
+ROUNDS = 2
+"""How often a call is claimed in all, if it was sent and got no answer, or if another worker took it over."""
+
+LINGER_S = 0.1
+"""In a bucket, each durable write costs a request: an answer waits so long for others, while few arrive."""
+
+DRAIN_LOOK_S = 0.02
+
+Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
+
+
+class Gateway:
+    """Sends a worker's requests to the models, on one event loop.
+
+    `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
+    by `provider/` for a family.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, ModelSettings],
+        port: LedgerPort,
+        files: Files,
+        log: LogWriter,
+        run: str,
+        evicted: Callable[[], None] | None = None,
+        local: Mapping[str, LocalModel] | None = None,
+    ) -> None:
+        self._models = models
+        self._files = files
+        self._log = log
+        self._run = run
+        self._client = LedgerClient(port, evicted)
+        self._transports = Transports(local)
+        self._attempts = Attempts(self._client, self._transports)
+        self._prefixes = PrefixGate()
+        self._recent = RecentAnswers()
+        self._dimensions = Dimensions(files)
+        self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
+        self._writing = 0
+        self._ended = False
+        self._granted: dict[int, Call] = {}
+        """The calls that are granted and not settled."""
+        self._answer_secrets: dict[str | None, list[str]] = {}
+        self._learned: defaultdict[str, Learned] = defaultdict(Learned)
+
+    async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
+        return await asyncio.to_thread(self._log.append, records)
+
+    async def _log_record(self, record: Mapping[str, Any]) -> Location:
+        if self._ended:
+            # After a drain, the worker ends.
+            await asyncio.Future()
+        self._writing += 1
+        try:
+            return await self._append(record)
+        finally:
+            self._writing -= 1
+
+    def make_transports(self) -> None:
+        """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
+        self._transports.make(self._models.values())
+
+    async def flush(self) -> None:
+        """Send the last settlements."""
+        await self._client.flush()
+
+    async def close(self) -> None:
+        """Send the last settlements, and close all connections."""
+        await self._client.close()
+        await self._transports.close()
+
+    async def drain(self, patience_s: float) -> None:
+        """Send nothing more, wait up to `patience_s` for the calls in flight, and bring the log to the store.
+
+        A call that is not sent waits for ever, since the worker ends.
+        """
+        self._client.drain()
+        end, quiet = asyncio.get_running_loop().time() + patience_s, 0
+        while quiet < 2 and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(DRAIN_LOOK_S)
+            quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
+        # A call without an attempt under way costs nothing, whatever it waits for.
+        for call in [call for call in self._granted.values() if not call.sending]:
+            del self._granted[id(call)]
+            self._client.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
+        self._ended = True
+        await self._client.close()
+        await asyncio.to_thread(self._log.close)
+
+    def complete(self, request: Request, stage: str = "") -> Awaitable[Ended]:
+        """The outcome of a request, and the raw answer if the model gave one, usable or not. The cost counts toward `stage`.
+
+        It is `Ready` if this worker has just received the same answer. Cancelling the caller does not abort the call: an answer
+        on its way is paid for, and so it is kept.
+        """
+        recent = self._recent.get(request.key)
+        if recent is None or request.inputs and not self._is_usable(request, recent[0]):
+            return self._asked(request, stage)
+        self._client.reused()
+        return Ready(recent)
+
+    async def _asked(self, request: Request, stage: str) -> Ended:
+        settings = self._models[request.model]
+        if problem := lacking(request.model, request.task, settings.api_base):
+            return Failed("no_such_service", problem), None
+        way = transport_of(request.model, request.task, settings.api_base, settings.transport)
+        problem = unusable(request.sampling, known_extra(request.model, way, settings.api_base))
+        if problem:
+            return Failed("unusable_sampling", problem), None
+        longest = 0 if request.inputs else longest_answer(request.sampling)
+        max_tokens = longest * request.n
+        # Counting takes time, and for a free local model without a context window nothing depends on it.
+        uncounted = settings.local and settings.context_window is None and settings.price == FREE
+        counting = functools.partial(settings.prompt_tokens, request.prompt, request.sampling)
+        prompt_tokens = 0 if uncounted else await off_loop(len(request.prompt), counting)
+        # The context window applies to each text to embed or rerank on its own.
+        length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
+        if settings.context_window is not None and length + longest > settings.context_window:
+            message = window_message(settings, length, longest)
+            # The user may write another window, and trying again costs no call.
+            return Failed("context_window", message, retryable=True), None
+        claim = Claim(
+            request.key,
+            request.model,
+            stage,
+            settings.worst_micros(prompt_tokens, max_tokens, request.searches[2]),
+            prompt_tokens,
+            max_tokens,
+        )
+        call = Call(request, settings, claim)
+        try:
+            work = asyncio.ensure_future(self._complete(call))
+            # If the caller has gone, nobody retrieves the exception, and asyncio would print a traceback.
+            work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            return await asyncio.shield(work)
+        finally:
+            call.wanted = False
+
+    def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
+        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
+
+    async def _complete(self, call: Call) -> Ended:
+        outcome, raw = await (self._numbers(call) if call.request.inputs else self._chat(call))
+        if raw is not None:
+            self._recent.put(outcome, raw)
+        return outcome, raw
+
+    async def _numbers(self, call: Call) -> Ended:
+        """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
+        ended: Ended
+        for key in call.request.keys:
+            call.claim = call.claim._replace(key=key)
+            ended = await self._claimed(call, Turn(lambda: None))
+            if await asyncio.to_thread(self._is_usable, call.request, ended[0]):
+                break
+        return ended
+
+    async def _chat(self, call: Call) -> Ended:
+        prefixes = () if call.settings.local else prefixes_of(call.claim.model, call.request.prompt)
+        if not prefixes:
+            return await self._claimed(call, Turn(lambda: None))
+        async with self._prefixes.turn(prefixes) as turn:
+            return await self._claimed(call, turn)
+
+    async def _claimed(self, call: Call, turn: Turn) -> Ended:
+        attempts = charged = 0
+        for _ in range(ROUNDS):
+            if not call.wanted:
+                return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
+            granted = await self._client.claim(call.claim)
+            if granted.grant.state != "go":
+                outcome, raw = await self._not_sent(granted.grant, call)
+                break
+            try:
+                outcome, raw, again = await self._send(call, granted)
+            except BaseException:
+                # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
+                claim = call.claim
+                self._client.settle(
+                    Settlement(claim.key, claim.model, claim.worst_micros * call.sent, sent=call.sent, doubtful=call.sent)
+                )
+                raise
+            attempts += outcome.attempts
+            charged += outcome.usd_micros
+            if raw is not None:
+                turn.answered()
+            if not again:
+                break
+        if attempts and raw is None:
+            turn.failed()
+        # A failure includes the attempts and charges of earlier rounds.
+        unanswered = isinstance(outcome, Failed | Malformed) and raw is None
+        return (replace(outcome, attempts=attempts, usd_micros=charged) if unanswered else outcome), raw
+
+    async def _not_sent(self, grant: Grant, call: Call) -> Ended:
+        if grant.location is not None:
+            return await self._stored_answer(grant.location, call)
+        if grant.state == "budget":
+            message = "the call's worst case does not fit into what is left of the budget"
+            return Failed("budget", message, retryable=True), None
+        return Failed(grant.error, grant.reason, call.request.key, retryable=True), None
+
+    async def _stored_answer(self, location: Location, call: Call) -> Ended:
+        if (recent := self._recent.get(call.claim.key)) is not None:
+            return recent
+        if self._files.folder is not None:
+            # Quicker than a thread, which thousands of equal questions would wait for.
+            return read_answer(read_at(self._files, location))
+        return read_answer(await asyncio.to_thread(read_at, self._files, location))
+
+    async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
+        claim = call.claim
+        known = {"run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
+        self._granted[id(call)], call.sending, call.sent = call, False, False
+        logged: dict[str, Any] = {}
+
+        async def log_reply(reply: Reply, attempts: int) -> None:
+            reply = await self._checked(call.request, reply)
+            # No answer that cannot be used may be found under the key, so that a later run asks again.
+            key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
+            place = {"origin": call.settings.origin} if call.settings.origin else {}
+            read = await self._read(call, reply)
+            logged["record"] = {"kind": "answer", **known, **place, "key": key, "attempts": attempts, **read}
+            logged["location"] = await self._log_record(logged["record"])
+
+        try:
+            attempt = await self._attempts.of(call, granted, log_reply)
+        finally:
+            open_still = self._granted.pop(id(call), None) is not None
+        if not logged:
+            return self._failed(call, attempt, settle=open_still)
+        record = logged["record"]
+        used, excess, flaw = _used(record, call), Excess.of(record), record.get("flaw")
+        # A service that contradicts itself would have all that is stored embedded again.
+        stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
+        self._client.settle(
+            Settlement(claim.key, claim.model, record["usd_micros"], logged["location"], *used, stop=stop, excess=excess)
+        )
+        return *read_answer(record), False
+
+    async def _checked(self, request: Request, reply: Reply) -> Reply:
+        """The reply, with a flaw if its vectors are not as long as the model's others."""
+        if request.task != "embed" or reply.flaw:
+            return reply
+        found = dimensions_of(reply.text)
+        try:
+            expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
+        except (OSError, StoreError):
+            # What is paid for is kept even so. It is compared with the others when it is read.
+            return reply
+        if found == expected:
+            return reply
+        mend = "where another model answers now, give it a `revision:` in the spec"
+        return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
+
+    async def _read(self, call: Call, reply: Reply) -> dict[str, Any]:
+        asked = Asked(call.claim.input_tokens, call.claim.output_tokens, call.claim.worst_micros)
+        secrets = self._secrets(call.settings.api_key_env)
+        return await off_loop(
+            letters(reply), functools.partial(answer_of, reply, call.settings, asked, secrets, self._learned[call.claim.model])
+        )
+
+    def _failed(self, call: Call, attempt: Attempt, *, settle: bool) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
+        claim, key, decision = call.claim, call.request.key, attempt.decision
+        assert decision is not None
+        charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
+        stop = (decision.error, attempt.message) if decision.kind == "model" else None
+        mend = f"nobody answers at {call.settings.origin} ({attempt.message}); start it, or mend its api_base, and run again"
+        unheard = (UNREACHED, mend) if decision.error == UNREACHED else None
+        # Otherwise a drain has settled it.
+        if settle:
+            self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
+        if decision.error == "content_filter":
+            return Refusal("content_filter", attempt.message, key, attempt.number, charged), None, False
+        if decision.kind == "malformed":
+            # The user may raise the limit, and a later run tries again.
+            return Malformed(decision.error, attempt.message, key, attempt.number, charged, retryable=True), None, False
+        mendable = decision.kind != "row" or decision.error in MENDABLE
+        failed = Failed(decision.error, attempt.message, key, attempt.number, charged, mendable)
+        return failed, None, decision.kind in ("ambiguous", "lost")
+
+    def _secrets(self, api_key_env: str | None) -> list[str]:
+        """The secrets to hide in answers, looked up once: the environment is long, and there are many calls."""
+        if api_key_env not in self._answer_secrets:
+            self._answer_secrets[api_key_env] = answer_secrets(api_key_env)
+        return self._answer_secrets[api_key_env]
+
+
+def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
+    """The tokens that a call took of its model's limits.
+
+    At most what was reserved: usage that is not credible must not block the limits for minutes.
+    """
+    used = record["input_tokens"], record["output_tokens"]
+    if call.settings.local:
+        return used
+    read, answered = call.settings.reserved_tokens(call.claim.input_tokens, call.claim.output_tokens)
+    return min(used[0], read), min(used[1], answered)
+
+
+def window_message(settings: ModelSettings, prompt_tokens: int, max_tokens: int) -> str:
+    """The message of a request that does not fit the context window, with the lengths of prompt and answer."""
+    return (
+        f"the prompt's {prompt_tokens} tokens and {max_tokens} for the answer exceed the context window of "
+        f"{settings.context_window} tokens of {settings.model}"
+    )

@@ -1,0 +1,228 @@
+"""A request to a model and its key: what a call is, and when two calls are the same call. For all rooms above `llm`."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.outcome import Outcome
+from summhay_ray.text import count_tokens
+
+Role = Literal["system", "user", "assistant"]
+Task = Literal["chat", "embed", "rerank", "search"]
+SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
+_LONG, _LONGEST = 4096, 1_000_000
+"""Prompts of this length, in characters, have their JSON cached for the next call that sends them."""
+MOST_LOGPROBS = 20
+"""No provider returns more log probabilities per token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise ValueError(f"a message has the role {self.role!r}; expected system, user or assistant")
+
+
+def system(text: str) -> Message:
+    """A system message: how to answer."""
+    return Message("system", text)
+
+
+def user(text: str) -> Message:
+    """A user message: the question."""
+    return Message("user", text)
+
+
+def assistant(text: str) -> Message:
+    """An assistant message: an earlier answer of the model."""
+    return Message("assistant", text)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Request:
+    """One call to one model. The key is made of all fields and of nothing else."""
+
+    model: str
+    messages: tuple[Message, ...]
+    """The constructor also takes a string: the text of a single user message."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
+    prompt_hash: str = ""
+    """sha256 of the prompt template, so that a changed template makes another request."""
+    sample: int = 0
+    """Index of the sample, where one prompt is sent several times."""
+    lookup: str = ""
+    """For `replay/...` and `answers/...` models only: which of the recorded answers to return."""
+    n: int = 1
+    """Answers wanted from one call. A provider that lacks the feature gives fewer; a local model gives one."""
+    logprobs: int | None = None
+    """Return each token's log probability and those of this many likeliest alternatives (0 to 20); None: return none."""
+    task: Task = "chat"
+    """chat: answer the messages. embed: one vector per input. rerank: score each input after the first by its relevance to it.
+    search: what a service of the user's finds for the one input, in its own form."""
+    inputs: tuple[str, ...] = ()
+    """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
+    _key: str = field(init=False, repr=False, compare=False)
+
+    def __init__(
+        self,
+        model: str,
+        messages: str | Sequence[Message],
+        sampling: Mapping[str, Any] | None = None,
+        prompt_hash: str = "",
+        sample: int = 0,
+        lookup: str = "",
+        n: int = 1,
+        logprobs: int | None = None,
+        task: Task = "chat",
+        inputs: Sequence[str] = (),
+    ) -> None:
+        """Raises ValueError if messages or inputs do not suit the task, if `n` is below 1, or if `logprobs` is not 0 to 20."""
+        conversation = (user(messages),) if isinstance(messages, str) else tuple(messages)
+        if not conversation and not inputs:
+            raise ValueError("a request has no message; expected at least one")
+        if (task == "chat") == bool(inputs):
+            raise ValueError(f"a request of task {task!r} has {len(inputs)} inputs; expected messages for chat, else inputs")
+        if n < 1:
+            raise ValueError(f"a request asks for n={n} answers; expected at least 1")
+        if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
+            raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
+        fields = (
+            model,
+            conversation,
+            {} if sampling is None else sampling,
+            prompt_hash,
+            sample,
+            lookup,
+            n,
+            logprobs,
+            task,
+            tuple(inputs),
+            "",
+        )
+        for name, value in zip(self.__dataclass_fields__, fields, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def prompt(self) -> str:
+        """The whole input as one text: a single user message as it is, several messages each under its role, or the inputs."""
+        if self.inputs:
+            return "\n".join(self.inputs)
+        if len(self.messages) == 1 and self.messages[0].role == "user":
+            return self.messages[0].content
+        return marked((message.role, message.content) for message in self.messages)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The messages, `n` and `logprobs` in the form of OpenAI's protocol; for other tasks, the task and its inputs."""
+        if self.inputs:
+            return self._wanted
+        return {"messages": [{"role": message.role, "content": message.content} for message in self.messages], **self._wanted}
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        if self.inputs:
+            return {"task": self.task, "inputs": list(self.inputs)}
+        logprobs = {} if self.logprobs is None else {"logprobs": True, "top_logprobs": self.logprobs}
+        return {**({"n": self.n} if self.n > 1 else {}), **logprobs}
+
+    def body(self, model: str, sampling: Mapping[str, Any]) -> bytes:
+        """The JSON body for a chat endpoint. Raises UnicodeEncodeError for lone surrogates, ValueError for NaN and infinity."""
+        rest = _written({"model": model, **self._wanted, **sampling})
+        return f'{{"messages":{self.messages_json(ascii_only=False)},{rest[1:]}'.encode()
+
+    @property
+    def searches(self) -> tuple[int, int, int]:
+        """The searches that a reranking or a search is billed for: (fewest, expected, most); zeros for other tasks.
+
+        By Cohere's terms, one search covers up to 100 documents. A document that exceeds 500 tokens together with the query is
+        split into pieces, each of which counts as a document.
+        """
+        if self.task != "rerank":
+            return (1, 1, 1) if self.task == "search" else (0, 0, 0)
+        query, *documents = self.inputs
+        lengths = [count_tokens(query) + count_tokens(text) for text in documents]
+        # No known tokenizer counts twice as many tokens as ours.
+        counts = (len(documents), *(sum(1 + times * length // SEARCH_TOKENS for length in lengths) for times in (1, 2)))
+        least, expected, most = (-(-pieces // SEARCH_DOCUMENTS) for pieces in counts)
+        return least, expected, most
+
+    @property
+    def key(self) -> str:
+        """sha256 (hex) of the canonical JSON of the fields: the same on every machine. Computed once."""
+        if not self._key:
+            object.__setattr__(self, "_key", self._computed_key())
+        return self._key
+
+    @property
+    def space(self) -> str:
+        """sha256 (hex) of model and sampling parameters: vectors of equal ones can be compared."""
+        return hashlib.sha256(_canonical([self.model, _plain(self.sampling)]).encode("ascii")).hexdigest()
+
+    @property
+    def keys(self) -> Iterator[str]:
+        """The keys to look for an answer under, in turn: one that is stored but cannot be used is asked for under the next."""
+        return itertools.chain([self.key], (f"{self.key}/{n}" for n in itertools.count(2)))
+
+    def _computed_key(self) -> str:
+        # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
+        fields = {name: _canonical(value) for name, value in self._wanted.items()}
+        if not self.inputs:
+            fields["messages"] = self.messages_json(ascii_only=True)
+        fields["model"] = _canonical(self.model)
+        fields["sampling"] = _canonical(_plain(self.sampling))
+        fields["prompt_hash"] = _canonical(self.prompt_hash)
+        fields["sample"] = str(self.sample)
+        fields["lookup"] = _canonical(self.lookup)
+        text = ",".join(f'"{name}":{fields[name]}' for name in sorted(fields))
+        return hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest()
+
+    def messages_json(self, *, ascii_only: bool) -> str:
+        """The messages as canonical JSON. `ascii_only` escapes all other letters, as keys require."""
+        parts = (f'{{"content":{_quoted(message.content, ascii_only)},"role":"{message.role}"}}' for message in self.messages)
+        return f"[{','.join(parts)}]"
+
+
+_written = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_QUOTE = {ascii_only: json.JSONEncoder(ensure_ascii=ascii_only).encode for ascii_only in (True, False)}
+
+
+def _quoted(text: str, ascii_only: bool) -> str:
+    return _quoted_long(text, ascii_only) if _LONG <= len(text) <= _LONGEST else _QUOTE[ascii_only](text)
+
+
+# The repeats of a query send the same prompt.
+@functools.lru_cache(maxsize=8)
+def _quoted_long(text: str, ascii_only: bool) -> str:
+    return _QUOTE[ascii_only](text)
+
+
+def marked(messages: Iterable[tuple[str, str]]) -> str:
+    """A conversation of (role, text) pairs as one text. The roles approximate the tokens that a provider adds to each message."""
+    return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]
+"""The gateway as other rooms see it: takes a request, returns a durable answer or the reason why there is none."""

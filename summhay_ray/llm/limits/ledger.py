@@ -1,0 +1,398 @@
+"""One run's ledger: decides which worker may send which call, and when. Part of the llm room; the engine runs it as an actor.
+
+A worker claims each call before it sends it, and settles it afterwards. A claim waits here until one of three things is true:
+the log has the answer; the call is granted; or it can never be sent. A grant is one step: a slot of the model, its time by the
+limits per minute, and the money for the worst case, under every budget and under the ceiling that is durable. It means: send now.
+The time is always passed in as an argument, so that tests need not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from summhay_ray.llm.limits.budgets import Account, Budgets
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, Doubts
+from summhay_ray.llm.limits.membership import Membership
+from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.limits.model_queue import Flight, ModelQueue, Waiting
+from summhay_ray.llm.limits.pacing import Cap, Pacer
+from summhay_ray.llm.providers.models import Limits
+from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
+
+log = logging.getLogger(__name__)
+
+HORIZON_S = 0.25
+"""How long before its time a call is granted: long enough for the grant to arrive, short enough for a pause to take effect."""
+
+DRIVER_SILENT_S = 3.0
+"""After this time without a sign of life from the driver, it may be dead: no more money is spent."""
+
+
+class Ledger:
+    """The ledger of one run, on top of the index of the store's log, which has been read.
+
+    `opening`: the newest money record when this session began; None if there is none. `limits` names every model outside the
+    workers; a model without an entry runs in the workers. With `probing`, the first call to each model in `limits` goes alone; if
+    it does not reach the endpoint, the model is given up.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        index: LogIndex,
+        budgets: Budgets | None = None,
+        limits: Mapping[str, Limits] | None = None,
+        *,
+        session: int = 0,
+        opening: MoneyRecord | None = None,
+        probing: bool = False,
+    ) -> None:
+        self.run = run
+        self.index = index
+        self.account = Account(budgets or Budgets(), session, Money.of(opening, index.tallies(run)))
+        self._doubts = Doubts(budgets.margins if budgets else {})
+        self.counts: Counter[str] = Counter()
+        self.over_budget = False
+        self.next_at: float | None = None
+        """When the next waiting call can be granted, if nothing happens before; None: no such time is known."""
+        self.touched: set[str] = set()
+        """Workers that have news to collect."""
+        self._limits = dict(limits or {})
+        self._probing = probing
+        self._models: dict[str, ModelQueue] = {}
+        self._flights: dict[str, Flight] = {}
+        self._followers: dict[str, list[Waiting]] = {}
+        self._outbox: dict[str, list[tuple[Claim, Grant]]] = {}
+        self.membership = Membership()
+        self._driver_heard: float | None = None
+        self._stopping = False
+        self._doubt(index.excesses(run))
+
+    def take(self, worker: str, message: WorkerMessage, now: float) -> None:
+        """Process a worker's message: ended attempts, settlements, 429s, pauses and new claims."""
+        self.membership.hear(worker, now)
+        for key in message.ended:
+            if (flight := self._flights.get(key)) is not None and flight.worker == worker:
+                self._model(flight.claim.model).hold(flight, sending=False)
+        if message.reused:
+            self.counts["reused"] += message.reused
+        for name in message.limited:
+            if why := self._model(name).limited(now):
+                self._stop(name, ("quota_exhausted", why))
+        for name in message.untimed:
+            self._model(name).pacer.round_of_429s(now)
+        for name, seconds in message.pauses:
+            self._model(name).pacer.pause(now, seconds)
+        self.touched.update(self.membership.workers if message.untimed or message.pauses else ())
+        for settlement in message.settlements:
+            self._settle(worker, settlement, now)
+        for claim in message.claims:
+            self._enter(worker, claim)
+        self.tend(now)
+
+    def collect(self, worker: str, now: float) -> News:
+        """The worker's news. Grants are handed out once."""
+        self.membership.hear(worker, now)
+        self.touched.discard(worker)
+        return News(
+            grants=tuple((claim.ticket, grant) for claim, grant in self._outbox.pop(worker, ())),
+            paused={
+                name: model.pacer.paused_until - now for name, model in self._models.items() if model.pacer.paused_until > now
+            },
+            stopped={name: model.stopped for name, model in self._models.items() if model.stopped},
+            epoch=self.membership.epoch(worker),
+            next_s=self.membership.listen_s,
+            halted=self._halted(now),
+        )
+
+    def hello(self, worker: str, place: str, now: float) -> None:
+        """Note a worker that takes a place, which only one can have. Who had it before is dead and is evicted at once."""
+        self.leave(self.membership.hello(worker, place, now), now)
+
+    def beat(self, worker: str, now: float) -> None:
+        """Note a sign of life from the worker."""
+        self.membership.hear(worker, now)
+
+    def leave(self, worker: str, now: float) -> None:
+        """Evict a worker that ends."""
+        if self.membership.dismiss(worker):
+            self.tend(now)
+
+    def stop(self) -> None:
+        """Grant no more calls that cost money."""
+        self._stopping, self.touched = True, self.touched | self.membership.workers
+
+    def evict(self, worker: str, fetched: Fetched, now: float) -> None:
+        """Evict a dying worker. `fetched`: what the log holds beyond the index, and so all that the worker wrote."""
+        self.index.take(fetched)
+        for head in (head for news in fetched for _, head in news.heads if head and head["run"] == self.run):
+            # The answers of other workers are among them, which may die before they tell.
+            if (flight := self._flights.get(head["key"])) is not None:
+                flight.logged_micros = head["usd_micros"]
+        self._doubt(self.index.excesses(self.run))
+        self.membership.evict(worker)
+        self._outbox.pop(worker, None)
+        for key, followers in list(self._followers.items()):
+            self._followers[key] = [waiting for waiting in followers if waiting.worker != worker]
+        open_calls = [key for key, flight in self._flights.items() if flight.worker == worker]
+        if open_calls:
+            log.warning(
+                "worker %s is gone with %d calls in flight; those without an answer in the log are asked again",
+                worker,
+                len(open_calls),
+            )
+        for key in open_calls:
+            claim, logged = self._flights[key].claim, self._flights[key].logged_micros
+            if logged is None:
+                self.account.doubt(claim.purpose, claim.worst_micros)
+            else:
+                self.account.charge(claim.purpose, logged, answered=True)
+            self._land(key)
+        for model in self._models.values():
+            model.forget(worker)
+        self.tend(now)
+
+    def count(self, numbers: Mapping[str, int]) -> None:
+        """Add to the run's counters (cells, judgments, failures, ...)."""
+        self.counts.update(numbers)
+
+    def snapshot(self, now: float) -> dict[str, Any]:
+        """The current counters, money and models. Only the driver calls this, so that each call is its sign of life."""
+        self._driver_heard = now
+        models = {name: model.numbers(now) for name, model in self._models.items() if model.cap is not None}
+        return {
+            **self.counts,
+            "limited": sum(model.meter.limited for model in self._models.values()),
+            "retries": sum(model.meter.retries for model in self._models.values()),
+            "spent_micros": self.account.spent(),
+            "reserved_micros": self.account.reserved(),
+            "uncertain_micros": self.account.uncertain(),
+            "in_flight": len(self._flights),
+            "over_budget": self.over_budget,
+            "stopping": self._stopping,
+            "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
+            "models": models,
+            "claims": [asdict(claims) for claims in self._doubts.claims()],
+        }
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Model -> its calls, tokens, retries and 429s of this session, calls in flight and queued, and the run's dollars."""
+        return {
+            name: {
+                "calls": model.meter.calls,
+                "input_tokens": model.meter.input_tokens,
+                "output_tokens": model.meter.output_tokens,
+                "retries": model.meter.retries,
+                "limited": model.meter.limited,
+                "in_flight": model.sending,
+                "queued": sum(map(len, model.queues.values())) + len(model.again),
+                "spent_usd": self.account.spent(("model", name)) / 1e6,
+                "reserved_usd": self.account.reserved(("model", name)) / 1e6,
+                "uncertain_usd": self.account.uncertain(("model", name)) / 1e6,
+            }
+            for name, model in self._models.items()
+        }
+
+    def tend(self, now: float) -> None:
+        """Look for silent workers, and grant every call that may be granted."""
+        for worker in self.membership.look(now):
+            self._take_back(worker)
+        self.next_at = None
+        self.account.forget_wanted()
+        for model in self._models.values():
+            if model.again or model.queues:
+                self._pump(model, now)
+
+    def _pump(self, model: ModelQueue, now: float) -> None:
+        while model.again:
+            if not self._again(model, model.again[0], now):
+                return
+            model.again.popleft()
+        waiting = [place for place in model.queues if place[0] not in self.membership.silent]
+        while waiting and model.room(self.membership.silent) and not model.is_full:
+            for place in list(waiting):
+                queue = model.queues[place]
+                start = self._try(model, place[0], queue[0], now)
+                if start is None:
+                    queue.popleft()
+                    # Who was served goes to the end, so that all have their turn.
+                    del model.queues[place]
+                    if queue:
+                        model.queues[place] = queue
+                        continue
+                elif start > now:
+                    self._wake_at(start - HORIZON_S)
+                    return
+                waiting.remove(place)
+
+    def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
+        """Answer a claim if possible. None: it was answered. A later time: when the model's next call may be sent. `now`: this
+        claim must wait, but those of other workers or stages need not."""
+        if self._known(model, worker, claim):
+            return None
+        if self._halted(now) and claim.worst_micros:
+            return now
+        if not model.room(self.membership.silent) or model.is_full:
+            return now
+        fits = self.account.fits(claim.purpose, claim.worst_micros)
+        if fits == "no":
+            if not self.over_budget:
+                log.warning("a budget is used up: the worst case of a call to %s does not fit", claim.model)
+            self.over_budget = True
+            self._say(worker, claim, Grant("budget"))
+            return None
+        if fits == "wait":
+            return now
+        if self._probing and model.cap is not None and not model.heard and model.unsettled:
+            return now
+        start = model.pacer.earliest(now, claim.amounts)
+        if start > now + HORIZON_S:
+            return start
+        flight = self._flights[claim.key] = Flight(worker, claim, model.pacer.take(start, claim.amounts))
+        self.account.reserve(claim.purpose, claim.worst_micros)
+        model.hold(flight, sending=True)
+        model.unsettled += 1
+        model.meter.sent(start)
+        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+        return None
+
+    def _again(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
+        """Answer the claim of a call that was granted before; False if it must wait."""
+        worker, claim = waiting.worker, waiting.claim
+        flight = self._flights.get(claim.key)
+        if flight is None or flight.worker != worker or flight.claim.ticket != claim.ticket:
+            self._say(worker, claim, Grant("lost"))
+            return True
+        if model.stopped:
+            self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
+            return True
+        if (self._halted(now) and claim.worst_micros) or not model.room(self.membership.silent):
+            return False
+        start = model.pacer.earliest(now, claim.amounts)
+        if start > now + HORIZON_S:
+            self._wake_at(start - HORIZON_S)
+            return False
+        if claim.again == "late" and flight.permit is not None:
+            model.pacer.cancel(flight.permit)
+        flight.permit = model.pacer.take(start, claim.amounts)
+        model.hold(flight, sending=True)
+        if claim.again == "retry":
+            model.meter.sent(start)
+            model.meter.retries += 1
+        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
+        return True
+
+    def _enter(self, worker: str, claim: Claim) -> None:
+        model = self._model(claim.model)
+        if claim.again:
+            flight = self._flights.get(claim.key)
+            if flight is not None and flight.worker == worker:
+                model.hold(flight, sending=False)
+            model.again.append(Waiting(worker, claim))
+        elif not self._known(model, worker, claim):
+            model.enter(worker, claim)
+
+    def _known(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
+        """Handle a claim that needs no call of its own; False if it needs one.
+
+        It is answered if the log has an answer or the model was given up. If a call with its key is in flight, it waits for that.
+        """
+        location = self.index.answers.get(claim.key)
+        if location is not None:
+            self.counts["reused"] += 1
+            self._say(worker, claim, Grant("answered", location=location))
+        elif model.stopped:
+            self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
+        elif claim.key in self._flights:
+            self._followers.setdefault(claim.key, []).append(Waiting(worker, claim))
+        else:
+            return False
+        return True
+
+    def _settle(self, worker: str, done: Settlement, now: float) -> None:
+        model, flight = self._model(done.model), self._flights.get(done.key)
+        # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
+        mine = flight is not None and flight.worker == worker
+        if done.location is not None:
+            self.index.answers.setdefault(done.key, done.location)
+            self.counts["made"] += 1
+            model.answered(now, done.input_tokens, done.output_tokens)
+        else:
+            self.counts["failed"] += done.sent
+        if flight is not None and mine:
+            if done.doubtful:
+                self.account.doubt(flight.claim.purpose, done.usd_micros)
+            else:
+                self.account.charge(flight.claim.purpose, done.usd_micros, answered=done.location is not None)
+            if flight.permit is not None and done.location is not None:
+                model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
+            self._land(done.key)
+        model.heard |= done.location is not None or (done.sent and not done.unheard)
+        if done.stop or (self._probing and not model.heard and done.unheard):
+            self._stop(done.model, done.stop or done.unheard or ("", ""))
+        if done.excess:
+            self._doubt({done.key: done.excess})
+
+    def _stop(self, name: str, why: tuple[str, str]) -> None:
+        """Give the model up, and answer all claims that wait for it."""
+        model = self._model(name)
+        if model.stopped:
+            return
+        log.warning("%s is given up: %s", name, why[0])
+        model.stopped = why
+        for (worker, _), queue in model.queues.items():
+            for claim in queue:
+                self._say(worker, claim, Grant("stopped", error=why[0], reason=why[1]))
+        model.queues.clear()
+        self.touched.update(self.membership.workers)
+
+    def _land(self, key: str) -> None:
+        flight = self._flights.pop(key)
+        claim, model = flight.claim, self._model(flight.claim.model)
+        self.account.reserve(claim.purpose, -claim.worst_micros)
+        model.hold(flight, sending=False)
+        model.unsettled -= 1
+        for follower in reversed(self._followers.pop(key, [])):
+            if not self._known(model, follower.worker, follower.claim):
+                model.enter(follower.worker, follower.claim, first=True)
+
+    def _take_back(self, worker: str) -> None:
+        """Take back the grants that a silent worker has not collected: nothing of them was sent."""
+        kept = []
+        for claim, grant in self._outbox.pop(worker, []):
+            flight = self._flights.get(claim.key)
+            if grant.state != "go" or claim.again or flight is None:
+                kept.append((claim, grant))
+                continue
+            model = self._model(claim.model)
+            if flight.permit is not None:
+                model.pacer.cancel(flight.permit)
+            self._land(claim.key)
+            model.enter(worker, claim, first=True)
+        if kept:
+            self._outbox[worker] = kept
+
+    def _halted(self, now: float) -> bool:
+        return self._stopping or self._driver_heard is not None and now - self._driver_heard > DRIVER_SILENT_S
+
+    def _wake_at(self, when: float) -> None:
+        self.next_at = when if self.next_at is None else min(self.next_at, when)
+
+    def _say(self, worker: str, claim: Claim, grant: Grant) -> None:
+        self._outbox.setdefault(worker, []).append((claim, grant))
+        self.touched.add(worker)
+
+    def _doubt(self, excesses: Mapping[str, Excess]) -> None:
+        """Give up the models whose reported usage is not credible too often or by too much."""
+        for model, reason in self._doubts.note(excesses):
+            self._stop(model, (USAGE_NOT_CREDIBLE, reason))
+
+    def _model(self, name: str) -> ModelQueue:
+        if name not in self._models:
+            limits = self._limits.get(name)
+            self._models[name] = ModelQueue(Pacer(limits or Limits()), Cap(limits.concurrency) if limits else None)
+        return self._models[name]

@@ -1,0 +1,221 @@
+"""A worker's client of the ledger: sends claims and settlements in batches, and keeps to grants and pauses. Part of the llm room.
+
+A call awaits `claim`, is sent at once unless `hindrance` names an obstacle, and ends with `settle`. One exchange with the ledger
+carries everything that has gathered since the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.limits.service import LedgerPort
+
+TRIP_EVERY_S = 0.008
+"""Shortest interval between two exchanges. The first message after a pause travels at once."""
+
+LEASE_S = 1.5
+"""A call is sent at most this long after its grant, beyond the interval at which news comes; later, it is claimed again. What
+arrives late, since this process stood still, is old: its age counts from when it was asked for."""
+
+LATE_S = 0.5
+"""A timed call may be sent at most this much after its time. Later, it would count in another minute: it is claimed again."""
+
+CLOSING_S = 10.0
+"""How long `close` waits for the last exchange."""
+
+PAD_S = 0.02
+"""Added to every pause, since clocks differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedCall:
+    """A grant as this worker received it. `at` and `until`: when the call may be sent, by the event loop's clock."""
+
+    grant: Grant
+    at: float
+    until: float
+    epoch: int
+    ticket: int
+
+
+Hindrance = Literal["", "early", "late", "stopped", "lost"]
+
+
+class LedgerClient:
+    """One worker's client, on one event loop.
+
+    `evicted` is called when the ledger has evicted this worker as dead: what it waits for will never come.
+    """
+
+    def __init__(self, port: LedgerPort, evicted: Callable[[], None] | None = None) -> None:
+        self._port = port
+        self._evicted = evicted
+        self._tickets = 0
+        self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
+        self._claims: list[Claim] = []
+        self._settlements: list[Settlement] = []
+        self._ended: list[str] = []
+        self._pauses: list[tuple[str, float]] = []
+        self._limits_met: list[str] = []
+        self._untimed: list[str] = []
+        self._reused = 0
+        self._paused: dict[str, float] = {}
+        self.stopped: dict[str, tuple[str, str]] = {}
+        self._epoch = 0
+        self._halted = False
+        self._mail = asyncio.Event()
+        self._travelling = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._broken: BaseException | None = None
+        self._draining = self._closed = False
+
+    def drain(self) -> None:
+        """Prepare the worker's end: calls that are granted but not sent are given back, and new claims wait for ever."""
+        self._draining = True
+
+    async def claim(self, claim: Claim) -> GrantedCall:
+        """The ledger's answer to a claim. Raises the channel's error if the ledger cannot be reached."""
+        self._start()
+        if self._draining:
+            await asyncio.Future()
+        self._tickets += not claim.again
+        ticket = claim.ticket if claim.again else self._tickets
+        future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = future
+        self._claims.append(claim._replace(ticket=ticket))
+        self._mail.set()
+        return await future
+
+    def reused(self) -> None:
+        """Report that an answer from this worker's memory was reused. It travels with the next message: nobody waits for it."""
+        self._reused += 1
+
+    def ended(self, key: str) -> None:
+        """Report that an attempt of a call has ended, so that another call may be sent in its slot."""
+        self._ended.append(key)
+        self._mail.set()
+
+    def settle(self, settlement: Settlement) -> None:
+        """Report how a call ended; the next exchange carries it."""
+        self._start()
+        self._settlements.append(settlement)
+        self._mail.set()
+
+    def limited(self, model: str, *, untimed: bool = False) -> None:
+        """Report a 429, so that fewer calls are sent at once. `untimed`: the provider named no time to wait."""
+        self._limits_met.append(model)
+        if untimed:
+            self._untimed.append(model)
+        self._mail.set()
+
+    def pause(self, model: str, seconds: float) -> None:
+        """Pause the model: this worker sends nothing from now on, the others as soon as they hear of it."""
+        now = asyncio.get_running_loop().time()
+        self._paused[model] = max(self._paused.get(model, 0.0), now + seconds + PAD_S)
+        self._pauses.append((model, seconds + PAD_S))
+        self._mail.set()
+
+    def hindrance(self, granted: GrantedCall, model: str, *, paid: bool) -> Hindrance:
+        """Why the call must not be sent at this moment; empty if it may be sent."""
+        now = asyncio.get_running_loop().time()
+        if granted.epoch != self._epoch or self._draining:
+            return "lost"
+        if model in self.stopped:
+            return "stopped"
+        if (paid and self._halted) or self._paused.get(model, 0.0) > now or now > granted.until:
+            return "late"
+        return "early" if granted.at > now else ""
+
+    async def flush(self) -> None:
+        """Return when the ledger has what is to be sent, or does not take it for a while."""
+        if self._reused:
+            self._mail.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
+                while self._tasks and not self._is_over() and (self._mail.is_set() or self._travelling):
+                    await asyncio.sleep(TRIP_EVERY_S)
+
+    async def close(self) -> None:
+        """Send what is left, and stop."""
+        await self.flush()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks, self._closed = [], True
+
+    def _is_over(self) -> bool:
+        return self._broken is not None or any(task.done() for task in self._tasks)
+
+    def _start(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        # Calls that end with the loop still settle; the log has them. No task may start after `close`.
+        if not self._tasks and not self._closed:
+            self._tasks = [asyncio.create_task(self._guard(self._travel())), asyncio.create_task(self._guard(self._listen()))]
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        """Do the work; if it fails, the ledger is gone: raise the error in everyone who waits, so that nobody waits for ever."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        # The channel may raise anything, and every caller must get it.
+        except Exception as error:  # noqa: BLE001
+            self._broken = error
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(error)
+            self._waiting.clear()
+
+    async def _travel(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._mail.wait()
+            began = loop.time()
+            self._mail.clear()
+            message = WorkerMessage(
+                tuple(self._claims),
+                tuple(self._settlements),
+                tuple(self._ended),
+                tuple(self._limits_met),
+                tuple(self._untimed),
+                tuple(self._pauses),
+                self._reused,
+            )
+            self._reused = 0
+            self._claims, self._settlements, self._ended = [], [], []
+            self._limits_met, self._untimed, self._pauses = [], [], []
+            self._travelling = True
+            self._hear(await self._port.exchange(message), began)
+            self._travelling = False
+            await asyncio.sleep(max(0.0, began + TRIP_EVERY_S - loop.time()))
+
+    async def _listen(self) -> None:
+        while True:
+            began = asyncio.get_running_loop().time()
+            self._hear(await self._port.listen(), began)
+
+    def _hear(self, news: News, began: float) -> None:
+        """Take in news that was asked for at the time `began`."""
+        now = asyncio.get_running_loop().time()
+        self._halted = news.halted
+        if news.epoch != self._epoch:
+            self._epoch = news.epoch
+            if self._evicted is not None:
+                self._evicted()
+        self.stopped.update(news.stopped)
+        for model, seconds in news.paused.items():
+            self._paused[model] = max(self._paused.get(model, 0.0), now + seconds)
+        lease = began + news.next_s + LEASE_S
+        for ticket, grant in news.grants:
+            future = self._waiting.pop(ticket, None)
+            if future is not None and not future.done():
+                at = now + grant.wait_s
+                until = min(lease, at + LATE_S) if grant.timed else lease
+                future.set_result(GrantedCall(grant, at, until, self._epoch, ticket))

@@ -1,0 +1,182 @@
+"""The ledger on an event loop: acts when the time of a waiting call comes, writes money records, and wakes workers.
+
+Part of the llm room. In one process it is used directly (`LocalPort`); the engine also runs it as an actor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from summhay_ray.llm.limits.ledger import Ledger
+from summhay_ray.llm.limits.messages import News, WorkerMessage
+from summhay_ray.store import MoneyRecord, StoreError, Superseded
+
+AGAIN_S = 1.0
+"""After so long, a store that could not be reached is tried again."""
+
+
+class LedgerPort(Protocol):
+    """The ledger as a worker reaches it."""
+
+    async def exchange(self, message: WorkerMessage) -> News:
+        """Send a message, and return the worker's news."""
+        ...
+
+    async def listen(self) -> News:
+        """Return the worker's news as soon as there is some, and in any case after the membership's `listen_s`."""
+        ...
+
+
+class LedgerService:
+    """The ledger as a service; call all methods on one event loop. `record`: makes a money record durable, in a thread."""
+
+    def __init__(self, ledger: Ledger, record: Callable[[MoneyRecord], None]) -> None:
+        self.ledger = ledger
+        self._record = record
+        self._recording: asyncio.Task[None] | None = None
+        self._evicting: asyncio.Task[None] | None = None
+        self._ending = False
+        self._bells: dict[str, asyncio.Event] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = float("inf")
+
+    async def exchange(self, worker: str, message: WorkerMessage) -> News:
+        """Process a worker's message, and return its news."""
+        now = time.monotonic()
+        self.ledger.take(worker, message, now)
+        return self._answer(worker, now)
+
+    async def listen(self, worker: str) -> News:
+        """Return the worker's news once there is some, or after `listen_s`."""
+        bell = self._bells.setdefault(worker, asyncio.Event())
+        if worker not in self.ledger.touched:
+            bell.clear()
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes with the bell: the worker would never end.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.ledger.membership.listen_s):
+                    await bell.wait()
+        now = time.monotonic()
+        if worker not in self.ledger.touched:
+            self.ledger.tend(now)
+        return self._answer(worker, now)
+
+    def hello(self, worker: str, place: str) -> None:
+        """Note a worker that takes a place; who had it before is evicted."""
+        now = time.monotonic()
+        self.ledger.hello(worker, place, now)
+        self._ring(now)
+
+    def beat(self, worker: str) -> None:
+        """Note a sign of life from the worker."""
+        self.ledger.beat(worker, time.monotonic())
+
+    def leave(self, worker: str) -> None:
+        """Evict a worker that ends and has written everything."""
+        now = time.monotonic()
+        self.ledger.leave(worker, now)
+        self._ring(now)
+
+    def stop(self) -> None:
+        """Grant no more calls that cost money."""
+        self.ledger.stop()
+        self._ring(time.monotonic())
+
+    async def end(self) -> None:
+        """Record the end of the session: nothing is granted after it. Raises Superseded, StoreError, OSError."""
+        self.ledger.stop()
+        self._ending = True
+        if self._recording is not None:
+            await asyncio.wait([self._recording])
+        await asyncio.to_thread(self._record, self.ledger.account.last_record())
+
+    def count(self, numbers: Mapping[str, int]) -> None:
+        """Add to the run's counters."""
+        self.ledger.count(numbers)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The current counters, money and models. Each call is a sign of life of the driver."""
+        now = time.monotonic()
+        numbers = self.ledger.snapshot(now)
+        self.ledger.tend(now)
+        self._ring(now)
+        return numbers
+
+    def _answer(self, worker: str, now: float) -> News:
+        news = self.ledger.collect(worker, now)
+        self._ring(now)
+        return news
+
+    def _ring(self, now: float) -> None:
+        if not self._ending and self._evicting is None and self.ledger.membership.dying:
+            self._evicting = asyncio.create_task(self._evict(set(self.ledger.membership.dying)))
+        if not self._ending and self._recording is None and (record := self.ledger.account.due(now)) is not None:
+            self._recording = asyncio.create_task(self._write(record))
+        for worker in self.ledger.touched:
+            bell = self._bells.get(worker)
+            if bell is not None:
+                bell.set()
+        wake_at = self.ledger.next_at
+        if wake_at is not None and (wake_at < self._timer_at or self._timer_at <= now):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = wake_at
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, wake_at - now), self._wake)
+
+    async def _write(self, record: MoneyRecord) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._record, record)
+                break
+            except Superseded:
+                self.ledger.stop()
+                return
+            except (StoreError, OSError):
+                if self._ending:
+                    return
+                # The same record again: the reply to the first may have been lost.
+                await asyncio.sleep(AGAIN_S)
+        self.ledger.account.written(record)
+        self._recording = None
+        self._wake()
+
+    async def _evict(self, dying: set[str]) -> None:
+        # Until it is known what the dead workers have in the log, their calls must not be sent again. One reads at a time: what
+        # two have read counts twice.
+        while True:
+            try:
+                fetched = await asyncio.to_thread(self.ledger.index.fetch)
+                break
+            except (StoreError, OSError):
+                await asyncio.sleep(AGAIN_S)
+        now = time.monotonic()
+        for worker in dying:
+            self.ledger.evict(worker, fetched, now)
+            fetched = ()
+        self._evicting = None
+        self._ring(now)
+
+    def _wake(self) -> None:
+        self._timer, self._timer_at = None, float("inf")
+        now = time.monotonic()
+        self.ledger.tend(now)
+        self._ring(now)
+
+
+class LocalPort:
+    """A worker's way to a ledger in the same process."""
+
+    def __init__(self, service: LedgerService, worker: str) -> None:
+        self._service = service
+        self._worker = worker
+
+    async def exchange(self, message: WorkerMessage) -> News:
+        """See `LedgerPort`."""
+        return await self._service.exchange(self._worker, message)
+
+    async def listen(self) -> News:
+        """See `LedgerPort`."""
+        return await self._service.listen(self._worker)

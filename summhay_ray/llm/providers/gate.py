@@ -1,0 +1,89 @@
+"""The gate: says by the URL that is really called whether a request may leave, and with which key. For the llm room alone.
+
+Every transport asks here for each request (`direct` before it sends one, `outgoing` for what litellm's SDKs send), whatever the
+request is for. Nothing else attaches a provider's key.
+"""
+
+from __future__ import annotations
+
+from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.provider_table import PROVIDERS, is_owned, origin_of, own_variables, place_of
+from summhay_ray.llm.providers.providers import provider_of
+from summhay_ray.llm.providers.secrets import NoKey, key_in
+
+
+def key_for(settings: ModelSettings, url: str | None) -> str | None:
+    """The key that a request to the URL carries; None if it carries none. Raises NoKey if no such request may be sent.
+
+    A request goes to the spec's `api_base`, or without one to the provider's own domains. It carries the key that the spec names
+    in `api_key_env`; else the provider's own, but only at these domains, on this machine, and for a provider that is only a
+    protocol. `url` is None if litellm chooses the address: its key is that of the provider's own domains, and `outgoing` asks
+    again when the address is known.
+    """
+    provider = provider_of(settings.model)
+    known, place = PROVIDERS.get(provider), place_of(provider, url)
+    # litellm and the worker's environment know addresses of such a provider; the spec names none.
+    unknown_place = not settings.api_base and not (known and known.domains)
+    if url:
+        _admit(settings, provider, url, unknown_place=unknown_place)
+    names: tuple[str, ...] = (settings.api_key_env,) if settings.api_key_env else ()
+    if not names and provider and (place != "elsewhere" or unknown_place or known and known.anywhere):
+        names = own_variables(provider)
+    key = key_in(*names)
+    if not key and place == "own" and known and known.domains and not known.login and not known.token:
+        mend = f"export {names[0]} where the workers run, or name another variable in api_key_env"
+        raise NoKey(f"{settings.model}: no key; {mend}")
+    if key and place == "http":
+        base = f"api_base {settings.api_base}" if settings.api_base else url
+        raise NoKey(f"{base} belongs to a provider that is reached over https: no key goes there in clear text; write https://")
+    return key
+
+
+def _admit(settings: ModelSettings, provider: str, url: str, *, unknown_place: bool) -> None:
+    """Raises NoKey unless the URL is where the spec sends the model's requests."""
+    if settings.api_base and origin_of(provider, url) == origin_of(provider, settings.api_base):
+        return
+    at_home = place_of(provider, url) == "own" or unknown_place and not is_owned(url)
+    if place_of(provider, settings.api_base) == "own" and at_home:
+        return
+    host = origin_of(provider, url).partition("://")[2].rpartition(":")[0]
+    whose = f"the api_base of {settings.model}" if settings.api_base else f"{provider}'s own; write it as api_base"
+    raise NoKey(f"a request to {host} was not sent: the host is not {whose}")
+
+
+def key_for_litellm(settings: ModelSettings) -> str | None:
+    """The key to give to litellm. None only at the provider's own domain, where litellm may log in without a key.
+
+    At other endpoints a placeholder stands for a missing key, since litellm would search for one. Raises NoKey.
+    """
+    model, provider = settings.model, provider_of(settings.model)
+    known = PROVIDERS.get(provider)
+    if known is None:
+        mend = "write openai/NAME and its api_base" if provider else f"write PROVIDER/{model}"
+        raise NoKey(f"{model}: its provider is unknown; {mend}")
+    own = place_of(provider, settings.api_base) == "own"
+    key = key_for(settings, settings.api_base)
+    if not known.domains or not own and (key or not known.login) and known.variables:
+        return key or NO_KEY
+    if not own:
+        mend = "name the endpoint's key in api_key_env" if known.variables else "reach the endpoint as openai/NAME"
+        raise NoKey(f"{model}: the login of {provider} is sent to its own addresses only; leave api_base out, or {mend}")
+    return key
+
+
+def foreign_key(api_key_env: str | None, model: str, api_base: str | None = None) -> str:
+    """Why a model's entry would send a key to a place that is not its own, in one line; empty if it would not.
+
+    A key's own place is its provider's domain, or this machine; a provider's key is in its own variables.
+    """
+    provider = provider_of(model)
+    if api_key_env and (provider not in PROVIDERS or api_key_env not in own_variables(provider)):
+        return f"api_key_env: {api_key_env} is not its provider's own variable; --untrusted reads no other"
+    known = PROVIDERS.get(provider)
+    if place_of(provider, api_base) not in ("own", "here") and (api_key_env or known and known.anywhere):
+        return f"api_base: its key would go to {api_base}; --untrusted sends a key to its provider's own domain only"
+    return ""
+
+
+NO_KEY = "no-key"
+"""Placeholder for a missing key. Headers that hold it are not sent to a foreign endpoint."""

@@ -1,0 +1,187 @@
+"""Settings of a model: price, context window, limits, endpoint, transport. Part of the llm room.
+
+Nothing here is part of a request's key.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.llm.calls.reply import Usage
+from summhay_ray.llm.calls.request import Task
+from summhay_ray.llm.calls.sampling import beside, most_bytes
+from summhay_ray.llm.providers.prices import (
+    FREE,
+    PRICED_BY,
+    Price,
+    Unpriced,
+    find_price,
+    find_window,
+    may_reason,
+    needs_responses,
+)
+from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place_of
+from summhay_ray.llm.providers.providers import Transport, address_of, is_local, provider_of, wire_name
+from summhay_ray.text import count_tokens
+
+__all__ = [
+    "FREE",
+    "PRICED_BY",
+    "Limits",
+    "ModelSettings",
+    "Price",
+    "Transport",
+    "Unpriced",
+    "find_price",
+    "find_window",
+    "is_local",
+    "may_reason",
+    "transport_of",
+    "wire_name",
+]
+
+TOKEN_MARGIN = 1.15
+"""Factor by which OpenAI's token count of a text may exceed ours (cl100k). The worst case of a call is reserved with it."""
+
+OTHER_TOKEN_MARGIN = 1.5
+"""The same factor for all other providers: tokenizers with smaller vocabularies need up to 50 % more tokens for English."""
+
+SPARE_TOKENS = 16
+"""Tokens that a provider may add to a text: roles, separators."""
+
+_OPENAI = re.compile(r"(^|/)(gpt-|chatgpt-|o\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A model's limits: requests, input tokens and output tokens per minute, and calls in flight at once. None: no limit."""
+
+    rpm: float | None = None
+    input_tpm: float | None = None
+    output_tpm: float | None = None
+    concurrency: int = 64
+    """Calls in flight at once, over the whole cluster."""
+
+    def minutes(self, calls: float, input_tokens: float, output_tokens: float) -> float | None:
+        """The fewest minutes that this many calls and tokens take under the limits per minute; None if there are none."""
+        shares = ((calls, self.rpm), (input_tokens, self.input_tpm), (output_tokens, self.output_tpm))
+        return max((amount / rate for amount, rate in shares if rate), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How to reach one model, and what it costs."""
+
+    model: str
+    price: Price
+    context_window: int | None = None
+    """Tokens of prompt and answer together; None if unknown."""
+    api_base: str | None = None
+    api_key_env: str | None = None
+    """Name of the environment variable, on the worker, that holds the key; never the key itself."""
+    timeout_s: float = 600.0
+    limits: Limits = field(default_factory=Limits)
+    transport: Transport | None = None
+    """How to reach the model, if the spec says it; see `transport_of`."""
+    reasoning: bool = False
+    """Whether the model may write reasoning tokens, which are billed but not shown."""
+    max_answer_bytes: int | None = None
+    """The largest response body that is accepted, decompressed; None: a bound computed from `max_tokens`."""
+    token_margin: float = 1.0
+    """Factor on the reserved tokens of prompt and answer, for a tokenizer that counts more than the default margins allow."""
+
+    @classmethod
+    def written(cls, model: str, entry: Mapping[str, Any], limits: Limits, priced_by: Sequence[str] = PRICED_BY) -> ModelSettings:
+        """The settings of a model from its entry in a spec. What the entry leaves out is looked up or takes its default.
+
+        `priced_by`: see `find_price`. Raises Unpriced if the model has no known price.
+        """
+        api_base, transport = entry.get("api_base"), entry.get("transport")
+        return cls(
+            model=model,
+            price=find_price(model, entry.get("price"), priced_by),
+            context_window=find_window(model, entry.get("context_window")),
+            api_base=api_base,
+            api_key_env=entry.get("api_key_env"),
+            timeout_s=entry.get("timeout_s", 600.0),
+            max_answer_bytes=entry.get("max_answer_bytes"),
+            limits=limits,
+            # What is the default anyway makes no other settings.
+            transport=None if transport == transport_of(model, "chat", api_base) else transport,
+            reasoning=may_reason(model),
+            token_margin=entry.get("token_margin", 1.0),
+        )
+
+    @property
+    def local(self) -> bool:
+        """Whether the model runs in the worker."""
+        return is_local(self.model)
+
+    @property
+    def origin(self) -> str:
+        """Where the model answers: scheme, host and port; the provider's name if it has several hosts; empty if local."""
+        return "" if self.local else origin_of(provider_of(self.model), self.api_base)
+
+    @property
+    def margin(self) -> float:
+        """Factor by which the provider's token count of a text may exceed ours."""
+        return _margin(self.model)
+
+    def prompt_tokens(self, prompt: str, sampling: Mapping[str, Any]) -> int:
+        """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
+        return count_tokens(prompt) + (0 if self.local else count_tokens(beside(sampling)))
+
+    def body_limit(self, sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
+        """The most bytes that are read of a response body; `n` and `logprobs` as in the request."""
+        return most_bytes(sampling, n, logprobs) if self.max_answer_bytes is None else self.max_answer_bytes
+
+    def most_tokens(self, counted: int) -> int:
+        """The most tokens that the provider may count in a text for which we count `counted`."""
+        return math.ceil((math.ceil(counted * self.margin) + SPARE_TOKENS) * self.token_margin)
+
+    def reserved_tokens(self, prompt_tokens: int, max_tokens: int) -> tuple[int, int]:
+        """The tokens of prompt and answer that are reserved for a call. Usage beyond them is not credible."""
+        return self.most_tokens(prompt_tokens), math.ceil(max_tokens * self.token_margin)
+
+    def worst_micros(self, prompt_tokens: int, max_tokens: int, searches: int = 0) -> int:
+        """The most that a call can cost, in micro-dollars: the reserved tokens of prompt and answer, each at its highest rate."""
+        return self.price.dearest_micros(*self.reserved_tokens(prompt_tokens, max_tokens), searches)
+
+    def expected_micros(self, prompt_tokens: int, answer_tokens: int, searches: int = 0) -> int:
+        """What a call costs by our token counts with nothing cached, in micro-dollars."""
+        return self.price.micros(Usage(prompt_tokens, answer_tokens, searches=searches))
+
+    def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
+        """The least that a call can cost, in micro-dollars: our count over the margin, all cached, and one token of answer."""
+        return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1, searches)
+
+
+# Every call asks for it, and a run has few models.
+@functools.lru_cache
+def transport_of(model: str, task: Task, api_base: str | None, written: Transport | None = None) -> Transport:
+    """How the model is asked for this: as `written` in the spec, else directly where that is possible.
+
+    That is the case at an `api_base` and at the provider's own base URL, unless the provider has a form of its own for this. A
+    reranking at the user's own endpoint always has Cohere's form. OpenAI's models without chat completions need litellm, too.
+    """
+    if is_local(model):
+        return "local"
+    if written is not None:
+        return written
+    # At an `api_base`, a name without a prefix says nothing of a provider.
+    provider = model.partition("/")[0] if api_base else provider_of(model)
+    known = PROVIDERS.get(provider)
+    if known and task in known.translated and (task != "rerank" or place_of(provider, api_base) == "own"):
+        return "litellm"
+    return "direct" if api_base or address_of(model, None) and not needs_responses(model) else "litellm"
+
+
+# As above.
+@functools.lru_cache
+def _margin(model: str) -> float:
+    return TOKEN_MARGIN if _OPENAI.search(model) else OTHER_TOKEN_MARGIN

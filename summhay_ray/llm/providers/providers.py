@@ -1,0 +1,75 @@
+"""The provider of a model, derived from its name, and what it offers. Part of the llm room."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Literal
+
+from summhay_ray.llm.calls.request import Task
+from summhay_ray.llm.providers.provider_table import PROVIDERS, SAMPLING, place_of
+
+LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
+"""Prefixes of models that run in the worker: they have no key, price or limits."""
+
+Transport = Literal["direct", "litellm", "local"]
+"""How a model is reached. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
+
+
+def is_local(model: str) -> bool:
+    """Whether the model runs in the worker and needs no key."""
+    return model.startswith(LOCAL_PREFIXES)
+
+
+def is_service(model: str) -> bool:
+    """Whether the name begins with a provider's prefix. Other embedding and reranking models run in this process."""
+    return bool(_provider(model))
+
+
+def lacking(model: str, task: Task, api_base: str | None) -> str:
+    """Why the provider cannot be asked for this, in one line; empty if it can, or if the user's own endpoint is asked."""
+    known = PROVIDERS.get(provider_of(model))
+    if known is None or task in known.services or place_of(provider_of(model), api_base) != "own":
+        return ""
+    what = {"chat": "chat", "embed": "embeddings", "rerank": "reranking", "search": "search"}[task]
+    return f"{provider_of(model)} has no {what} service; name a provider that has one, or api_base: URL of such an endpoint"
+
+
+def address_of(model: str, api_base: str | None) -> str:
+    """The base URL at which a model is asked directly: the `api_base`, else that of the provider's row; empty without either."""
+    known = PROVIDERS.get(provider_of(model))
+    return api_base or (known.base if known else "")
+
+
+def known_extra(model: str, transport: Transport, api_base: str | None) -> frozenset[str] | None:
+    """What `extra` may hold for a model at its provider or through litellm; None for any other: only an endpoint reads it."""
+    if transport == "local" or transport == "direct" and api_base:
+        return None
+    known = PROVIDERS.get(provider_of(model))
+    return SAMPLING if known is None else known.extra
+
+
+def provider_of(model: str) -> str:
+    """The model's provider: the part before the first slash, else derived from the bare name; empty if unknown."""
+    root, slash, _ = model.partition("/")
+    return root if slash else _provider_of_bare(model)
+
+
+@functools.lru_cache
+def _provider_of_bare(model: str) -> str:
+    return next((name for name, known in PROVIDERS.items() if known.bare and re.match(known.bare, model)), "")
+
+
+def wire_name(model: str) -> str:
+    """The model's name to send to an endpoint of OpenAI's protocol: without the provider's prefix."""
+    prefix = _provider(model)
+    if not prefix:
+        return model
+    name = model.partition("/")[2]
+    return name if "/" in name else f"{PROVIDERS[prefix].models}{name}"
+
+
+def _provider(model: str) -> str:
+    """The provider's prefix in the name; empty if there is none."""
+    prefix, slash, _ = model.partition("/")
+    return prefix if slash and prefix in PROVIDERS else ""

@@ -1,0 +1,245 @@
+"""Controls what litellm sends, through whichever SDK: they use httpx, which is patched here. Part of the llm room.
+
+litellm looks for keys in about a hundred variables, files and globals besides the key that it is given, and it follows redirects.
+Here, `gate` judges the URL of each request. For some providers litellm lets an SDK retry lost or failed requests, even when told
+not to. Here, each request is sent once, and its answer is read up to a limit.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from summhay_ray.llm.calls.bodies import ERROR_BYTES, UNPACKED, AnswerTooLarge, Body, ProviderError, UnreadableAnswer, error_in
+from summhay_ray.llm.calls.request import Task
+from summhay_ray.llm.providers.gate import key_for
+from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.provider_table import place_of
+from summhay_ray.llm.providers.providers import provider_of
+from summhay_ray.llm.providers.secrets import NoKey, answer_secrets
+
+# A foreign endpoint gets only these headers and those that hold its key: others may identify an account.
+_PROTOCOL = re.compile(
+    r"accept(-.*)?|connection|content-.*|host|prefer|transfer-encoding|user-agent|x-stainless-.*|.*-(version|beta)"
+)
+
+
+@dataclass
+class Outgoing:
+    """One call of litellm: the model that it asks, the most bytes of an answer, and what for."""
+
+    settings: ModelSettings
+    limit: int
+    task: Task = "chat"
+    sent: bool = False
+    stopped: Exception | None = None
+    """The error to raise for the call: why nothing was sent, or the response that an SDK wanted to retry."""
+    unreadable: Exception | None = None
+    """What is wrong with the body of an answer: the error to raise for the call, whatever litellm makes of it."""
+    ends: dict[tuple[str, str], httpx.Response | Exception | None] = field(default_factory=dict)
+    """The end of each request, by method and URL; None while it is under way."""
+
+    def __post_init__(self) -> None:
+        base = self.settings.api_base
+        self.own = place_of(provider_of(self.settings.model), base) == "own"
+        if base:
+            # As httpx writes the URLs that it calls.
+            self.settings = replace(self.settings, api_base=str(httpx.URL(base)))
+
+    def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
+        """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
+
+        Raises NoKey if the request may not be sent, and the earlier error if it was sent before.
+        """
+        if isinstance(self.stopped, ProviderError):
+            raise self.stopped
+        if _name(request) in self.ends:
+            raise self._again(self.ends[_name(request)])
+        try:
+            key = key_for(self.settings, str(request.url))
+            if not self.own:
+                self._bare(request, key)
+        except NoKey as why:
+            raise self._refused(why) from None
+        self._note(request)
+        request.headers.update(UNPACKED)
+        # The body is read here, so that its length can be bounded.
+        options = {**options, "follow_redirects": False, "stream": True}
+        return options if self.own else {**options, "auth": None}
+
+    def _bare(self, request: httpx.Request, key: str | None) -> None:
+        for name, value in list(request.headers.items()):
+            if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
+                del request.headers[name]
+        sent = str(request.url).encode() + request.content
+        if any(secret.encode() in sent for secret in answer_secrets(self.settings.api_key_env) if secret != key):
+            raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
+
+    def _note(self, request: httpx.Request) -> None:
+        """Record a request that is sent. A login before it has a URL of its own. GET and HEAD may be repeated."""
+        self.sent = True
+        if request.method not in ("GET", "HEAD"):
+            self.ends[_name(request)] = None
+
+    @contextmanager
+    def noting(self, request: httpx.Request) -> Iterator[None]:
+        """Record the error with which a request, or the reading of its answer, ends."""
+        try:
+            yield
+        except Exception as error:
+            if _name(request) in self.ends:
+                self.ends[_name(request)] = error
+            if isinstance(error, AnswerTooLarge | UnreadableAnswer):
+                self.unreadable = error
+            raise
+
+    def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
+        """Record the answer to a request, and return it whole. Raises ProviderError for a redirect, and for an error inside."""
+        whole = _whole(response, content)
+        if _name(request) in self.ends:
+            self.ends[_name(request)] = whole
+        # OpenAI's and similar SDKs obey this header.
+        whole.headers["x-should-retry"] = "false"
+        if 300 <= whole.status_code < 400:
+            self.stopped = ProviderError(whole.status_code, "", whole.headers)
+            raise self.stopped
+        if request.method in ("GET", "HEAD") or whole.status_code != 200:
+            return whole
+        if problem := _error_in(content, self.task):
+            self.stopped = self.unreadable = problem
+            raise problem
+        return whole
+
+    def _again(self, end: httpx.Response | Exception | None) -> Exception:
+        """The error to raise when a request is sent a second time."""
+        if isinstance(end, Exception):
+            return end
+        if end is not None and end.status_code >= 400:
+            self.stopped = ProviderError(end.status_code, end.text, end.headers)
+        else:
+            self.stopped = UnreadableAnswer(
+                f"litellm tried to send a request of {self.settings.model} twice; the second was not sent"
+            )
+        return self.stopped
+
+    def _refused(self, why: NoKey) -> Exception:
+        """The error of a request that is not sent. It stops the call only if nothing was sent before.
+
+        After that, the call may be paid, and litellm may be fetching something else (a tokenizer).
+        """
+        if not self.sent:
+            self.stopped = why
+        return why
+
+
+def _error_in(content: bytes, task: Task) -> ProviderError | None:
+    if len(content) > ERROR_BYTES:
+        return None
+    try:
+        return error_in(json.loads(content), task)
+    except (ValueError, RecursionError):
+        return None
+
+
+_CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None)
+
+
+@contextmanager
+def watching(call: Outgoing) -> Iterator[None]:
+    """Within this context, httpx's requests belong to the call.
+
+    Raises what stopped it, in place of an SDK's error, or what is wrong with the body of its answer.
+    """
+    token = _CALL.set(call)
+    try:
+        yield
+    except Exception as error:
+        if call.stopped is None or not _beneath(error, call.stopped):
+            raise
+        raise call.stopped from None
+    finally:
+        _CALL.reset(token)
+        if call.unreadable is not None:
+            raise call.unreadable from None
+
+
+def _beneath(error: BaseException | None, reason: Exception, depth: int = 0) -> bool:
+    """Whether the reason is among the causes of the error."""
+    if error is None or error is reason or depth > 20:
+        return error is reason
+    return _beneath(error.__cause__, reason, depth + 1) or _beneath(error.__context__, reason, depth + 1)
+
+
+def _name(request: httpx.Request) -> tuple[str, str]:
+    return request.method, str(request.url.copy_with(query=None, fragment=None))
+
+
+@functools.cache
+def watch_httpx() -> None:
+    """Patch the clients of httpx, and of httpx2 if it is installed, to check each request with its call.
+
+    Outside a call they are unchanged. OpenAI's SDK uses httpx2 where litellm gives it no client.
+    """
+    for name in ("httpx", "httpx2"):
+        if importlib.util.find_spec(name) is not None:
+            _watch(importlib.import_module(name))
+
+
+def _watch(library: Any) -> None:
+    send, send_async = library.Client.send, library.AsyncClient.send
+
+    def watched(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+        call = _CALL.get()
+        if call is None:
+            return send(self, request, **options)  # type: ignore[no-any-return]
+        options = call.admitted(request, options)
+        with call.noting(request):
+            response: httpx.Response = send(self, request, **options)
+            try:
+                body = Body(response.status_code, response.headers, call.limit)
+                all(map(body.take, response.iter_raw()))
+                content = body.content()
+            finally:
+                response.close()
+        return call.answered(request, response, content)
+
+    async def watched_async(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+        call = _CALL.get()
+        if call is None:
+            return await send_async(self, request, **options)  # type: ignore[no-any-return]
+        options = call.admitted(request, options)
+        with call.noting(request):
+            response = await send_async(self, request, **options)
+            try:
+                content = await Body(response.status_code, response.headers, call.limit).read(response.aiter_raw())
+            finally:
+                await response.aclose()
+        return call.answered(request, response, content)
+
+    library.Client.send = watched
+    library.AsyncClient.send = watched_async
+
+
+def _whole(response: httpx.Response, content: bytes) -> httpx.Response:
+    """The response with its whole body, as if it had come uncompressed."""
+    ways = ("content-encoding", "content-length", "transfer-encoding")
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in ways]
+    whole = type(response)(
+        response.status_code,
+        headers=headers,
+        content=content,
+        request=response.request,
+        extensions=response.extensions,
+        history=response.history,
+    )
+    whole.elapsed = response.elapsed
+    return whole

@@ -1,0 +1,69 @@
+"""The contract of a transport, and the choice of one for each model. Part of the llm room, for the room alone.
+
+A transport makes exactly one attempt, and raises if there is no answer. It knows nothing of retries, limits, budgets and prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from summhay_ray.llm.calls.reply import Reply
+from summhay_ray.llm.calls.request import Request, Task
+from summhay_ray.llm.providers.models import ModelSettings, transport_of
+from summhay_ray.llm.transports.local import LocalModel
+
+
+class Transport(Protocol):
+    """One way to reach models."""
+
+    async def send(self, request: Request, settings: ModelSettings) -> Reply:
+        """Make one attempt, with the key that `gate` gives for the URL. Any exception says why there is no answer."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class Transports:
+    """One transport of each kind that is needed: importing their libraries takes seconds. `local`: as in `Gateway`."""
+
+    def __init__(self, local: Mapping[str, LocalModel] | None = None) -> None:
+        self._local = local or {}
+        self._made: dict[str, Transport] = {}
+
+    def of(self, settings: ModelSettings, request: Request) -> Transport:
+        """The transport for a request to a model."""
+        return self._ready(settings, request.task)
+
+    def make(self, models: Iterable[ModelSettings]) -> None:
+        """Make the transports of these models now, so that the first calls need not wait for imports."""
+        for settings in models:
+            self._ready(settings, "chat")
+
+    def _ready(self, settings: ModelSettings, task: Task) -> Transport:
+        kind = transport_of(settings.model, task, settings.api_base, settings.transport)
+        if kind not in self._made:
+            self._made[kind] = self._make(kind)
+        return self._made[kind]
+
+    def _make(self, kind: str) -> Transport:
+        if kind == "direct":
+            from summhay_ray.llm.transports.direct import DirectTransport
+
+            return DirectTransport()
+        if kind == "local":
+            from summhay_ray.llm.transports.local_transport import LocalTransport
+
+            return LocalTransport(self._local)
+
+        from summhay_ray.llm.transports.via_litellm import LitellmTransport
+
+        return LitellmTransport()
+
+    async def close(self) -> None:
+        """Close all transports."""
+        for transport in self._made.values():
+            await transport.close()
+        self._made.clear()

@@ -1,0 +1,100 @@
+"""The transport through litellm, one attempt per call. Part of the llm room; imports litellm on first use."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any
+
+from summhay_ray.llm.calls.bodies import answer_limit, reply_in
+from summhay_ray.llm.calls.reply import Reply
+from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.calls.sampling import REVISION, bounded
+from summhay_ray.llm.providers.gate import key_for_litellm
+from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.transports.outgoing import Outgoing, watch_httpx, watching
+
+
+@functools.cache
+def load_litellm() -> Any:
+    """The litellm module with its network look-ups and prints switched off. The first import takes seconds."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOG", "ERROR")
+    import litellm
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.drop_params = False
+    _disable_accounting()
+    watch_httpx()
+    return litellm
+
+
+def _disable_accounting() -> None:
+    """Disable litellm's price and log entry of each call: we have our own, and these take a fifth of its time."""
+    from litellm.litellm_core_utils.litellm_logging import Logging
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    for name, instead in (("response_cost_calculator", lambda *_, **__: None), ("async_success_handler", nothing)):
+        # Other versions may lack these methods and are then just slower.
+        if hasattr(Logging, name):
+            setattr(Logging, name, instead)
+
+
+def _make_known(litellm: Any, settings: ModelSettings) -> None:
+    """Register a model that litellm's map lacks; else litellm searches all its patterns for it several times per call.
+
+    The price that litellm computes is not used.
+    """
+    if not settings.api_base:
+        return
+    try:
+        litellm.get_model_info(settings.model)
+    # litellm raises a bare Exception for an unknown model.
+    except Exception:  # noqa: BLE001
+        provider = settings.model.partition("/")[0]
+        price = settings.price
+        rates = {"input_cost_per_token": price.input_per_mtok / 1e6, "output_cost_per_token": price.output_per_mtok / 1e6}
+        litellm.register_model({settings.model: {"litellm_provider": provider, "mode": "chat", **rates}})
+
+
+class LitellmTransport:
+    """Sends requests to any provider that litellm knows."""
+
+    def __init__(self) -> None:
+        self._litellm = load_litellm()
+        self._known: set[str] = set()
+
+    async def send(self, request: Request, settings: ModelSettings) -> Reply:
+        """Make one call through litellm.
+
+        Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError, UnreadableAnswer and AnswerTooLarge.
+        """
+        if settings.model not in self._known:
+            self._known.add(settings.model)
+            _make_known(self._litellm, settings)
+        key = key_for_litellm(settings)
+        with watching(Outgoing(settings, answer_limit(request, settings), request.task)):
+            response = await self._asked(request, settings, key)
+        return reply_in(response.model_dump(mode="json", warnings=False), request)
+
+    async def _asked(self, request: Request, settings: ModelSettings, key: str | None) -> Any:
+        how = {
+            "model": request.model,
+            "api_base": settings.api_base,
+            "api_key": key,
+            "timeout": settings.timeout_s,
+            "max_retries": 0,
+        }
+        sampling = {name: value for name, value in request.sampling.items() if name != REVISION}
+        if request.task == "embed":
+            return await self._litellm.aembedding(**how, input=list(request.inputs), **sampling)
+        if request.task == "rerank":
+            query, *documents = request.inputs
+            return await self._litellm.arerank(**how, query=query, documents=documents, top_n=len(documents), **sampling)
+        return await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
+
+    async def close(self) -> None:
+        """Do nothing: litellm's connections live as long as the process."""

@@ -1,0 +1,277 @@
+"""A store's files in an S3 bucket. Part of the store room; imports boto3, so only `open_files` imports it, for an `s3://` URI.
+
+`create` is S3's conditional write (`If-None-Match: *`, "conditional writes" in the S3 user guide). Every object carries a token
+of the write that created it, so that a write whose reply was lost is recognized as our own when it is retried.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import mimetypes
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.files.entry import Entry
+from summhay_ray.store.files.s3_client import ANSWER_S, BeyondEnd, Service, Taken, Until
+from summhay_ray.store.files.s3_errors import not_s3
+from summhay_ray.store.files.s3_place import Place, parse_place
+
+TOKEN = "summhay-write"
+PART_BYTES = 64 << 20
+"""Larger files are uploaded in parts of this size; S3 allows at most 10,000 parts."""
+PATIENCE_S = 300.0
+"""How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
+# A person waits for a check: a service that is down must be reported within seconds.
+CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
+CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
+
+
+class S3Files:
+    """A store under a prefix of a bucket; see `Files`. Thread-safe. Another process reopens it by `uri` or by unpickling."""
+
+    def __init__(self, place: Place, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
+        self._patience_s, self._answer_s = patience_s, answer_s
+        self._named = place
+        self._service = Service(place, answer_s)
+        self._met = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return S3Files, (self._service.place, self._patience_s, self._answer_s)
+
+    def __repr__(self) -> str:
+        return f"S3Files({self._named.uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """See `Files`. Includes the endpoint that boto3 found here, so that another machine finds the same service."""
+        return self._service.place.uri
+
+    @property
+    def folder(self) -> Path | None:
+        """See `Files`."""
+        return None
+
+    def where(self, name: str) -> str:
+        """See `Files`."""
+        at = f" (at {self._named.endpoint_url})" if self._named.endpoint_url is not None else ""
+        return f"s3://{self._named.bucket}/{self._named.key(name)}{at}"
+
+    def _patience(self) -> float:
+        """How long to retry, in seconds: briefly for a service that has never answered, since it may not exist."""
+        return self._patience_s if self._met else min(self._patience_s, CHECK_S)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `Files`. Also returns True if an earlier try of this call wrote the object and only its reply was lost.
+
+        Raises StoreError. After StoreUnavailable the outcome is unknown: the object may exist, or appear a little later.
+        """
+        token, until, tried = uuid.uuid4().hex, Until(self._patience), 0
+        while True:
+            try:
+                self._write(name, content, until, token, IfNoneMatch="*")
+                return True
+            except Taken:
+                pass
+            try:
+                # Checked even on a first try: a proxy on the way may have sent the write twice.
+                return _token_of(self._ask("head_object", name, until)) == token
+            except FileNotFoundError:
+                # The object was deleted between the two requests, so the name is free again.
+                tried += 1
+            if not until.pause(tried, reached=True):
+                raise StoreError(
+                    f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again"
+                )
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Files`."""
+        self._write(name, content, Until(self._patience), uuid.uuid4().hex)
+
+    @contextlib.contextmanager
+    def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
+        """See `Files`."""
+        with tempfile.TemporaryDirectory(prefix="summhay-") as folder:
+            path = Path(folder) / "whole"
+            yield path
+            name = name if named is None else named(path)
+            if path.stat().st_size <= PART_BYTES:
+                self.put(name, path.read_bytes())
+            else:
+                self._put_in_parts(name, path)
+
+    def _put_in_parts(self, name: str, path: Path) -> None:
+        """Upload in parts; the object appears as a whole when the upload is completed."""
+        token = uuid.uuid4().hex
+        upload = self._ask("create_multipart_upload", name, Until(self._patience), Metadata={TOKEN: token})["UploadId"]
+        try:
+            with path.open("rb") as stream:
+                parts = [
+                    {"PartNumber": number, "ETag": self._part(name, upload, number, content)}
+                    for number, content in enumerate(iter(lambda: stream.read(PART_BYTES), b""), 1)
+                ]
+            self._complete(name, token, UploadId=upload, MultipartUpload={"Parts": parts})
+        except BaseException:
+            # The parts of an incomplete upload are stored, and cost money, until it is aborted.
+            with contextlib.suppress(StoreError, FileNotFoundError):
+                self._ask("abort_multipart_upload", name, Until(self._patience), UploadId=upload)
+            raise
+
+    def _complete(self, name: str, token: str, **upload: Any) -> None:
+        try:
+            self._ask("complete_multipart_upload", name, Until(self._patience), **upload)
+        except FileNotFoundError:
+            # The upload is over: an earlier try may have completed it, and only its reply was lost.
+            with contextlib.suppress(FileNotFoundError):
+                if _token_of(self._ask("head_object", name, Until(self._patience))) == token:
+                    return
+            raise StoreError(f"{self.where(name)}: the service no longer knows its upload; run again") from None
+
+    def _part(self, name: str, upload: str, number: int, content: bytes) -> str:
+        named = {"UploadId": upload, "PartNumber": number}
+        return str(self._ask("upload_part", name, Until(self._patience), Body=content, **named)["ETag"])
+
+    def read(self, name: str) -> bytes:
+        """See `Files`."""
+        return bytes(self._ask("get_object", name, Until(self._patience))["Body"])
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """See `Files`."""
+        until = Until(self._patience)
+        if length <= 0:
+            self._ask("head_object", name, until)
+            return b""
+        try:
+            answer = self._ask("get_object", name, until, Range=f"bytes={offset}-{offset + length - 1}")
+        except BeyondEnd:
+            return b""
+        content = bytes(answer["Body"])
+        # A service may ignore the range and send the whole object.
+        return content if "ContentRange" in answer else content[offset : offset + length]
+
+    def exists(self, name: str) -> bool:
+        """See `Files`."""
+        try:
+            self._ask("head_object", name, Until(self._patience))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def names(self, folder: str, suffix: str = "") -> Iterator[str]:
+        """See `Files`. One request per 1,000 names."""
+        above = self._above(folder)
+        for page in self._service.pages(self._patience, above):
+            for entry in page.get("Contents", ()):
+                name = str(entry["Key"])[len(above) :]
+                if name and name.endswith(suffix) and not name.startswith("."):
+                    yield f"{folder}/{name}" if folder else name
+
+    def entries(self, folder: str) -> Iterator[Entry]:
+        """See `Files`."""
+        above = self._above(folder)
+        for page in self._service.pages(self._patience, above):
+            for entry in page.get("Contents", ()):
+                if name := str(entry["Key"])[len(above) :]:
+                    yield Entry(f"{folder}/{name}", int(entry["Size"]), entry["LastModified"].timestamp())
+
+    def delete(self, name: str) -> None:
+        """See `Files`."""
+        with contextlib.suppress(FileNotFoundError):
+            self._ask("delete_object", name, Until(self._patience))
+
+    def move(self, name: str, to: str) -> None:
+        """See `Files`. The service copies it, at most 5 GB."""
+        source = {"Bucket": self._named.bucket, "Key": self._named.key(name)}
+        with contextlib.suppress(FileNotFoundError):
+            self._ask("copy_object", to, Until(self._patience), CopySource=source)
+            self.delete(name)
+
+    def folders(self, folder: str) -> Iterator[str]:
+        """See `Files`."""
+        above = self._above(folder)
+        for page in self._service.pages(self._patience, above):
+            for entry in page.get("CommonPrefixes", ()):
+                name = str(entry["Prefix"])[len(above) : -1]
+                if name and not name.startswith("."):
+                    yield name
+
+    def check(self) -> None:
+        """See `Files`. Makes at most 6 requests and leaves one small object, which later checks reuse."""
+        probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
+        try:
+            probe._probe(Until(lambda: CHECK_S, unreached=CHECK_UNREACHED))
+        except StoreUnavailable as problem:
+            # Before a run has begun, a service that cannot be reached has most likely been named wrongly.
+            raise StoreError(str(problem)) from None
+        finally:
+            probe._service.close()
+
+    def _probe(self, until: Until) -> None:
+        store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
+        # Chains are read up to the first missing number, so a missing object must not look like a denied one.
+        try:
+            self._ask("get_object", f"{CHECKED}-{uuid.uuid4().hex}", until)
+        except FileNotFoundError:
+            pass
+        else:
+            raise StoreError(f"{store}: {not_s3(at, 'it has an object that nobody wrote')}")
+        if self._claim(until) and self._claim(until):
+            raise StoreError(
+                f"{store}: {at} ignores conditional writes (If-None-Match), so that two runs could write over each other's work; "
+                "use a service that honours them"
+            )
+        if not self._is_checked(until):
+            # A copy of a store may have lost the metadata.
+            self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex)
+            if not self._is_checked(until):
+                raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
+
+    def _is_checked(self, until: Until) -> bool:
+        held = self._ask("get_object", CHECKED, until)
+        return bool(held["Body"] == CHECKED_CONTENT and _token_of(held) is not None)
+
+    def _claim(self, until: Until) -> bool:
+        try:
+            self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex, IfNoneMatch="*")
+        except Taken:
+            return False
+        return True
+
+    def _above(self, folder: str) -> str:
+        """The common prefix of the keys directly in `folder`."""
+        return self._named.key(f"{folder}/" if folder else "")
+
+    def _write(self, name: str, content: bytes, until: Until, token: str, **condition: str) -> None:
+        digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+        # Without the right content type a browser does not display an HTML page.
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}
+        self._ask("put_object", name, until, Body=content, **headers, **condition)
+
+    def _ask(self, operation: str, name: str, until: Until, **options: Any) -> dict[str, Any]:
+        try:
+            answer = self._service.ask(operation, until, Key=self._named.key(name), **options)
+        except FileNotFoundError:
+            self._met = True
+            raise FileNotFoundError(self.where(name)) from None
+        except (Taken, BeyondEnd):
+            self._met = True
+            raise
+        self._met = True
+        return answer
+
+
+def open_s3(uri: str) -> S3Files:
+    """The files of an `s3://` URI. Makes no connection. Raises StoreError for an unusable URI."""
+    return S3Files(parse_place(uri))
+
+
+def _token_of(answer: dict[str, Any]) -> str | None:
+    """The token of the write that created the object; None if it has none."""
+    metadata: dict[str, str] = answer.get("Metadata", {})
+    return next((value for name, value in metadata.items() if name.lower() == TOKEN), None)

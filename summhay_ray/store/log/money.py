@@ -1,0 +1,142 @@
+"""The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
+
+`runs/RUN/money/00000001.json`, ... form a chain: {"session", "ended", "spent", "charged", "uncertain", "ceiling"}, the last four
+in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its newest record.
+The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from summhay_ray.store.errors import StoreError, Superseded
+from summhay_ray.store.files.files import Files
+from summhay_ray.store.log.tallies import Purpose, Tally
+from summhay_ray.store.runs.chain import Chain
+
+Scope = tuple[str, str]
+"""What an amount is of: the run ("", ""), a stage ("stage", NAME) or a model ("model", NAME)."""
+
+RUN: Scope = ("", "")
+Amounts = Mapping[Scope, int]
+"""Scope -> micro-dollars."""
+
+_MEND = (
+    "put it back from a copy; or delete it, and the run goes on from the record before it: what was spent since, and is in no "
+    "answer, is then not counted"
+)
+
+
+def scopes(purpose: Purpose) -> tuple[Scope, Scope, Scope]:
+    """The scopes to which money for this purpose counts: the run, the stage and the model."""
+    return RUN, ("stage", purpose[0]), ("model", purpose[1])
+
+
+@dataclass(frozen=True)
+class MoneyRecord:
+    """What is durable of a run's money; see the module."""
+
+    session: int = 0
+    ended: bool = True
+    """Whether nothing was in flight when it was written, and nothing is sent after it."""
+    spent: Amounts = field(default_factory=dict)
+    charged: Mapping[Purpose, int] = field(default_factory=dict)
+    """The part of `spent` that calls without an answer were charged, by what they were for."""
+    uncertain: Amounts = field(default_factory=dict)
+    ceiling: Amounts = field(default_factory=dict)
+    """The most that spent, uncertain and in flight can come to before the next record."""
+
+
+@dataclass(frozen=True)
+class Money:
+    """A run's money by scope, in micro-dollars, as its newest record and the answers in the log tell."""
+
+    spent: Counter[Scope]
+    """The price of the run's answers, and what calls without an answer were charged."""
+    charged: Counter[Purpose]
+    """The latter part of it, by what the calls were for."""
+    uncertain: Counter[Scope]
+    """The most that calls may have cost whose end nobody knows."""
+    missing: int = 0
+    """By how much the log holds less than was recorded as spent."""
+
+    @classmethod
+    def of(cls, record: MoneyRecord | None, tallies: Mapping[Purpose, Tally]) -> Money:
+        """The money of a run that nobody works at."""
+        record = record or MoneyRecord()
+        charged = Counter(record.charged)
+        logged: Counter[Scope] = Counter()
+        for purpose, micros in (*charged.items(), *((purpose, tally.usd_micros) for purpose, tally in tallies.items())):
+            for scope in scopes(purpose):
+                logged[scope] += micros
+        spent = logged | Counter(record.spent)
+        if record.ended:
+            uncertain = Counter(record.uncertain)
+        else:
+            uncertain = Counter({scope: most - spent[scope] for scope, most in record.ceiling.items() if most > spent[scope]})
+        return cls(spent, charged, uncertain, spent[RUN] - logged[RUN])
+
+
+class MoneyRecords:
+    """The money records of one run, as its present driver writes them."""
+
+    def __init__(self, files: Files, run_id: str) -> None:
+        self.chain = Chain(files, f"runs/{run_id}/money", _MEND)
+        self._number = 0
+
+    def newest(self) -> MoneyRecord | None:
+        """The newest record; None if there is none. Raises DamagedRecord."""
+        newest = self.chain.newest()
+        return None if newest is None else _record(newest[1])
+
+    def take_over(self, session: int) -> MoneyRecord:
+        """Begin a session's records: repeat the newest one, so that no earlier session can write another. Returns it.
+
+        Raises Superseded if a later session has begun.
+        """
+        while True:
+            number, body = self.chain.newest() or (0, _body(MoneyRecord()))
+            record = _record(body)
+            if record.session > session:
+                raise Superseded("another driver took the run over; this one stops, nothing is lost")
+            self._number = number
+            if self._append({**body, "session": session}):
+                return record
+
+    def append(self, record: MoneyRecord) -> None:
+        """Write the next record. Raises Superseded if another session has begun, StoreError or OSError."""
+        if not self._append(_body(record)):
+            raise Superseded("another driver took the run over; this one stops, nothing is lost")
+
+    def _append(self, body: Mapping[str, Any]) -> bool:
+        if not self.chain.append(self._number + 1, body, hint=self._number % HINT_EVERY == 0):
+            return False
+        self._number += 1
+        return True
+
+
+HINT_EVERY = 16
+"""A hint saves reads at a start, and costs a write; one for so many records is enough."""
+
+
+def _body(record: MoneyRecord) -> dict[str, Any]:
+    amounts = {name: _told(getattr(record, name)) for name in ("spent", "charged", "uncertain", "ceiling")}
+    return {"session": record.session, "ended": record.ended, **amounts}
+
+
+def _told(amounts: Mapping[tuple[str, str], int]) -> list[list[Any]]:
+    return [[*name, micros] for name, micros in sorted(amounts.items()) if micros]
+
+
+def _record(body: Mapping[str, Any]) -> MoneyRecord:
+    try:
+        amounts = {
+            name: {(kind, of): int(micros) for kind, of, micros in body[name]}
+            for name in ("spent", "charged", "uncertain", "ceiling")
+        }
+        return MoneyRecord(body["session"], body["ended"], **amounts)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"a money record is not of this version ({error})") from None

@@ -1,0 +1,204 @@
+"""Deletes files that no reader can need any more; answers are never deleted. Part of the store room.
+
+A reader takes the newest manifest and then has `RETENTION_S` to read what it names: whatever was named by a manifest that was
+the newest within that time is kept. Segments of the log are kept for as long after they were merged. A run that has
+a live driver, or that is being imported, is left alone: a file that no manifest names yet may be named in a moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.store.errors import StoreError
+from summhay_ray.store.files.entry import Entry
+from summhay_ray.store.files.files import Files
+from summhay_ray.store.log.log_lines import FOLDER as LOG
+from summhay_ray.store.log.log_lines import TOGETHER, Name, file_name
+from summhay_ray.store.log.money import MoneyRecords
+from summhay_ray.store.runs.chain import Chain
+from summhay_ray.store.runs.commits import Manifests
+from summhay_ray.store.runs.drivers import FOLDER as DRIVERS
+from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session, session_chain
+
+RETENTION_S = 24 * 3600.0
+"""How long replaced files are kept: longer than any reader takes."""
+DAILY_S = 5.0
+"""How long the daily cleaning at the end of a run may take. In a store with very many runs it checks a random part of them."""
+UNFINISHED_S = 600.0
+"""How long a file that is being written is kept at least since the last write to it."""
+_MARK = "cleaned.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """A file that can be deleted, its size in bytes, and what it is."""
+
+    name: str
+    size: int
+    what: str
+    gap_in: tuple[Chain, int] | None = None
+    """Set for the first file whose deletion leaves a gap in a chain: the chain, and its highest listed number.
+
+    `delete` then records where the chain begins.
+    """
+
+    def delete(self, files: Files) -> None:
+        """Delete the file. Raises StoreError or OSError."""
+        if self.gap_in is not None:
+            chain, highest = self.gap_in
+            chain.begin_at(highest)
+        files.delete(self.name)
+
+
+def clean_daily(files: Files) -> list[str]:
+    """Delete unneeded files if that was not done within the last day. Errors are ignored: the store is cleaned another day.
+
+    Returns a line for each damaged run and driver's record that kept files from being deleted.
+    """
+    damaged: list[str] = []
+    with contextlib.suppress(StoreError, OSError):
+        if time.time() - _cleaned(files) > RETENTION_S:
+            files.put(_MARK, json.dumps({"at": time.time()}).encode())
+            for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
+                file.delete(files)
+    return damaged
+
+
+def _cleaned(files: Files) -> float:
+    try:
+        return float(json.loads(files.read(_MARK))["at"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return 0.0
+
+
+def unneeded(
+    files: Files, older_s: float = RETENTION_S, within_s: float = math.inf, damaged: list[str] | None = None
+) -> Iterator[Unneeded]:
+    """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
+
+    `within_s`: the longest search, once it is known which drivers are alive; if it is finite, the runs are visited in random
+    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and for each ended driver's record that
+    cannot be read; such a run, or the drivers, are left alone. Raises StoreError if the record of a driver that has not ended
+    cannot be read.
+    """
+    damaged = [] if damaged is None else damaged
+    before = time.time() - older_s
+    runs_of = {record.number: record.run for record in open_sessions(files)}
+    driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
+    until = time.monotonic() + within_s
+    yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
+    if not driven:
+        yield from _of_log(files, before)
+    yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
+    runs = list(files.folders("runs"))
+    if within_s < math.inf:
+        random.shuffle(runs)
+    for run_id in runs:
+        if time.monotonic() > until:
+            return
+        # A run that is being imported has no record yet.
+        if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
+            try:
+                yield from _of_run(files, run_id, before)
+            except StoreError as error:
+                damaged.append(f"run {run_id} is damaged and left as it is: {error}")
+
+
+def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str, Any]]:
+    """The records that were the newest at the time `before` or later, in order; none if the chain is empty."""
+    newest = chain.newest()
+    if newest is None:
+        return
+    numbers = {int(stem): entry.written for entry in files.entries(chain.folder) if (stem := _stem(entry)).isdigit()}
+    first = max((number for number, written in numbers.items() if written < before), default=min(numbers, default=newest[0]))
+    later = (chain.read(number) for number in sorted(numbers) if first <= number < newest[0])
+    yield from (body for body in later if body is not None)
+    yield newest[1]
+
+
+def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
+    manifests = Manifests(files, run_id)
+    if manifests.lost():
+        raise StoreError(f"{files.where(manifests.chain.folder)} is gone; run summhay doctor --store {files.uri}")
+    # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
+    standing = (parts for body in _standing(files, manifests.chain, before) for parts in body["parts"])
+    named = {part["name"] for parts in standing for part in (parts["units"], *parts["tables"].values())}
+    for folder in manifests.parts.folders():
+        for entry in _old(files, folder, before):
+            if entry.name.rpartition("/")[2] not in named and entry.name.endswith(".parquet"):
+                yield Unneeded(entry.name, entry.size, "merged parts")
+    yield from _of_chain(files, manifests.chain, before)
+    yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
+
+
+def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
+    """The records replaced before `before`, oldest first: wherever deleting stops, the remaining records have no gap."""
+    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda entry: entry.name)
+    gap_in: tuple[Chain, int] | None = (chain, int(_stem(old[-1]))) if old else None
+    # The last of these was the newest record at that time, so it is kept.
+    for entry in old[:-1]:
+        yield Unneeded(entry.name, entry.size, "earlier records", gap_in)
+        gap_in = None
+
+
+def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
+    """The segments of a bucket whose records are in a merged object that is as old."""
+    entries = list(_old(files, LOG, before))
+    there = {entry.name for entry in entries}
+    for entry in entries:
+        name = Name.of(entry.name)
+        if name is None or name.suffix != "jsonl" or files.folder is not None:
+            continue
+        if file_name(name.writer, name.number // TOGETHER, "index") in there:
+            yield Unneeded(entry.name, entry.size, "segments that are merged")
+
+
+def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> Iterator[Unneeded]:
+    """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
+    entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
+    numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
+    records, n_damaged = [], len(damaged)
+    for number in numbers:
+        try:
+            records += [record] if (record := read_session(files, number)) is not None else []
+        except StoreError as error:
+            damaged.append(f"the drivers are left as they are: {error}")
+    # It is not known which runs the damaged records are of, and so not which are the last of theirs.
+    if len(damaged) > n_damaged:
+        return
+    last = {record.run: record.number for record in records}
+    candidates = (record for record in records if record.number < below and last[record.run] != record.number)
+    ended = {record.number for record in candidates if has_ended(files, record.number)}
+    gap_in: tuple[Chain, int] | None = (session_chain(files), max(last.values(), default=0))
+    for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
+        if stem.isdigit() and int(stem) in ended and entry.written < before:
+            yield Unneeded(entry.name, entry.size, "ended drivers", gap_in)
+            gap_in = None
+
+
+def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
+    """What processes that were killed have left half written; in a bucket nothing appears before it is whole."""
+    if (root := files.folder) is None:
+        return
+    for path in sorted(root.rglob(".*.part")):
+        # Its writer may finish it meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            stat = path.stat()
+            if stat.st_mtime < before:
+                yield Unneeded(str(path.relative_to(root)), stat.st_size, "unfinished files")
+
+
+def _stem(entry: Entry) -> str:
+    """The file's base name up to its first dot."""
+    return entry.name.rpartition("/")[2].partition(".")[0]
+
+
+def _old(files: Files, folder: str, before: float) -> Iterator[Entry]:
+    return (entry for entry in files.entries(folder) if entry.written < before)

@@ -1,0 +1,234 @@
+"""The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
+
+`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "parts"}. `driver` is the number of the driver
+that owns the run, and `told` says where it runs. `added` counts all parts ever added; merging does not change it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.store.errors import Damaged, DamagedRecord, Superseded
+from summhay_ray.store.files.files import Files
+from summhay_ray.store.runs.chain import Chain
+from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
+from summhay_ray.store.tables.rows import merge
+from summhay_ray.store.tables.tables import Tables
+
+FULL_BYTES = 96 << 20
+"""Parts that take more than half of this in memory are merged with others at the end of the run alone."""
+MOST, FEWEST = 16, 8
+"""When there are more than so many smaller parts, the newest are merged: so many, and then each that is no larger than those
+together. So a row is merged some log8(commits) times before the run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One manifest; see the module for its fields. `number` 0: none was written yet."""
+
+    number: int = 0
+    driver: int = 0
+    where: str = ""
+    """Where the driver runs, for a message; `told` in the file."""
+    added: int = 0
+    parts: tuple[Parts, ...] = ()
+
+    @property
+    def final(self) -> Parts | None:
+        """The run's tables, merged for good; None if something was committed since, or they never were."""
+        return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
+
+
+Claim = Callable[[Manifest], Manifest]
+"""The manifest as a process may go on from it; what it raises says that it may not."""
+
+
+def _as_it_is(newest: Manifest) -> Manifest:
+    return newest
+
+
+class Manifests:
+    """The manifests of one run, and the files of their parts."""
+
+    def __init__(self, files: Files, run_id: str) -> None:
+        self.files = files
+        self.run_id = run_id
+        self.parts = PartFiles(files, run_id)
+        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
+
+    def newest(self) -> Manifest:
+        """The newest manifest, which is the current one. Raises Damaged."""
+        try:
+            newest = self.chain.newest()
+        except DamagedRecord as error:
+            named = str(error).partition(";")[0]
+            raise Damaged(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
+        return Manifest() if newest is None else _manifest(*newest)
+
+    def lost(self) -> bool:
+        """Whether the run has parts, but no manifest that names them."""
+        return not self.chain.latest() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
+
+    def flaws(self) -> Iterator[str]:
+        """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
+        where = self.files.where(self.chain.folder)
+        again = "run or import again: the rows are made again from the log, which has every stored answer"
+        if self.lost():
+            yield f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
+            return
+        last, gone = self.chain.known()
+        for number in gone:
+            newer = "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
+            yield f"{self.files.where(self.chain.name(number))} is gone; {newer if number < last else again}"
+        try:
+            newest = self.chain.newest()
+        except DamagedRecord as error:
+            yield str(error)
+            return
+        for parts in _manifest(*newest).parts if newest else ():
+            for table, part in {UNITS: parts.units, **parts.tables}.items():
+                if flaw := self.parts.flaw(table, part):
+                    yield f"{flaw}; delete the folder {where}, and {again}"
+            for table in self.parts.misplaced(parts) if parts.final else ():
+                folder = self.files.where(f"{self.parts.tables_folder}/{table}")
+                yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
+
+    def write(self, manifest: Manifest) -> bool:
+        """Write the manifest under its number. Return False if another writer has taken the number."""
+        body = {
+            "driver": manifest.driver,
+            "told": manifest.where,
+            "added": manifest.added,
+            "parts": [parts.to_json() for parts in manifest.parts],
+        }
+        return self.chain.append(manifest.number, body)
+
+    def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
+        """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
+
+        `newest`: the newest manifest that the caller knows. `changed` maps a manifest to its successor; it is called again if
+        another writer appended first. If it returns its argument, nothing is written; what it raises passes through.
+        """
+        while True:
+            wanted = changed(newest)
+            if wanted is newest:
+                return newest
+            wanted = dataclasses.replace(wanted, number=newest.number + 1)
+            if self.write(wanted):
+                return wanted
+            newest = self.newest()
+
+    def replace(self, newest: Manifest, merged: Sequence[Parts], by: Parts, claimed: Claim = _as_it_is) -> Manifest:
+        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
+
+        def replaced(newest: Manifest) -> Manifest:
+            mine, names = claimed(newest), [parts.name for parts in merged]
+            known = [parts.name for parts in mine.parts]
+            start = known.index(names[0]) if names and names[0] in known else 0
+            if known[start : start + len(names)] != names:
+                return mine
+            return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
+
+        return self.change(newest, replaced)
+
+    def end(self, tables: Tables, claimed: Claim = _as_it_is) -> Manifest:
+        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
+
+        Raises StoreError, OSError; what was committed stays as it is, and ending again goes on.
+        """
+        newest = self.newest()
+        while (final := newest.final) is None:
+            newest = self.replace(newest, newest.parts, merge(self.parts, tables, newest.parts, final=True), claimed)
+        self.parts.show(final)
+        # Another process may have ended the run anew meanwhile, and this one have moved its parts.
+        now = self.newest()
+        return newest if now.final in (final, None) else self.end(tables, claimed)
+
+
+class Committer:
+    """Commits and merges parts for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
+
+    def __init__(self, manifests: Manifests, tables: Tables, driver: int, where: str = "") -> None:
+        self.driver = driver
+        self._where = where
+        self._tables = tables
+        self._manifests = manifests
+        self._appending = threading.Lock()
+        self._merging = threading.Lock()
+        self._added: set[str] = set()
+        self._newest = manifests.change(manifests.newest(), self._claimed)
+
+    def _claimed(self, newest: Manifest) -> Manifest:
+        """The manifest with this driver as owner; the same object if it owns the run already. Raises Superseded."""
+        if newest.driver > self.driver:
+            who = f" ({newest.where})" if newest.where else ""
+            raise Superseded(
+                f"run {self._manifests.run_id}: another driver{who} took the run over; this one stops, nothing is lost"
+            )
+        if (newest.driver, newest.where) == (self.driver, self._where):
+            return newest
+        return dataclasses.replace(newest, driver=self.driver, where=self._where)
+
+    def add(self, parts: Sequence[Parts]) -> None:
+        """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
+
+        def added(newest: Manifest) -> Manifest:
+            mine = self._claimed(newest)
+            return _with(mine, parts, self._added)
+
+        with self._appending:
+            self._newest = self._manifests.change(self._newest, added)
+            self._added.update(one.name for one in parts)
+
+    def compact(self) -> int:
+        """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
+        with self._merging:
+            if not (group := due(self._newest.parts)):
+                return 0
+            merged = merge(self._manifests.parts, self._tables, group)
+            with self._appending:
+                self._newest = self._manifests.replace(self._newest, group, merged, self._claimed)
+            return len(group)
+
+    def finish(self) -> None:
+        """See `Manifests.end`. Raises Superseded."""
+        with self._merging, self._appending:
+            self._newest = self._manifests.end(self._tables, self._claimed)
+
+
+def add_parts(manifests: Manifests, parts: Parts) -> None:
+    """Commit parts on top of the newest manifest without changing the run's owner."""
+    manifests.change(manifests.newest(), lambda newest: _with(newest, [parts]))
+
+
+def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
+    parts = tuple(map(Parts.from_json, body["parts"]))
+    return Manifest(number, body["driver"], body["told"], body["added"], parts)
+
+
+def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:
+    """The manifest with those parts that it does not name and that were not added before; the same object if there are none."""
+    known = {*added, *(one.name for one in manifest.parts)}
+    new = {one.name: one for one in parts if one.name not in known}
+    if not new:
+        return manifest
+    return dataclasses.replace(manifest, added=manifest.added + len(new), parts=(*manifest.parts, *new.values()))
+
+
+def due(parts: Sequence[Parts]) -> Sequence[Parts]:
+    """The newest parts, as many as are to be merged now; none if there are few."""
+    full = [place for place, one in enumerate(parts, 1) if one.final or one.unpacked > FULL_BYTES // 2]
+    open_ones = parts[full[-1] if full else 0 :]
+    if len(open_ones) <= MOST:
+        return ()
+    size, start = 0, len(open_ones)
+    while start and (len(open_ones) - start < FEWEST or open_ones[start - 1].unpacked <= size):
+        if size and size + open_ones[start - 1].unpacked > FULL_BYTES:
+            break
+        start -= 1
+        size += open_ones[start].unpacked
+    return open_ones[start:] if len(open_ones) - start > 1 else ()

@@ -1,0 +1,358 @@
+"""Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
+
+The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
+`<number>.beat`, the heartbeat, written every two seconds while the driver lives, with what the driver tells of itself;
+`<number>.stop`, written by a process that asks the driver to stop;
+`<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
+Each record lists the earlier sessions that had not ended when it began, so that nobody has to check them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.store.errors import StoreError, Superseded
+from summhay_ray.store.files.files import Files
+from summhay_ray.store.runs.chain import Chain
+
+FOLDER = "drivers"
+TAKEOVER_S = 90.0
+"""How long an earlier driver of the run has to end. It notices the takeover within seconds, then may await calls in flight."""
+
+WATCH_S = 10.0
+"""A driver on another machine is taken for dead when its beat has not changed for this long."""
+
+LOOK_S = 0.25
+BEAT_S = 2.0
+"""Interval of a driver's heartbeat."""
+
+HEARD_S = 2.5 * BEAT_S
+"""How long a status query waits for a driver's next beat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where a process runs. `host` is for people; `machine` and `started` tell whether a pid still denotes the same process."""
+
+    host: str
+    machine: str
+    pid: int
+    started: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What a driver wrote when it began."""
+
+    number: int
+    run: str
+    driver: str
+    host: str
+    machine: str
+    pid: int
+    started: str
+    began: float
+    """Seconds since 1970, by the driver's clock."""
+    paying: bool
+    earlier: tuple[int, ...]
+    """Earlier sessions that had not ended."""
+
+    @property
+    def where(self) -> str:
+        """Where the driver runs, for a message: `on HOST, pid N`."""
+        return f"on {self.host}, pid {self.pid}"
+
+
+class DriverSession:
+    """The session of this process's driver; made by `begin`."""
+
+    def __init__(self, files: Files, record: SessionRecord) -> None:
+        self._files = files
+        self._n_beats = 0
+        self._looked = record.number
+        self.record = record
+        self.told: Mapping[str, Any] = {}
+        """What the heartbeat tells of the driver's work."""
+
+    @property
+    def number(self) -> int:
+        """The session's number, higher than that of every earlier session."""
+        return self.record.number
+
+    @property
+    def where(self) -> str:
+        """Where this driver runs, for a message: `on HOST, pid N`."""
+        return self.record.where
+
+    def beat(self) -> None:
+        """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
+        self._n_beats += 1
+        content = {"driver": self.record.driver, "beat": self._n_beats, "told": self.told}
+        with contextlib.suppress(StoreError, OSError):
+            self._files.put(_name(self.number, "beat"), json.dumps(content).encode("ascii"))
+
+    def superseded(self) -> str | None:
+        """The later driver that has taken the run, or the one that took this driver for dead; else None.
+
+        The driver is described as `on HOST, pid N`. Costs two reads.
+        """
+        while (later := read_session(self._files, self._looked + 1)) is not None:
+            if later.run == self.record.run and (_end(self._files, later.number) or {}).get("how") != "refused":
+                return later.where
+            self._looked += 1
+        end = _end(self._files, self.number)
+        return str(end.get("by", "another driver")) if end and end.get("how") == "dead" else None
+
+    def asked_to_stop(self) -> bool:
+        """Whether a process has asked this driver to stop. Costs one existence check."""
+        return self._files.exists(_name(self.number, "stop"))
+
+    def end(self, how: str) -> None:
+        """Record the end of the session. `how`: done, stopped, superseded or refused."""
+        _write_end(self._files, self.number, {"how": how})
+
+
+def begin(files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, here: Here | None = None) -> DriverSession:
+    """Begin a session with the next number. An earlier driver of the same run has `wait_s` seconds to end.
+
+    Raises StoreError if a paid driver of another run is at work in the store, if the earlier driver does not end, or if a
+    later driver of the same run has begun meanwhile. The new session has then ended.
+    """
+    here = here or this_process()
+    record = _register(files, run_id, paying, here)
+    session = DriverSession(files, record)
+    session.beat()
+    try:
+        _make_way(files, session, here, wait_s)
+    except BaseException as error:
+        session.end("refused" if isinstance(error, StoreError) else "stopped")
+        raise
+    return session
+
+
+def open_sessions(files: Files) -> Iterator[SessionRecord]:
+    """The sessions without a recorded end; their drivers may be dead."""
+    newest = session_chain(files).newest()
+    numbers = (*newest[1]["earlier"], newest[0]) if newest is not None else ()
+    for number in numbers:
+        record = None if has_ended(files, number) else read_session(files, number)
+        if record is not None:
+            yield record
+
+
+def read_session(files: Files, number: int) -> SessionRecord | None:
+    """The record of a session, or None if there is no session of that number."""
+    body = session_chain(files).read(number)
+    return None if body is None else _record(number, body)
+
+
+def lost_sessions(files: Files) -> list[str]:
+    """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
+    chain, lines = session_chain(files), []
+    for name in files.names(FOLDER, ".json"):
+        stem = name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        try:
+            chain.read(int(stem) if stem.isdigit() else 0)
+        except StoreError as error:
+            lines.append(str(error))
+    return lines
+
+
+def has_ended(files: Files, number: int) -> bool:
+    """Whether the session's end is recorded, by its driver or by a process that found the driver dead."""
+    return files.exists(_name(number, "end.json"))
+
+
+def how_ended(files: Files, number: int) -> str | None:
+    """How a session ended: done, stopped, superseded, refused or dead. None if no end is recorded."""
+    end = _end(files, number)
+    return None if end is None else str(end.get("how", "stopped"))
+
+
+def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
+    """The sessions among `numbers` whose drivers are alive. On this machine the pid tells; elsewhere, a new beat within
+    `patience_s` seconds. All are watched at once."""
+    records = (read_session(files, number) for number in numbers)
+    watches = [_Watch(files, record, this_process()) for record in records if record is not None]
+    until, alive = time.monotonic() + patience_s, set[int]()
+    while True:
+        states = [(watch, watch.look()) for watch in watches]
+        alive |= {watch.record.number for watch, state in states if state == "alive"}
+        watches = [watch for watch, state in states if state == "unknown"]
+        if not watches or time.monotonic() >= until:
+            return alive
+        time.sleep(LOOK_S)
+
+
+def told_by(files: Files, number: int) -> Mapping[str, Any]:
+    """What the session's driver told with its latest heartbeat; empty if there is none."""
+    try:
+        told: Mapping[str, Any] = json.loads(files.read(_name(number, "beat")))["told"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return {}
+    return told
+
+
+def ask_to_stop(files: Files, number: int) -> None:
+    """Ask the session's driver to stop. It notices within seconds, on whatever machine it runs."""
+    files.create(_name(number, "stop"), b"")
+
+
+def record_death(files: Files, number: int, by: str = "another driver") -> None:
+    """Record that a session's driver is dead. An end that the driver recorded itself is kept."""
+    _write_end(files, number, {"how": "dead", "by": by})
+
+
+def this_process() -> Here:
+    """This process, described so that other processes can find it."""
+    pid = os.getpid()
+    return Here(socket.gethostname(), _machine(), pid, _started(pid))
+
+
+def _register(files: Files, run_id: str, paying: bool, here: Here) -> SessionRecord:
+    chain = session_chain(files)
+    while True:
+        newest = chain.newest()
+        number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
+        candidates = () if before is None else (*before.earlier, number)
+        earlier = tuple(candidate for candidate in candidates if not has_ended(files, candidate))
+        record = SessionRecord(
+            number=number + 1,
+            run=run_id,
+            driver=uuid.uuid4().hex,
+            **asdict(here),
+            began=time.time(),
+            paying=paying,
+            earlier=earlier,
+        )
+        if chain.append(number + 1, asdict(record)):
+            return record
+
+
+def _make_way(files: Files, session: DriverSession, here: Here, wait_s: float) -> None:
+    """Wait until no earlier driver has the run; raise StoreError if another run is being paid for in the store."""
+    mine = session.record
+    others = [record for record in (read_session(files, number) for number in mine.earlier) if record is not None]
+    watches = [_Watch(files, other, here) for other in others if other.run == mine.run or (other.paying and mine.paying)]
+    until, beaten = time.monotonic() + wait_s, time.monotonic()
+    while watches:
+        for watch in list(watches):
+            state = watch.look()
+            if state == "dead":
+                record_death(files, watch.record.number, mine.where)
+            if state in ("dead", "ended"):
+                watches.remove(watch)
+            elif state == "alive" and watch.record.run != mine.run:
+                raise StoreError(
+                    f"store {files.uri}: another run ({watch.record.run}, {watch.record.where}) is paying for answers in it; "
+                    "wait for its end, then run again"
+                )
+        if not watches:
+            return
+        if time.monotonic() > until and all(watch.alive for watch in watches):
+            slow = watches[0].record
+            raise Superseded(
+                f"run {mine.run}: its earlier driver ({slow.where}) does not make way; end that process, then run again"
+            )
+        later = session.superseded()
+        if later is not None:
+            raise Superseded(f"run {mine.run}: another driver ({later}) took the run over; this one stops, nothing is lost")
+        if time.monotonic() - beaten >= BEAT_S:
+            session.beat()
+            beaten = time.monotonic()
+        time.sleep(LOOK_S)
+
+
+class _Watch:
+    """Watches whether an earlier driver is alive: by its pid on its own machine, by its beat elsewhere."""
+
+    def __init__(self, files: Files, record: SessionRecord, here: Here) -> None:
+        self.record = record
+        self.alive = False
+        self._files = files
+        self._same_machine = bool(here.machine) and here.machine == record.machine and bool(record.started)
+        self._beat = self._read()
+        self._since = time.monotonic()
+
+    def look(self) -> str:
+        """The driver's state now: `ended`, `dead`, `alive` or `unknown`."""
+        if has_ended(self._files, self.record.number):
+            return "ended"
+        if self._same_machine:
+            self.alive = _started(self.record.pid) == self.record.started
+            return "alive" if self.alive else "dead"
+        beat, now = self._read(), time.monotonic()
+        if beat != self._beat:
+            self._beat, self._since, self.alive = beat, now, True
+        elif now - self._since > WATCH_S:
+            self.alive = False
+            return "dead"
+        return "alive" if self.alive else "unknown"
+
+    def _read(self) -> bytes:
+        try:
+            return self._files.read(_name(self.record.number, "beat"))
+        except FileNotFoundError:
+            return b""
+
+
+def session_chain(files: Files) -> Chain:
+    """The chain of session records."""
+    # Without its record, a session's number would be given again.
+    return Chain(files, FOLDER, mend="put it back from a copy")
+
+
+def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
+    try:
+        # Records of other versions may have further fields.
+        known = {field.name: body[field.name] for field in fields(SessionRecord)}
+        return SessionRecord(**{**known, "earlier": tuple(body["earlier"])})
+    except (TypeError, KeyError) as error:
+        raise StoreError(f"{_name(number, 'json')}: not a driver's record of this version ({error})") from None
+
+
+def _end(files: Files, number: int) -> Mapping[str, Any] | None:
+    try:
+        content = files.read(_name(number, "end.json"))
+    except FileNotFoundError:
+        return None
+    try:
+        end = json.loads(content)
+    except ValueError:
+        end = None
+    return end if isinstance(end, dict) else {}
+
+
+def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
+    files.create(_name(number, "end.json"), json.dumps(end, sort_keys=True).encode("ascii"))
+
+
+def _name(number: int, suffix: str) -> str:
+    return f"{FOLDER}/{number:08d}.{suffix}"
+
+
+def _machine() -> str:
+    """What a pid is relative to: host name, boot and pid namespace. Empty if the system does not say."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return f"{socket.gethostname()} {boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str:
+    """When the process started, in ticks since boot; empty if there is no such process or it is a zombie."""
+    try:
+        fields: Sequence[str] = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in ("Z", "X") else fields[19]

@@ -1,0 +1,374 @@
+"""A store and its runs: sources under their hash, and each run's tables as its newest manifest gives them.
+
+Part of the store room. `docs/stores.md` says what lies where in a store.
+
+If several commits finish the same unit (two drivers, or a later run that retried a failed cell), a success beats a failure that
+may be retried; otherwise the last one in the manifest wins. Every reader decides alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from summhay_ray.store.errors import Damaged, OldStore, StoreError, StoreUnavailable
+from summhay_ray.store.files.checked_json import read_checked, with_hash
+from summhay_ray.store.files.files import Files, open_files, read_whole
+from summhay_ray.store.log.log_index import LogIndex
+from summhay_ray.store.log.money import MoneyRecords
+from summhay_ray.store.runs.commits import Committer, Manifest, Manifests, add_parts
+from summhay_ray.store.runs.run_record import MEND_RECORD, record_flaw
+from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
+from summhay_ray.store.tables.rows import Reader, digests_of
+from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of
+
+FORMAT = 3
+RUN_FORMAT = 4
+"""The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder, and of its
+record."""
+MAX_RECORD = 64 * 2**20
+"""Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
+
+_MEND_FORMAT = "delete it, and the next run writes it again"
+
+ATTRIBUTION = "attribution"
+"""Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
+
+
+class Store:
+    """A store: sources, response log and runs. Opening one creates nothing; the first write creates it."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.files: Files = open_files(uri)
+        self._marked = False
+        try:
+            self._check(_object(self.files, "format.json", _MEND_FORMAT).get("format"))
+            self._marked = True
+        except FileNotFoundError:
+            # An old store may have lost it.
+            if {"log", "drivers"} <= {*self.files.folders("")}:
+                self._check(FORMAT - 1)
+        except StoreUnavailable as error:
+            # A service that has never answered is more likely named wrongly than down for a while.
+            raise StoreError(str(error)) from None
+
+    def _check(self, version: Any) -> None:
+        if not isinstance(version, int):
+            raise StoreError(f"store {self.uri!r}: format.json names no format; is this a store?")
+        if version > FORMAT:
+            raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
+        if version < FORMAT:
+            raise OldStore(
+                f"store {self.uri!r}: format {version} was written by an earlier version; "
+                f"`summhay migrate {shlex.quote(self.uri)}` brings its answers over, and a run again makes its tables from them"
+            )
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return not self._marked and {"drivers", "answers", "objects", "runs"}.isdisjoint(self.files.folders(""))
+
+    def _mark(self) -> None:
+        if not self._marked:
+            self.files.create("format.json", json.dumps({"format": FORMAT}).encode())
+            self._marked = True
+
+    def put_object(self, kind: str, content: bytes) -> str:
+        """Store `content` under its sha256 (hex) and return that."""
+        self._mark()
+        digest = hashlib.sha256(content).hexdigest()
+        name = f"objects/{kind}/{digest}"
+        if not self.files.exists(name):
+            self.files.create(name, content)
+        return digest
+
+    def get_object(self, kind: str, digest: str) -> bytes:
+        """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
+        # A damaged record may name anything, such as a folder.
+        if not re.fullmatch("[0-9a-f]{64}", str(digest)):
+            raise StoreError(
+                f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
+            )
+        name = f"objects/{kind}/{digest}"
+        try:
+            content = read_whole(
+                lambda: self.files.read(name),
+                lambda content: content if hashlib.sha256(content).hexdigest() == digest else None,
+            )
+        except FileNotFoundError:
+            mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
+            raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
+        if content is None:
+            raise StoreError(f"store {self.uri!r}: {name} is damaged; delete it, and import or run its source again")
+        return content
+
+    def run_ids(self) -> list[str]:
+        """The ids of all runs of the store, sorted. For display only: a bucket's listing may lack the latest."""
+        return [name for name in self.files.folders("runs") if self.files.exists(f"runs/{name}/run.json")]
+
+    def log(self) -> LogIndex:
+        """An index of the store's log. Raises StoreError or OSError."""
+        index = LogIndex(self.files)
+        index.refresh()
+        return index
+
+    def run(self, run_id: str) -> RunStore:
+        """Open an existing run by its id or by an unambiguous beginning of it.
+
+        Raises StoreError, which lists the existing runs, if none or several match.
+        """
+        if run_id not in ("", ".", "..") and "/" not in run_id and self.files.exists(f"runs/{run_id}/run.json"):
+            return RunStore(self, run_id)
+        known = self.run_ids()
+        matching = [known_id for known_id in known if run_id and known_id.startswith(run_id)]
+        if len(matching) > 1:
+            raise StoreError(f"store {self.uri!r}: {run_id!r} begins the ids of {', '.join(matching)}; write more of it")
+        if not matching:
+            raise StoreError(
+                f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}; "
+                "another store is given by --store or $SUMMHAY_STORE"
+            )
+        return RunStore(self, matching[0])
+
+    def size(self, run_id: str) -> tuple[int, float]:
+        """(bytes that the run's files take, when the run was created: seconds since 1970 by the store's clock)."""
+        folder = f"runs/{run_id}"
+        subfolders = [f"{folder}/{name}" for name in self.files.folders(folder)]
+        subfolders += [f"{parent}/{table}" for parent in subfolders for table in self.files.folders(parent)]
+        entries = list(self.files.entries(folder))
+        created = next((entry.written for entry in entries if entry.name == f"{folder}/run.json"), 0.0)
+        entries += (entry for subfolder in subfolders for entry in self.files.entries(subfolder))
+        return sum(entry.size for entry in entries), created
+
+    def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
+        """Open the run, creating it if it does not exist. Its record stays as its first creator wrote it.
+
+        A run of an earlier version keeps its columns; it may lack only those that a table lists as `later`. Raises StoreError
+        if the run exists with other tables, because rows that fit none of them would be lost.
+        """
+        tables = list(tables)
+        wanted = columns_of(tables)
+        self._mark()
+        content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
+        created = self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
+        run = RunStore(self, run_id, declared=wanted if created else None)
+        if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
+            raise StoreError(
+                f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
+                f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
+            )
+        return run
+
+
+class RunStore:
+    """The record, commits and tables of one run.
+
+    `still`: a fixed manifest to read instead of the newest one at each call. `declared`: the run's tables if they are known
+    already; otherwise they are read from the run's record.
+    """
+
+    def __init__(self, store: Store, run_id: str, still: Manifest | None = None, declared: Tables | None = None) -> None:
+        self.store = store
+        self.run_id = run_id
+        self._still = still
+        self._declared = declared
+        self._manifests = Manifests(store.files, run_id)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged, or of
+        another version."""
+        name = f"runs/{self.run_id}/run.json"
+        record = _object(self.store.files, name, MEND_RECORD)
+        if flaw := record_flaw(record):
+            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; {MEND_RECORD}")
+        if (version := record.get("format")) != RUN_FORMAT:
+            found = f"format {version}" if version else "a format without a number"
+            raise StoreError(
+                f"run {self.run_id} has {found}, and this version reads format {RUN_FORMAT}; "
+                "run its spec or import its files again: a new run takes every answer from the log"
+            )
+        return record
+
+    @property
+    def declared(self) -> Tables:
+        """The run's tables according to its record, which is read once. Raises StoreError for a run of an earlier version."""
+        if self._declared is None:
+            self._declared = _declared(self.record, self.run_id)
+        return self._declared
+
+    def at(self, manifest: Manifest | None = None) -> RunStore:
+        """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads.
+
+        Raises Damaged for a run that has rows but has lost its commits, which say what they are.
+        """
+        manifest = manifest or self.manifest()
+        if not manifest.number and self._manifests.lost():
+            lost, store = self.store.files.where(self._manifests.chain.folder), self.store.files.uri
+            raise Damaged(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
+        return RunStore(self.store, self.run_id, manifest, self.declared)
+
+    def manifest(self) -> Manifest:
+        """The current manifest. Raises Damaged, and StoreError for a run of another version."""
+        if self._still is None:
+            self._check_format()
+        return self._still or self._manifests.newest()
+
+    def _check_format(self) -> None:
+        """Read the run's record if it was not read: it says whether this version can read the manifests."""
+        # A run that was never begun has none.
+        with contextlib.suppress(FileNotFoundError):
+            self._declared = self.declared
+
+    def forget_missing(self) -> None:
+        """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
+        self._manifests.chain.forget_missing()
+
+    def has_tables(self) -> bool:
+        """Whether its tables lie as plain files in its folder, as they are now."""
+        final = self.manifest().final
+        return final is not None and not self._manifests.parts.misplaced(final)
+
+    def flaws(self) -> Iterator[str]:
+        """A line for each file of its tables that is missing, damaged or misplaced. Reads them all."""
+        self._check_format()
+        return self._manifests.flaws()
+
+    @property
+    def money(self) -> MoneyRecords:
+        """The run's money records."""
+        return MoneyRecords(self.store.files, self.run_id)
+
+    def log(self) -> LogIndex:
+        """An index of the store's log. Raises StoreError or OSError."""
+        return self.store.log()
+
+    def version(self) -> int:
+        """The number of the newest manifest, 0 if there is none."""
+        return self._still.number if self._still else self._manifests.chain.latest()
+
+    def added(self) -> int:
+        """How many parts of finished units were ever added. Merging them and taking the run over do not change it."""
+        return self.manifest().added
+
+    def has_rows(self, table: str) -> bool:
+        """Whether the table has rows."""
+        return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
+
+    def write(self, stage: str, finished: Sequence[Finished]) -> Parts:
+        """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
+        self._chosen(sorted({table for unit in finished for table in unit.rows}))
+        return write_parts(self._manifests.parts, self.declared, stage, finished)
+
+    def committer(self, driver: int, where: str = "") -> Committer:
+        """Take the run over for a driver and return its committer. `where`: where the driver runs, such as "on HOST, pid 7".
+
+        Raises Superseded if a driver with a higher number owns the run.
+        """
+        return Committer(self._manifests, self.declared, driver, where)
+
+    def commit(self, stage: str, finished: Sequence[Finished]) -> None:
+        """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
+        if finished:
+            add_parts(self._manifests, self.write(stage, finished))
+
+    def end(self) -> None:
+        """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
+
+        Raises StoreError, OSError; ending again then goes on.
+        """
+        self._manifests.end(self.declared)
+
+    def finished(self, stage: str) -> dict[str, bool]:
+        """Every committed unit of a stage -> whether it failed in a way that may be retried."""
+        won = self._reader({}).units()[0]
+        return dict(won.filter(pl.col("stage") == stage).select("unit", "retry").iter_rows())
+
+    def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """All committed rows of a table, each once, sorted by primary key. `units`: only the rows of units with these names.
+
+        `columns`: only these columns and those of the key, which saves time if others are long. Raises StoreError if the run
+        has no such table.
+        """
+        return self._reader(self._chosen([table], columns)).table(table, units)
+
+    def tables(self, names: Sequence[str], unit: str = "") -> dict[str, pl.DataFrame]:
+        """Several tables as of the same manifest. `unit`: the name of a further column, with the unit that each row is of, of the
+        tables that have no column of this name."""
+        reader = self._reader(self._chosen(names))
+        return {name: reader.table(name, unit=unit) for name in names}
+
+    def pieces(self, table: str, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
+        """Like `table`, but in consecutive pieces; little more than one piece is in memory at a time.
+
+        Rows that are equal in the first column of the key are in one piece.
+        """
+        return self._reader(self._chosen([table], columns)).pieces(table)
+
+    def between(self, table: str, low: Any, high: Any) -> pl.DataFrame:
+        """The rows of a table whose first key column is from `low` to `high`, both included."""
+        return self._reader(self._chosen([table])).between(table, low, high)
+
+    def shared_row(self, table: str, stage: str) -> tuple[str, str, tuple[Any, ...]] | None:
+        """The first row of a table that two units of a stage have: the units, and its key; None if there is none."""
+        return self._reader(self._chosen([table])).shared_row(table, stage)
+
+    def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
+        """Each finished unit with its rows of these tables; a few units are in memory at a time."""
+        return self._reader(self._chosen(names)).by_unit()
+
+    def digests(self) -> dict[str, dict[str, Any]]:
+        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises Damaged unless every part is whole."""
+        manifest = self.manifest()
+        if (final := manifest.final) is None:
+            return digests_of(Reader(self._manifests.parts, manifest.parts, self.declared), self.declared)
+        for table, part in {UNITS: final.units, **final.tables}.items():
+            with self._manifests.parts.opened(table, part):
+                pass
+        return {table: {"rows": part.rows, "sha256": part.digest} for table, part in final.tables.items()}
+
+    def _reader(self, wanted: Tables) -> Reader:
+        return Reader(self._manifests.parts, self.manifest().parts, wanted)
+
+    def _chosen(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Tables:
+        for name in names:
+            if name not in self.declared:
+                raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
+        chosen = {name: self.declared[name] for name in names}
+        return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
+
+
+def _declared(record: Mapping[str, Any], run_id: str) -> Tables:
+    try:
+        return {table["name"]: Columns.from_json(table) for table in record["tables"]}
+    except (KeyError, TypeError) as error:
+        raise StoreError(
+            f"run {run_id}: its run.json describes a table in a way that this version cannot read ({error})"
+        ) from None
+
+
+def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[str]]) -> list[str]:
+    """The names of the tables that differ, apart from `later` columns that only the wanted table has."""
+    return sorted(
+        name
+        for name in stored.keys() | wanted.keys()
+        if name not in stored or name not in wanted or not stored[name].same_as(wanted[name], later[name])
+    )
+
+
+def _object(files: Files, name: str, mend: str) -> dict[str, Any]:
+    body = read_whole(
+        lambda: files.read_range(name, 0, MAX_RECORD + 1),
+        lambda content: read_checked(content) if len(content) <= MAX_RECORD else None,
+    )
+    if body is None:
+        raise StoreError(f"{files.where(name)} is damaged: it is not as it was written; {mend}")
+    return body

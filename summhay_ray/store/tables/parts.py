@@ -1,0 +1,294 @@
+"""Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once. Part of the store room.
+
+What one commit adds, or a merge has made, is a `Parts`: a part for each table that has rows, and one more that lists the units
+they are of (columns `stage`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the
+rows themselves are the table's and nothing else, and when several commits finish the same unit, the rows of only one are used.
+
+A part lies in `runs/RUN/parts/`. When the run has ended, the parts of its tables are merged for good and moved to
+`runs/RUN/tables/NAME/`, for anybody's tools; they move back when others take their place. A reader looks in both places. What
+counts is said by a manifest (`summhay_ray.store.runs.commits`), which has each part's size and sha256.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import itertools
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from summhay_ray.store.errors import Damaged
+from summhay_ray.store.files.files import Files
+from summhay_ray.store.tables.tables import Columns, Tables
+
+UNITS = "_units"
+Stream = io.BufferedIOBase
+GROUP_BYTES = 8 << 20
+"""Size in memory of a row group, about: whoever reads a table piece by piece holds one."""
+_READ = 32 << 20
+"""How many bytes of a bucket's object are read at a time."""
+
+
+def rows_of(table: str) -> str:
+    """The column of the units that lists their rows of a table."""
+    return f"{table}.rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One finished unit (a cell, a context, a haystack) and its rows (table -> records)."""
+
+    unit: str
+    rows: Mapping[str, Sequence[Any]]
+    retry: bool = False
+    """Whether the unit failed in a way that a later run may retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: bytes in memory, about."""
+
+    name: str
+    sha256: str
+    size: int
+    rows: int
+    unpacked: int
+    digest: str = ""
+    """See `tables.Digest`; empty unless the part is merged for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of finished units. `final`: these are all of the run, merged for good."""
+
+    units: Part
+    tables: Mapping[str, Part]
+    final: bool = False
+
+    @property
+    def name(self) -> str:
+        """What identifies it among those of its run."""
+        return self.units.name
+
+    @property
+    def unpacked(self) -> int:
+        """Bytes in memory of all its rows, about."""
+        return sum(part.unpacked for part in self.tables.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Its entry in a manifest."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Parts:
+        """The inverse of `to_json`."""
+        tables = {table: Part(**part) for table, part in body["tables"].items()}
+        return cls(Part(**body["units"]), tables, body["final"])
+
+
+class PartFiles:
+    """The files of one run's parts."""
+
+    def __init__(self, files: Files, run_id: str) -> None:
+        self.files = files
+        self.run_id = run_id
+        self.folder = f"runs/{run_id}/parts"
+        self.tables_folder = f"runs/{run_id}/tables"
+
+    def names(self, table: str, name: str) -> tuple[str, str]:
+        """The two files that a part may be: where the run's tables lie, and among its other parts."""
+        return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
+
+    def folders(self) -> list[str]:
+        """The folders in which parts may lie."""
+        return [self.folder, *(f"{self.tables_folder}/{table}" for table in self.files.folders(self.tables_folder))]
+
+    def create(self, table: str, content: bytes, rows: int, unpacked: int) -> Part:
+        """Write a small part. Equal contents are one part."""
+        digest = hashlib.sha256(content).hexdigest()
+        part = Part(f"{table}-{digest[:32]}.parquet", digest, len(content), rows, unpacked)
+        if not self.files.create(f"{self.folder}/{part.name}", content) and self.flaw(table, part):
+            # Its name says what it holds.
+            self.files.put(f"{self.folder}/{part.name}", content)
+        return part
+
+    def write(self, columns: Columns, pieces: Iterable[pl.DataFrame]) -> Part:
+        """Write a part of consecutive pieces, of which one is in memory at a time. Raises OSError."""
+        told: dict[str, Any] = {}
+
+        def counted() -> Iterator[pl.DataFrame]:
+            for piece in pieces:
+                told["rows"] = told.get("rows", 0) + piece.height
+                told["unpacked"] = told.get("unpacked", 0) + int(piece.estimated_size())
+                yield piece
+
+        def named(path: Path) -> str:
+            with path.open("rb") as stream:
+                told["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+            told["size"] = path.stat().st_size
+            told["name"] = f"{columns.table}-{told['sha256'][:32]}.parquet"
+            return f"{self.folder}/{told['name']}"
+
+        with self.files.writing(f"{self.folder}/{columns.table}", named) as path:
+            write_parquet(path, columns, counted(), self.run_id)
+        return Part(**{"rows": 0, "unpacked": 0, **told})
+
+    @contextlib.contextmanager
+    def opened(self, table: str, part: Part) -> Iterator[Stream]:
+        """The part's content, checked. Raises Damaged."""
+        with contextlib.ExitStack() as stack:
+            if (stream := self._found(table, part, stack)) is None:
+                store = self.files.uri
+                raise Damaged(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
+            yield stream
+
+    def flaw(self, table: str, part: Part) -> str:
+        """What is wrong with a part's file, which is read; empty if nothing is."""
+        with contextlib.ExitStack() as stack:
+            return "" if self._found(table, part, stack) is not None else self._where(table, part)
+
+    def _where(self, table: str, part: Part) -> str:
+        places = [name for name in self.names(table, part.name) if self.files.exists(name)]
+        where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
+        return f"{where} is {'not as it was written' if places else 'gone'}"
+
+    def _found(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
+        shown, hidden = self.names(table, part.name)
+        # It may move while it is looked for; and a byte may be wrong in one reading, while the file is whole.
+        for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                stream = stack.enter_context(self._open(name, part.size))
+                if hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256:
+                    return stream
+        return None
+
+    def _is_whole(self, name: str, part: Part) -> bool:
+        with contextlib.suppress(FileNotFoundError), self._open(name, part.size) as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256
+        return False
+
+    def _open(self, name: str, size: int) -> Stream:
+        if self.files.folder is not None:
+            return (self.files.folder / name).open("rb")
+        if size <= _READ:
+            return io.BytesIO(self.files.read(name))
+        stream = tempfile.TemporaryFile()  # noqa: SIM115
+        for offset in itertools.count(0, _READ):
+            stream.write(content := self.files.read_range(name, offset, _READ))
+            if len(content) < _READ:
+                break
+        stream.seek(0)
+        return stream
+
+    def misplaced(self, parts: Parts) -> dict[str, list[str]]:
+        """Table -> the files in its folder, where these are not the one file of its part, or where that lies elsewhere, too."""
+        found = {table: list(self.files.names(f"{self.tables_folder}/{table}", ".parquet")) for table in parts.tables}
+        others, right = set(self.files.names(self.folder, ".parquet")), {}
+        for table, part in parts.tables.items():
+            shown, hidden = self.names(table, part.name)
+            if found[table] != [shown] or hidden in others:
+                right[table] = found[table]
+        return right
+
+    def show(self, parts: Parts) -> None:
+        """Have the folder of each table hold the file of its part, and no other."""
+        for table, names in self.misplaced(parts).items():
+            part = parts.tables[table]
+            shown, hidden = self.names(table, part.name)
+            for name in names:
+                if name != shown:
+                    self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
+            if shown in names and self._is_whole(shown, part):
+                self.files.delete(hidden)
+            else:
+                self.files.move(hidden, shown)
+
+
+def write_parts(files: PartFiles, tables: Tables, stage: str, finished: Sequence[Finished]) -> Parts:
+    """Write the rows of one or more units. If a unit is given twice, a success beats a failure, then the last wins.
+
+    `tables`: all tables of the run; rows of any other table are not written.
+    """
+    if not finished:
+        raise ValueError("there is one unit at least")
+    kept: dict[str, Finished] = {}
+    for unit in finished:
+        if unit.unit not in kept or not unit.retry or kept[unit.unit].retry:
+            kept[unit.unit] = unit
+    units = [kept[name] for name in sorted(kept)]
+    listed = pl.DataFrame(
+        {"stage": [stage] * len(units), "unit": [unit.unit for unit in units], "retry": [unit.retry for unit in units]}
+    )
+    rows: dict[str, pl.DataFrame] = {}
+    for table, columns in tables.items():
+        records = [record for unit in units for record in unit.rows.get(table, ())]
+        owners = [index for index, unit in enumerate(units) for _ in unit.rows.get(table, ())]
+        if records:
+            frame = columns.as_frame(records).with_columns(pl.Series("_unit", owners, pl.Int32))
+            rows[table], owned = numbered(columns, frame.sort(*columns.key, "_unit"))
+            listed = with_rows(listed, table, owned.select("_unit", "_number"))
+
+    def write(table: str) -> Part:
+        sink = io.BytesIO()
+        write_parquet(sink, tables[table], [rows[table]], files.run_id)
+        return files.create(table, sink.getvalue(), rows[table].height, int(rows[table].estimated_size()))
+
+    with ThreadPoolExecutor(len(rows) + 1) as threads:
+        written = [*zip(rows, threads.map(write, rows), strict=True)]
+        return Parts(write_units(files, listed), dict(written))
+
+
+def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
+    """Write the part that lists units."""
+    lists = [name for name in units.columns if name.endswith(rows_of(""))]
+    sink = io.BytesIO()
+    # Neighbouring rows are mostly of one unit, so that their differences take next to nothing.
+    encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
+    whole = units.to_arrow(compat_level=pl.CompatLevel.oldest())
+    pq.write_table(whole, sink, compression="zstd", use_dictionary=["stage"], column_encoding=encoding)
+    return files.create(UNITS, sink.getvalue(), units.height, whole.nbytes)
+
+
+def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFrame:
+    """The units with the column of their rows of a table. `owned`: the place of a unit, and the number of a row of it."""
+    place, number = owned.columns
+    lists = owned.group_by(place).agg(pl.col(number).cast(pl.UInt32).unique().sort().alias(rows_of(table)))
+    places = units.with_row_index("_place").with_columns(pl.col("_place").cast(owned.schema[place]))
+    return places.join(lists, left_on="_place", right_on=place, how="left", maintain_order="left").drop("_place")
+
+
+def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(The first row of each key; all other columns of all rows, with `_number`: which of those rows theirs is, from `start` on).
+
+    `rows`: sorted by key.
+    """
+    names = columns.schema.names
+    first = rows.select(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in columns.key)).to_series()
+    # Nothing comes before the first row, not even a null.
+    first = first | (pl.int_range(rows.height, eager=True) == 0)
+    others = rows.select(pl.exclude(names)).with_columns((first.cast(pl.Int64).cum_sum() - 1 + start).alias("_number"))
+    return rows.filter(first).select(names), others
+
+
+def write_parquet(target: Any, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> None:
+    """Write consecutive pieces of a table to a path or a stream, each column's meaning in the metadata."""
+    schema = columns.schema.with_metadata({"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)})
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        # Some readers take the size of the first row group for that of their batches, which cannot be 0.
+        for piece in filter(len, pieces):
+            rows = piece.to_arrow().cast(schema)
+            writer.write_table(rows, row_group_size=1 + len(rows) * GROUP_BYTES // max(rows.nbytes, 1))
+    if isinstance(target, Path):
+        with target.open("rb") as stream:
+            os.fsync(stream.fileno())

@@ -1,0 +1,188 @@
+"""Embedding vectors: computed once, kept as Parquet, shared by all runs of the store. Part of the store room.
+
+A space holds the vectors of one configuration (model, revision, options); in it, the key of a vector is the sha256 of its text.
+Each file, `vectors/SPACE/SHA256.parquet`, is named by the hash of its content, so that a damaged file is noticed and deleted, and
+its vectors are computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from summhay_ray.store.files.files import Files, read_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+FOLDER = "vectors"
+SUFFIX = ".parquet"
+OPEN_FILES = 64
+"""How many files of a space stay in memory: about 25 MB."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One vector and the number of tokens of its text."""
+
+    vector: NDArray[np.float32]
+    n_tokens: int
+    n_cut: int = 0
+    """Tokens of the text that the model did not read."""
+
+
+def vector_key(text: str) -> bytes:
+    """The key of a text's vector: the sha256 of the text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+class VectorSpace:
+    """The vectors of one space. Thread-safe; the files read most recently stay in memory."""
+
+    def __init__(self, files: Files | None, space: str) -> None:
+        """`files`: the store's files; None for a space that is kept in memory only."""
+        self._files = files
+        self._folder = f"{FOLDER}/{space}"
+        self._where: dict[bytes, str] = {}
+        """Key -> the file that holds its vector."""
+        self._known: set[str] = set()
+        """The files that were read, also those whose vectors are all in earlier ones."""
+        self._open: OrderedDict[str, dict[bytes, Kept]] = OrderedDict()
+        """File -> its vectors, for the files read most recently."""
+        self._lock = threading.Lock()
+        self.damaged: list[str] = []
+        """Files whose content did not match their names and that were deleted."""
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, Kept]:
+        """The stored vectors of these keys. New files are read only if a key is not known yet."""
+        wanted = dict.fromkeys(keys)
+        with self._lock:
+            if any(key not in self._where for key in wanted):
+                self._look()
+            places: dict[str, list[bytes]] = {}
+            for key in wanted:
+                if key in self._where:
+                    places.setdefault(self._where[key], []).append(key)
+            return {
+                key: rows[key] for name, held in places.items() for rows in (self._rows(name),) for key in held if key in rows
+            }
+
+    def put(
+        self,
+        keys: Sequence[bytes],
+        vectors: NDArray[np.float32],
+        n_tokens: Sequence[int],
+        half: bool = False,
+        n_cut: Sequence[int] = (),
+    ) -> None:
+        """Store vectors, an array of shape (keys, dimensions), as one file. `half`: round them to 2-byte floats. `n_cut`: tokens
+        of each text that the model did not read; empty where it read all."""
+        import numpy as np
+
+        content = _parquet(keys, vectors.astype(np.float16 if half else np.float32), n_tokens, n_cut if any(n_cut) else ())
+        name = f"{self._folder}/{hashlib.sha256(content).hexdigest()}{SUFFIX}"
+        if self._files is not None:
+            self._files.create(name, content)
+        with self._lock:
+            self._index(name, content)
+
+    def _look(self) -> None:
+        for name in self._files.names(self._folder, SUFFIX) if self._files is not None else ():
+            if name not in self._known:
+                self._rows(name)
+
+    def _rows(self, name: str) -> Mapping[bytes, Kept]:
+        """The vectors in a file; none if it is damaged or gone, so that they are computed again when needed."""
+        if name not in self._open and self._files is not None:
+            content = self._whole(self._files, name)
+            if content is None:
+                self._known.discard(name)
+                self._where = {key: place for key, place in self._where.items() if place != name}
+                return {}
+            self._index(name, content)
+        self._open.move_to_end(name)
+        return self._open[name]
+
+    def _whole(self, files: Files, name: str) -> bytes | None:
+        """The content of a file; None if another process has deleted it, or if it is damaged and was deleted here."""
+        try:
+            content = read_whole(lambda: files.read(name), lambda read: read if _is_whole(name, read) else None)
+        except FileNotFoundError:
+            return None
+        if content is not None:
+            return content
+        self.damaged.append(files.where(name))
+        files.delete(name)
+        return None
+
+    def _index(self, name: str, content: bytes) -> None:
+        rows = _rows(content)
+        self._known.add(name)
+        for key in rows:
+            self._where.setdefault(key, name)
+        self._open[name] = rows
+        # Without a store there is no file to read again, so nothing is dropped.
+        while self._files is not None and len(self._open) > OPEN_FILES:
+            self._open.popitem(last=False)
+
+
+def n_vector_files(files: Files) -> int:
+    """The number of files of vectors in the store: each holds a block of texts."""
+    return sum(1 for space in files.folders(FOLDER) for _ in files.names(f"{FOLDER}/{space}", SUFFIX))
+
+
+def vector_flaws(files: Files) -> Mapping[str, int]:
+    """Vector file of the store -> number of its vectors, or -1 if it is damaged. Changes nothing."""
+    import pyarrow.parquet as pq
+
+    found: dict[str, int] = {}
+    for space in files.folders(FOLDER):
+        for name in files.names(f"{FOLDER}/{space}", SUFFIX):
+            content = files.read(name)
+            found[files.where(name)] = pq.ParquetFile(io.BytesIO(content)).metadata.num_rows if _is_whole(name, content) else -1
+    return found
+
+
+def _is_whole(name: str, content: bytes) -> bool:
+    """Whether a file holds what its name says."""
+    return hashlib.sha256(content).hexdigest() == name.rpartition("/")[2].removesuffix(SUFFIX)
+
+
+def _parquet(keys: Sequence[bytes], values: NDArray[Any], n_tokens: Sequence[int], n_cut: Sequence[int]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+    columns = {
+        "key": pa.array(keys, pa.binary(32)),
+        "n_tokens": pa.array(list(map(int, n_tokens)), pa.int32()),
+        "vector": vectors,
+    }
+    if n_cut:
+        columns["n_cut"] = pa.array(list(map(int, n_cut)), pa.int32())
+    table: pa.Table = pa.table(columns)
+    sink = io.BytesIO()
+    # Vectors hardly compress, so compression would only cost time.
+    pq.write_table(table, sink, compression="none", write_statistics=False)
+    return sink.getvalue()
+
+
+def _rows(content: bytes) -> dict[bytes, Kept]:
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(io.BytesIO(content))
+    column = table["vector"].combine_chunks()
+    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    vectors = flat.reshape(len(table), column.type.list_size)
+    counts = table["n_tokens"].to_pylist()
+    cut = table["n_cut"].to_pylist() if "n_cut" in table.column_names else [0] * len(table)
+    rows = zip(table["key"].to_pylist(), vectors, counts, cut, strict=True)
+    return {key: Kept(vector, n_tokens, n_cut) for key, vector, n_tokens, n_cut in rows}

@@ -1,0 +1,115 @@
+"""Part of the synth room, for the room alone: the rows of one haystack's checks, in an order that does not depend on timing."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from summhay_ray.records import Check
+from summhay_ray.synth.making.kinds import Finding
+
+OFFLINE = "offline"
+"""`Check.by` where no model was asked."""
+
+UNSHOWN = "not the text's words: "
+"""Prefix of evidence that a model gave but the text does not contain."""
+
+_STAGE = {
+    "subtopic_distinct": 0,
+    "insight_specific": 1,
+    "subtopic_leak": 1,
+    "insight_conflict": 1,
+    "insight_distinct": 1,
+    "insight_subtopic": 1,
+    "query_leak": 2,
+    "chapter_insight": 3,
+    "document_insight": 3,
+    "document_reference": 3,
+    "document_copy": 4,
+}
+_BY_SUBJECT = ("query_leak", "chapter_insight", "document_insight", "document_reference")
+"""Kinds whose rows are grouped by subject, since several subjects are checked concurrently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of a check, as a row shows it. `said`: replaces yes or no in `Check.found` (an id, for example)."""
+
+    found: bool
+    score: float
+    evidence: str = ""
+    by: str = OFFLINE
+    key: str = ""
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A model's answer about a list of findings, by index; empty where no model was asked."""
+
+    asked: frozenset[int] = frozenset()
+    """The findings that the model was asked about."""
+    named: Mapping[int, str] = field(default_factory=dict)
+    """Those that the model says are found, with its evidence."""
+    by: str = OFFLINE
+    key: str = ""
+    unshown: Mapping[int, str] = field(default_factory=dict)
+    """Those that it says are found with evidence that the text does not contain: not found, but the row keeps the evidence."""
+
+
+def decisions(findings: Sequence[Finding], answer: ModelAnswer) -> list[Decision]:
+    """The decisions in the findings' order: the model's where it was asked, or else the finding's."""
+    decided = []
+    for place, finding in enumerate(findings):
+        if place in answer.asked:
+            unshown = f"{UNSHOWN}{answer.unshown[place]}" if place in answer.unshown else ""
+            evidence = answer.named.get(place, unshown)
+            decided.append(Decision(place in answer.named, finding.score, evidence, answer.by, answer.key))
+        else:
+            decided.append(Decision(finding.found, finding.score, finding.evidence if finding.found else ""))
+    return decided
+
+
+class CheckRows:
+    """Collects the checks of one haystack and returns them in order."""
+
+    def __init__(self, cell_id: str) -> None:
+        self._cell_id = cell_id
+        self._rows: defaultdict[tuple[int, str], list[Check]] = defaultdict(list)
+
+    def ordered(self) -> tuple[Check, ...]:
+        """All checks so far, numbered: by stage, then by document or query, then as made."""
+        groups = sorted(self._rows, key=lambda group: (group[0], _natural(group[1])))
+        rows = (row for group in groups for row in self._rows[group])
+        return tuple(replace(row, position=position) for position, row in enumerate(rows))
+
+    def repeat(self, kind: str, subject: str, round: int, last: int) -> None:
+        """Copy the rows of a subject's round as those of its last round."""
+        rows = self._rows[_STAGE[kind], subject]
+        rows += [replace(row, round=last) for row in rows if (row.kind, row.round) == (kind, round)]
+
+    def add(self, kind: str, round: int, ids: tuple[str, str], expected: str, decision: Decision) -> None:
+        """Add a check. `ids`: its subject and its object."""
+        row = Check(
+            cell_id=self._cell_id,
+            position=0,
+            kind=kind,
+            round=round,
+            subject=ids[0],
+            object=ids[1],
+            expected=expected,
+            found=decision.said or ("yes" if decision.found else "no"),
+            by=decision.by,
+            score=decision.score,
+            evidence=decision.evidence,
+            key=decision.key,
+        )
+        self._rows[_STAGE[kind], ids[0] if kind in _BY_SUBJECT else ""].append(row)
+
+
+def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key that puts d2 before d10."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in parts)

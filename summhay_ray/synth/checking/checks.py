@@ -1,0 +1,279 @@
+"""Part of the synth room, for the room alone: the offline checks of an outline (appendices A.1.1 and A.1.2).
+
+Each check returns a finding whose `score` is 0.5 at the threshold; between its two bounds a finding is not sure. On the two
+released haystacks, whose outlines a language model checked (news 1 and news 2; people: Table 4 of the paper):
+
+| check        | of           | found | not sure | right                                                  |
+|--------------|-------------:|------:|---------:|--------------------------------------------------------|
+| overlap      |    72 pairs  |     0 |       72 | "distinct" is never sure: other words may say the same |
+| same_insight |  4636 pairs  |     0 |        3 |                                                        |
+| leak         |   137 pairs  |     0 |        0 |                                                        |
+| assigned     | 137 insights |       |      113 | 75.4 % and 63.9 %; 24 of 24 where sure; people 91.0 %  |
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from summhay_ray.synth.checking.words import Reading, read
+from summhay_ray.synth.making.kinds import Finding
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, plain_words, sentences
+
+ENGLISH = "English"
+"""The language whose numbers, names and endings the offline checks know. In texts of other languages only a clear "not found"
+is sure."""
+
+OVERLAP = (-1.0, 0.5, 0.8)
+"""Thresholds on the share of words that two subtopics have in common: up to the first they are surely distinct (here never,
+since other words may say the same), from the second on they overlap, from the third on surely."""
+
+SAME = (0.45, 0.65, 0.8)
+"""Thresholds on the share of words that two insights have in common, as in OVERLAP."""
+
+SIDES = 0.3
+"""Least share of words, of the shorter insight, that the two sides of a conflict have in common."""
+
+NAMED, NAMING = 0.7, 4
+"""A sentence names a document if it has at least this share of the headline's words, and the headline at least this many."""
+
+LEAK = (0.2, 0.3, 0.5)
+"""Thresholds, as in OVERLAP, on the share of an insight's own words (those not in its subtopic) that a query gives away."""
+
+ASSIGNED_BY = 0.5
+"""A sure assignment has at least this relative margin over the next subtopic: (best - second) / best."""
+
+ASSIGNED_WITH = 0.15
+"""A sure assignment shares at least this weight of the insight's words with the subtopic."""
+
+_ACRONYM = 5
+"""A name of one word with at most this many letters may be an acronym. Roots have no more."""
+
+_TELLING = """
+    discuss describe explain mention say tell talk report topic subtopic insight aspect theme various different regarding
+    concern detail information specific
+"""
+_OF_ASKING = frozenset(read(_TELLING).roots)
+"""Roots that subtopics, insights and queries have in common whatever their subject."""
+
+
+def is_english(language: str) -> bool:
+    """Whether the offline checks can read a domain's language: English, British English, en-GB."""
+    words = language.lower().replace("_", "-").split()
+    return ENGLISH.lower() in words or any(word == "en" or word.startswith("en-") for word in words)
+
+
+def specific(text: str) -> Finding:
+    """Whether an insight mentions a number, a date or a name (section 3.2). Evidence: the insight.
+
+    A capitalized first word may or may not be a name; it surely is none if it looks like a plural or is a function word.
+    """
+    reading = read(text)
+    if reading.numbers or reading.names:
+        return Finding(True, True, 1.0, text)
+    words = text.split()
+    if len(words) > 1 and _may_be_a_name(words[0], words[1]):
+        return Finding(True, False, 0.6, text)
+    # Scripts without capitals hide their names.
+    cased = any(letter.isupper() or letter.islower() for letter in text)
+    sure = cased and not (words and _opens_like_a_name(words[0]))
+    return Finding(False, sure, 0.0 if sure else 0.4)
+
+
+def overlap(one: str, other: str, topic: str = "") -> Finding:
+    """Whether two subtopics are the same or overlap. The words of their topic are ignored."""
+    if same_text(one, other):
+        return Finding(True, True, 1.0, f"{one} | {other}")
+    left, right = (frozenset(read(text).roots) - _OF_ASKING - frozenset(read(topic).roots) for text in (one, other))
+    shared, least = left & right, min(len(left), len(right))
+    if not least:
+        return Finding(False, False, 0.4)
+    dice = 2 * len(shared) / (len(left) + len(right))
+    return _finding((dice + len(shared) / least) / 2, OVERLAP, f"{one} | {other}")
+
+
+def same_insight(one: str, other: str) -> Finding:
+    """Whether two insights say the same. They do not if each has a number or a name that the other lacks."""
+    if same_text(one, other):
+        return Finding(True, True, 1.0, f"{one} | {other}")
+    mine, theirs = _facts_of(one), _facts_of(other)
+    if not mine or not theirs:
+        return Finding(False, False, 0.4)
+    dice = 2 * len(mine & theirs) / (len(mine) + len(theirs))
+    finding = _finding(dice, SAME, f"{one} | {other}")
+    if dice <= SAME[0]:
+        return finding
+    left, right = read(one), read(other)
+    differ = _values(left) - _values(right) - _loose(right), _values(right) - _values(left) - _loose(left)
+    if all(differ):
+        return Finding(False, sum(map(len, differ)) > 2 or finding.score < 0.5, min(finding.score, 0.45))
+    return finding
+
+
+def other_side(one: str, other: str) -> Finding:
+    """Whether two insights conflict: they are about the same question, and each has numbers or names that the other lacks.
+
+    If no number or name can be read in either, all words count. Evidence: what is in only one of them.
+    """
+    left, right = read(one), read(other)
+    mine, theirs = _values(left), _values(right)
+    if not mine and not theirs:
+        mine, theirs = frozenset(left.roots), frozenset(right.roots)
+    differ = mine - theirs - _loose(right), theirs - mine - _loose(left)
+    shared = _facts(left) & _facts(right)
+    share = len(shared) / (min(len(_facts(left)), len(_facts(right))) or 1)
+    opposed = all(differ) and share >= SIDES
+    evidence = " | ".join(" ".join(sorted(word.lstrip("#") for word in only)) for only in differ)
+    return Finding(opposed, True, round(share if all(differ) else 0.0, 4), evidence if opposed else "")
+
+
+def assigned(insight: str, subtopics: Sequence[str], others: Sequence[Sequence[str]] = ()) -> tuple[int | None, Finding]:
+    """The index of the subtopic that an insight seems to belong to, and the finding; None if its words point to none.
+
+    `others`: for each subtopic the insights known to belong to it, without the one to assign.
+    """
+    reading = frozenset(read(insight).roots)
+    shown = [frozenset(read(text).roots) - _OF_ASKING for text in subtopics]
+    known = [[frozenset(read(text).roots) for text in texts] for texts in others] or [[] for _ in subtopics]
+    rarity = _rarity([roots.union(*more) for roots, more in zip(shown, known, strict=True)])
+    scores = [_affinity(reading, roots, more, rarity) for roots, more in zip(shown, known, strict=True)]
+    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    if not order or scores[order[0]] <= 0:
+        return None, Finding(False, False, 0.0)
+    best, second = scores[order[0]], scores[order[1]] if len(order) > 1 else 0.0
+    margin = (best - second) / best
+    strength = best / sum(rarity.get(word, math.log(1 + len(shown))) for word in sorted(reading))
+    sure = bool(others) and margin >= ASSIGNED_BY and strength >= ASSIGNED_WITH
+    return order[0], Finding(True, sure, round(0.5 + 0.5 * margin, 4), subtopics[order[0]])
+
+
+def leak(query: str, insight: str, subtopic: str) -> Finding:
+    """Whether a query gives away an insight of its subtopic. Evidence: the query."""
+    query_reading, insight_reading = read(query), read(insight)
+    own = _facts(insight_reading) - _facts(read(subtopic)) - _OF_ASKING
+    if not own:
+        return Finding(False, False, 0.4)
+    offered = _facts(query_reading) | _loose(query_reading)
+    values = _values(insight_reading)
+    weight = {fact: 2.0 if fact in values else 1.0 for fact in own}
+    share = sum(weight[fact] for fact in sorted(own & offered)) / sum(weight.values())
+    numbers = {fact for fact in own & offered if fact.startswith("#")}
+    bounds = (0.0, *LEAK[1:]) if numbers else LEAK
+    return _finding(share, bounds, query)
+
+
+def holds_facts(text: str, insight: str) -> bool:
+    """Whether the text has every number, date and name of the insight."""
+    reading = read(text)
+    return _values(read(insight)) <= _facts(reading) | _values(reading) | _loose(reading)
+
+
+def lacks_a_fact(text: str, insight: str) -> bool:
+    """Whether a number, a date or a whole name of the insight is nowhere in the text. A name may be there as its initials."""
+    own, there = read(insight), read(text)
+    initials = "".join(word[0] for word in there.roots)
+    # The root of "NASA's" keeps its apostrophe.
+    words = {word.rstrip("'") for word in there.capitals.union(there.roots)}
+
+    def has(parts: tuple[str, ...]) -> bool:
+        name = [part.rstrip("'") for part in parts]
+        acronym = len(name) == 1 and name[0].isalpha() and len(name[0]) <= _ACRONYM and name[0] in initials
+        return acronym or not words.isdisjoint(name) or "".join(word[0] for word in name) in words
+
+    return bool(own.numbers - there.numbers - there.loose) or not all(map(has, own.names))
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether two texts have the same words in the same order; punctuation and capitals do not count."""
+    left, right = plain_words(one), plain_words(other)
+    return left == right if left or right else one.strip() == other.strip()
+
+
+def refers(texts: tuple[str, str], date: str, headline: str, topic: str) -> Finding:
+    """Whether a document refers to another one by its date or its headline. Evidence: the words that do.
+
+    `texts`: the whole text, searched for the date (ISO; with the same year or none), and its sentences without insights, one of
+    which must have most of the headline's words that are not the topic's.
+    """
+    named = _day(texts[0], date)
+    if named:
+        return Finding(True, True, 1.0, named)
+    words = frozenset(read(headline).roots) - frozenset(read(topic).roots)
+    shares = (
+        [(len(words & frozenset(read(sentence).roots)) / len(words), sentence) for sentence in sentences(texts[1])]
+        if len(words) >= NAMING
+        else []
+    )
+    share, sentence = max(shares, key=lambda each: each[0], default=(0.0, ""))
+    return Finding(share >= NAMED, True, round(share, 4), sentence if share >= NAMED else "")
+
+
+def _day(text: str, date: str) -> str:
+    """The words by which a text names the day (ISO), with or without its year, in English or in figures; else empty."""
+    if not date:
+        return ""
+    year, month, day = date.split("-")
+    name, figures = MONTHS[int(month) - 1], rf"0?{int(day)}[./]0?{int(month)}[./]|0?{int(month)}/0?{int(day)}/"
+    months, days = rf"(?:{name}|{name[:3]}\.?)", rf"0?{int(day)}(?:st|nd|rd|th|\.)?"
+    spelled = rf"\b(?:{days}(?: of)? {months}|{months} {days})\b(?:,? (?:of )?(?P<year>(?:19|20)\d\d))?"
+    for match in re.finditer(rf"{date}|\b(?:{figures})(?:{year}|{year[2:]})\b|{spelled}", text, re.IGNORECASE):
+        if match["year"] in (None, year):
+            return match[0]
+    return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts_of(text: str) -> frozenset[str]:
+    return _facts(read(text))
+
+
+def _finding(share: float, bounds: tuple[float, float, float], evidence: str) -> Finding:
+    low, least, high = bounds
+    same = share >= least
+    score = min(0.5 + 0.5 * (share - least) / (1 - least), 1.0) if same else min(0.5 * share / least, 0.4999)
+    return Finding(same, share <= low or share >= high, round(score, 4), evidence if same else "")
+
+
+def _may_be_a_name(first: str, second: str) -> bool:
+    """Whether the first word may be a name. Its capital proves nothing, but a verb in -s after it does: `Corvane pays`."""
+    named = first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", ","))
+    return named and (second.endswith("s") or second in ("has", "is", "was", "will", "had", "would")) and first.isalpha()
+
+
+def _opens_like_a_name(first: str) -> bool:
+    return first[:1].isupper() and first.lower() not in FUNCTION_WORDS and not first.endswith(("s", "ing", "tion", "ment", "ity"))
+
+
+def _values(reading: Reading) -> frozenset[str]:
+    """Numbers, and the words of names."""
+    return frozenset(f"#{value}" for value in reading.numbers) | frozenset(word for name in reading.names for word in name)
+
+
+def _loose(reading: Reading) -> frozenset[str]:
+    """Numbers that the text may mean."""
+    return frozenset(f"#{value}" for value in reading.loose)
+
+
+def _facts(reading: Reading) -> frozenset[str]:
+    """Words and numbers."""
+    return frozenset(reading.roots) | frozenset(f"#{value}" for value in reading.numbers)
+
+
+def _rarity(shown: Sequence[frozenset[str]]) -> Mapping[str, float]:
+    count = Counter(word for roots in shown for word in roots)
+    return {word: math.log((1 + len(shown)) / number) for word, number in count.items()}
+
+
+def _affinity(
+    insight: frozenset[str], subtopic: frozenset[str], known: Sequence[frozenset[str]], rarity: Mapping[str, float]
+) -> float:
+    """The weight of the words shared with the subtopic, or with its other insights (times the share of them that has it)."""
+    named = sum(rarity[word] for word in sorted(insight & subtopic))
+    near = 0.0
+    for word in sorted(insight - subtopic):
+        holders = sum(word in roots for roots in known)
+        near += rarity.get(word, 0.0) * holders / (1 + len(known))
+    return named + near

@@ -1,0 +1,88 @@
+"""Part of the synth room, for the room alone: finds documents that are near-copies of each other."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from summhay_ray.synth.checking.words import read
+from summhay_ray.text import sentences
+
+COPY = 0.5
+"""Least Jaccard similarity of two documents' shingles at which one is a near-copy of the other."""
+
+REPORTED = COPY / 2
+"""Least similarity at which a pair gets a row."""
+
+_LENGTH = 4
+"""Words of a shingle."""
+_CROWD = 48
+"""A shingle in more documents than this pairs each only with the next one that has it."""
+_MANY = 1000
+"""With more documents fewer shingles are sampled: a haystack of ten million tokens has 10,000 documents."""
+
+_LEAST_SAMPLE = 12
+"""With a smaller sample, all shingles of the text are used."""
+
+
+def near_copies(texts: Mapping[str, str]) -> list[tuple[str, str, float]]:
+    """Pairs of documents (earlier id, later id) and the Jaccard similarity of their shingles, for all from `REPORTED` on.
+
+    Documents, and the pairs, are in the mapping's order. A shingle is four consecutive words of one sentence. A document is
+    compared only with the next one that shares a very common sentence, so that work grows with the number of documents, not of
+    pairs: among many copies, each but the first is found.
+    """
+    ids = list(texts)
+    shingles = [_shingles(texts[document_id]) for document_id in ids]
+    pairs = []
+    for first, second in sorted(_candidates(shingles)):
+        similarity = _jaccard(shingles[first], shingles[second])
+        if similarity >= REPORTED:
+            pairs.append((ids[first], ids[second], round(similarity, 4)))
+    return pairs
+
+
+def _shingles(text: str) -> Sequence[int]:
+    """Sorted 64-bit hashes of all runs of four words; a shorter sentence is one run."""
+    hashes = set()
+    for sentence in sentences(text):
+        reading = read(sentence)
+        words = [*reading.roots, *sorted(reading.numbers)]
+        for start in range(max(1, len(words) - _LENGTH + 1)):
+            run = " ".join(words[start : start + _LENGTH])
+            if run:
+                hashes.add(int.from_bytes(blake2b(run.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"))
+    return array("Q", sorted(hashes))
+
+
+def _candidates(shingles: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
+    """Pairs of indices that share enough sampled shingles to be compared in full."""
+    rate = 4 if len(shingles) <= _MANY else 16
+    samples = [_sample(every, rate) for every in shingles]
+    holders: dict[int, list[int]] = {}
+    for place, sample in enumerate(samples):
+        for shingle in sample:
+            holders.setdefault(shingle, []).append(place)
+    shared: Counter[tuple[int, int]] = Counter()
+    near: set[tuple[int, int]] = set()
+    for places in holders.values():
+        if len(places) > _CROWD:
+            near.update(zip(places, places[1:], strict=False))
+        else:
+            shared.update((one, two) for at, one in enumerate(places) for two in places[at + 1 :])
+    # A pair at REPORTED shares about that part of the smaller sample; a third of it leaves room for chance.
+    sizes = [len(sample) for sample in samples]
+    return near | {(one, two) for (one, two), count in shared.items() if 3 * count >= REPORTED * min(sizes[one], sizes[two])}
+
+
+def _sample(shingles: Sequence[int], rate: int) -> Sequence[int]:
+    """One in `rate` of the shingles, the same ones in every text; all of them for a short text."""
+    sample = [shingle for shingle in shingles if shingle % rate == 0]
+    return sample if len(sample) >= _LEAST_SAMPLE else shingles
+
+
+def _jaccard(one: Sequence[int], two: Sequence[int]) -> float:
+    both = len(set(one).intersection(two))
+    return both / (len(one) + len(two) - both) if both else 0.0

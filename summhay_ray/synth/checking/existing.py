@@ -1,0 +1,207 @@
+"""Part of the synth room: checks an existing haystack offline, as a synthesis checks its own. Imported from `summhay_ray.synth`.
+
+The checks follow Laban et al., appendices A.1.1 to A.1.3: subtopics and insights are distinct, insights are assigned blind to
+their subtopics, queries give no insight away, every insight is looked for in every document, no document is a near-copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from summhay_ray.haystack import Node, ReleasedFile
+from summhay_ray.loops import run_loop
+from summhay_ray.outcome import Outcome
+from summhay_ray.records import Check
+from summhay_ray.synth.checking.checks import ENGLISH, is_english, lacks_a_fact, same_text
+from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.making.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic, Written
+from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingCheck:
+    """One check of an existing haystack."""
+
+    check: Check
+    sure: bool
+    """Whether the check rests on more than words, which have paraphrases: a number, a name or a date of the insight is nowhere in
+    the document, the insight itself has none, two texts are equal, or documents are near-copies."""
+    text: str
+    """The text of the insight that is looked for, or of the subtopic or insight that is checked; else empty."""
+
+
+class _NoModel:
+    """An asker without a model."""
+
+    def model(self, task: Task) -> str:
+        """Empty for every task."""
+        return ""
+
+    async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
+        """Never called, as no task has a model."""
+        raise AssertionError(f"{task} was asked of no model")
+
+
+def verify_haystack(source: ReleasedFile, file: str = "") -> tuple[ExistingCheck, ...]:
+    """Check a haystack against its own annotations, in a fixed order. No model is asked.
+
+    The haystack need not be synthesized here; conflicts, distractors and references that a synthesis has recorded are used.
+    Raises InvalidHaystack, which names `file`, if these cannot be read.
+    """
+    truth = _Truth(source, Node(file or source.haystack.name, "", source.raw))
+    checks = run_loop(truth.checked)
+    return tuple(ExistingCheck(check, truth.is_sure(check), truth.text_of(check)) for check in checks)
+
+
+class _Truth:
+    """The outline and the documents of a haystack, according to its own annotations."""
+
+    def __init__(self, source: ReleasedFile, root: Node) -> None:
+        haystack = source.haystack
+        metadata = root.optional("topic_metadata")
+        synthesis = metadata.optional("synthesis") if metadata else None
+        manner = synthesis.optional("manner") if synthesis else None
+        language = manner.optional("language") if manner else None
+        self._haystack = haystack
+        self._given = {
+            "topic": haystack.topic,
+            "domain": haystack.domain,
+            "language": language.text() if language else ENGLISH,
+        }
+        other_side = _listed(synthesis, "conflicts", _sides)
+        conflicts = {one: other for pair in other_side for one, other in (pair, pair[::-1])}
+        distracting = _listed(synthesis, "distractors", lambda node: _distractor(node, conflicts))
+        asked = tuple(
+            PlannedSubtopic(
+                subtopic.subtopic_id,
+                subtopic.name,
+                subtopic.text,
+                subtopic.query,
+                tuple(
+                    PlannedInsight(
+                        insight.insight_id,
+                        subtopic.subtopic_id,
+                        insight.name,
+                        insight.text,
+                        conflicts.get(insight.insight_id, ""),
+                    )
+                    for insight in haystack.insights
+                    if insight.subtopic_id == subtopic.subtopic_id
+                ),
+            )
+            for subtopic in haystack.subtopics
+        )
+        self._outline = Outline(Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting)))
+        self._documents = _documents(source, root, [pair for _, held in distracting for pair in held], synthesis is not None)
+        self._texts = {insight.insight_id: insight.text for insight in self._outline.insights}
+        self._subtopics = {subtopic.subtopic_id: subtopic.text for subtopic in self._outline.subtopics}
+        self._document_texts = {planned.document_id: text for planned, text in self._documents}
+
+    def is_sure(self, check: Check) -> bool:
+        """Whether the check is certain; see `ExistingCheck.sure`. In other languages than English names cannot be told."""
+        if check.kind == "document_copy":
+            return True
+        if check.kind in ("insight_distinct", "subtopic_distinct"):
+            texts = self._texts if check.kind == "insight_distinct" else self._subtopics
+            return check.found == "no" and same_text(texts[check.subject], texts[check.object])
+        if not is_english(self._given["language"]):
+            return False
+        if check.kind == "document_insight":
+            return check.found == "no" and lacks_a_fact(self._document_texts[check.subject], self._texts[check.object])
+        return check.kind == "insight_specific" and check.score in (0.0, 1.0)
+
+    def text_of(self, check: Check) -> str:
+        """The text for `ExistingCheck.text`."""
+        if check.kind in ("document_insight", "query_leak", "subtopic_leak"):
+            return self._texts[check.object]
+        if check.kind == "subtopic_distinct":
+            return self._subtopics[check.subject]
+        return self._texts.get(check.subject, "") if check.kind.startswith("insight_") else ""
+
+    async def checked(self) -> tuple[Check, ...]:
+        """Make all checks."""
+        verifier = Verifier(self._haystack.haystack_id, _NoModel(), self._given)
+        subtopics, insights = self._outline.subtopics, self._outline.insights
+        await verifier.subtopics([(subtopic.subtopic_id, subtopic.text) for subtopic in subtopics], 0)
+        await verifier.insights(subtopics, 0, drop=False)
+        for subtopic in subtopics:
+            if subtopic.asked:
+                others = [insight for insight in insights if insight.subtopic_id != subtopic.subtopic_id]
+                await verifier.query(subtopic, others, 0)
+        pieces: dict[int, Piece] = {}
+        for planned, text in self._documents:
+            checked = await verifier.document(planned, text, insights, 0)
+            shown = tuple(" ".join(words.split()) for words in checked.evidence.values() if words)
+            pieces[planned.number] = Piece(Written(planned, text), shown)
+        for piece in pieces.values():
+            texts = (piece.written.text, "\n".join(free(piece)))
+            for earlier in (pieces[number] for number in piece.written.planned.refers_to):
+                ids = (piece.written.planned.document_id, earlier.written.planned.document_id)
+                verifier.reference(ids, texts, reference_of(earlier, self._haystack.participants), 0)
+        await verifier.copies(comparable([*pieces.values()]))
+        return verifier.checks
+
+
+def _listed(synthesis: Node | None, name: str, read: Callable[[Node], T]) -> list[T]:
+    value = synthesis.optional(name) if synthesis else None
+    return [read(item) for item in value.items()] if value else []
+
+
+def _sides(node: Node) -> tuple[str, str]:
+    sides = node.items("a list of two insight ids", least=2)
+    return sides[0].identifier(), sides[1].identifier()
+
+
+def _distractor(node: Node, conflicts: dict[str, str]) -> tuple[PlannedSubtopic, list[tuple[str, str]]]:
+    """The subtopic, and pairs of ids (document, insight) of the documents that hold its insights."""
+    subtopic_id, listed = node.entry("subtopic_id").identifier(), node.entry("insights").items()
+    insights = tuple(
+        PlannedInsight(
+            (insight_id := item.entry("insight_id").identifier()),
+            subtopic_id,
+            "",
+            item.entry("insight").text(),
+            conflicts.get(insight_id, ""),
+        )
+        for item in listed
+    )
+    held = [
+        (document.identifier(), insight.insight_id)
+        for insight, item in zip(insights, listed, strict=True)
+        for document in item.entry("documents").items()
+    ]
+    return PlannedSubtopic(subtopic_id, "", node.entry("subtopic").text(), "", insights, asked=False), held
+
+
+def _documents(
+    source: ReleasedFile, root: Node, held: Sequence[tuple[str, str]], ours: bool
+) -> list[tuple[PlannedDocument, str]]:
+    """The documents as annotated, each with its text.
+
+    `held`: pairs of ids (document, insight) for the insights of distracting subtopics. `ours`: whether the haystack was
+    synthesized here; only then are dates and references read.
+    """
+    numbers = {document.document_id: document.number for document in source.haystack.documents}
+    pairs = []
+    for document, node in zip(source.haystack.documents, root.entry("documents").items(), strict=True):
+        metadata = node.optional("document_metadata") if ours else None
+        date = metadata.optional("date") if metadata else None
+        refers = metadata.optional("refers_to") if metadata else None
+        named = refers.items() if refers else []
+        for item in named:
+            if item.identifier() not in numbers:
+                raise item.refuse("the id of a document of the file")
+        distracting = tuple(insight_id for document_id, insight_id in held if document_id == document.document_id)
+        planned = PlannedDocument(
+            document.document_id,
+            document.number,
+            (*document.insight_ids, *distracting),
+            date.text() if date else "",
+            tuple(numbers[item.identifier()] for item in named),
+        )
+        pairs.append((planned, document.text))
+    return pairs

@@ -1,0 +1,110 @@
+"""Part of the synth room: adds faults at known rates to a model's answers to prompts of the synthesis.
+
+For simulated providers and for tests, which measure what the verification finds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from summhay_ray.synth.making.outline import seeded
+from summhay_ray.synth.making.prompting import read_input, task_of, with_input
+from summhay_ray.synth.writer import invented_insight
+
+Answer = Callable[[str, str], str]
+"""(model, prompt) -> the text of the answer."""
+
+_WRITING = frozenset({"document", "chapter", "edit_document"})
+_PROSE = "I have read the input with care. In my opinion it is all in good order, so there is nothing to list."
+_OTHER: dict[str, Any] = {"result": "ok", "items": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Shares of the answers that get a fault, drawn by `seed` and prompt. Raises ValueError for a share outside 0 to 1."""
+
+    forget: float = 0.0
+    """A document, chapter or edited document lacks a requested insight, or an edit keeps one that it should remove."""
+    extra: float = 0.0
+    """It states an insight that was not requested: one of `avoid`, or else an invented one."""
+    malformed: float = 0.0
+    """An answer that should be JSON is cut off, is prose, or is another object."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("forget", "extra", "malformed"):
+            share = getattr(self, name)
+            if not 0 <= share <= 1:
+                raise ValueError(f"the share {name} is {share}; expected 0 to 1")
+
+
+def faulty(answer: Answer, faults: Faults) -> Answer:
+    """`answer` with faults in its answers to prompts of the synthesis; other prompts pass through unchanged.
+
+    Faults of writing are made by changing the input: `answer` gets a prompt that lacks an insight or lists one more. The same
+    prompt always meets the same faults, so that only another prompt (with another `attempt`, for example) can do better.
+    """
+
+    def faulted(model: str, prompt: str) -> str:
+        task = task_of(prompt)
+        if task is None:
+            return answer(model, prompt)
+        if task not in _WRITING:
+            text = answer(model, prompt)
+            return _malformed(text, _rng(faults, "how", prompt)) if _drawn(faults, "malformed", prompt) else text
+        changed = prompt
+        if _drawn(faults, "forget", prompt):
+            changed = _with_one_less(changed, _rng(faults, "which", prompt))
+        if _drawn(faults, "extra", prompt):
+            changed = _with_one_more(changed, _rng(faults, "more", prompt))
+        return answer(model, changed)
+
+    return faulted
+
+
+def _rng(faults: Faults, purpose: str, prompt: str) -> random.Random:
+    return seeded(faults.seed, purpose, prompt)
+
+
+def _drawn(faults: Faults, kind: str, prompt: str) -> bool:
+    share: float = getattr(faults, kind)
+    return _rng(faults, kind, prompt).random() < share
+
+
+def _with_one_less(prompt: str, rng: random.Random) -> str:
+    """The prompt without one of its insights; for an edit with none to add, without one to remove."""
+    given = read_input(prompt)
+    if given["task"] == "chapter":
+        return with_input(prompt, {**given, "insight": ""})
+    for field in ("insights", "add", "remove"):
+        listed = given.get(field)
+        if isinstance(listed, list) and listed:
+            gone = int(rng.random() * len(listed))
+            return with_input(prompt, {**given, field: listed[:gone] + listed[gone + 1 :]})
+    return prompt
+
+
+def _with_one_more(prompt: str, rng: random.Random) -> str:
+    """The prompt with one more insight: in its list, or, for a chapter, after its own insight."""
+    given = read_input(prompt)
+    avoid = [text for text in given.get("avoid") or [] if isinstance(text, str) and text.strip()]
+    more = avoid[int(rng.random() * len(avoid))] if avoid else invented_insight(rng, prompt)
+    if given["task"] == "chapter":
+        own = given.get("insight", "")
+        text = own.get("text", "") if isinstance(own, dict) else str(own)
+        return with_input(prompt, {**given, "insight": f"{text} {more}".strip()})
+    field = "add" if given["task"] == "edit_document" else "insights"
+    listed = list(given.get(field) or [])
+    return with_input(prompt, {**given, field: [*listed, {"id": len(listed) + 1, "text": more}]})
+
+
+def _malformed(text: str, rng: random.Random) -> str:
+    kind = int(rng.random() * 3)
+    if kind == 0:
+        # At least the last bracket is cut off, so that the rest is never the whole answer.
+        return text.rstrip()[: max(1, int(len(text) * (0.2 + 0.6 * rng.random())) - 1)]
+    return _PROSE if kind == 1 else json.dumps(_OTHER)

@@ -1,0 +1,332 @@
+"""Part of the synth room, for the room alone: finds offline which of a topic's insights a text contains (appendix A.1.3).
+
+An insight is looked for in windows of one to three neighbouring sentences. Two things count: the share of its words in the
+window, weighted by their rarity among the topic's insights, and whether its numbers, dates and names are there. Measured, in
+percent, against `insights_included` of the two released haystacks (all pairs of a document and an insight of its topic; a
+language model wrote and checked those lists) and of the two samples; "people" is Table 5 of the paper:
+
+| haystack     | pairs | accuracy | precision | recall |   F1 | not sure | among the sure: accuracy | precision | recall |
+|--------------|------:|---------:|----------:|-------:|-----:|---------:|-------------------------:|----------:|-------:|
+| news 1       |  6500 |     98.3 |      93.4 |   90.1 | 91.7 |     12.2 |                     99.9 |     100.0 |   87.0 |
+| news 2       |  7200 |     98.0 |      99.6 |   80.0 | 88.7 |      4.9 |                     98.5 |     100.0 |   75.9 |
+| both         | 13700 |     98.2 |      96.3 |   85.0 | 90.3 |      8.4 |                     99.1 |     100.0 |   77.2 |
+| samples      |  1408 |     99.6 |     100.0 |   97.9 | 98.9 |     19.0 |                    100.0 |     100.0 |  100.0 |
+| people       |   155 |     96.8 |     100.0 |   90.9 | 95.2 |          |                          |           |        |
+
+Of the 139 insights in news 2 that are missed, 102 are surely not found: no window has more than 0.36 of their words. In most of
+two dozen that were read, the document says a part of the insight, or something near it. A text that reverses an insight's verb,
+denies it or swaps two of its numbers has all its words: an insight is surely found only if nearly all of its words are there and
+nothing is denied.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from summhay_ray.synth.checking.words import Reading, canonical, quoted, read
+from summhay_ray.synth.making.kinds import Finding
+from summhay_ray.text import sentences
+
+LEAST = 0.48
+"""Least recall of an insight's words in a window that has its numbers, too, for the insight to be found."""
+
+SURE_NOT, SURE = 0.25, 0.97
+"""Below the first recall an insight is surely not found; from the second on it surely is, if it has every number and name and
+nothing is denied."""
+
+WINDOW_WORTH = (1.0, 0.95, 0.9)
+"""Factors of the recall in one, two and three sentences: longer windows hold more words by chance."""
+
+_NUMBER_WEIGHT = 1.5
+"""Weight of a number, relative to a word of the same rarity."""
+_RARE_SHARE = 0.1
+"""A number or name in at most this share of the topic's insights is rare; a more frequent one (Demon 170, SVB) is the topic's."""
+
+_MAY_MISS = 1 / 3
+"""Largest share of an insight's rare numbers and names that a text may lack."""
+_RIVAL, _TWIN = 0.4, 0.6
+"""Least shares of words in common at which two insights are rivals, which numbers and names must tell apart, and twins, which
+words must tell apart if numbers and names do not."""
+
+_DENIED = re.compile(
+    r"\b(?:not|never|no|nobody|none|neither|nor|without|den(?:y|ies|ied|ial)|refus\w+|untrue|false|wrong\w*|reject\w*|disput\w*"
+    r"|fail\w*|unlikely|hardly|cannot)\b|n[’']t\b|\?",
+    re.IGNORECASE,
+)
+"""Signs of a denial or a question: such a text may have all words of an insight without stating it."""
+
+_LEAST_FACTS = 5
+"""With fewer words and numbers than this, those of an insight may meet by chance ("It cost $5.")."""
+
+_LACKING, _OTHER_SIDE = 0.45, 0.1
+"""Highest scores of a text that lacks numbers or names, and of one that lacks what tells an insight from its rivals."""
+
+_ABOUT = 0.1
+"""Least recall of an insight's words in evidence for it."""
+
+_MONTH, _YEAR = re.compile(r"month:\d+"), re.compile(r"(?:1\d|20)\d\d")
+_NUMERAL = re.compile(r"\d+(?:[.,]\d+)*")
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """An insight to look for. Each of its words, numbers and names is a bit; the integers here are sets of bits."""
+
+    weights: tuple[float, ...]
+    """By bit; they add up to 1. Names have 0, since their words count already."""
+    numbers: int
+    """Its numbers and dates."""
+    rare: int
+    """Numbers and names that few insights of the topic have. A text must have all these numbers, and two thirds of these bits."""
+    distinctive: int
+    """What tells it from its rivals. A text must have all of it."""
+    date: int
+    """Its month and its year, if it has both."""
+    denies: bool
+    """Whether the insight itself denies something."""
+    order: tuple[str, ...]
+    """Its numerals, in order."""
+    known: dict[int, float] = field(default_factory=dict, compare=False)
+    """A cache of `recall`."""
+
+    def recall(self, mask: int) -> float:
+        """The weight of the bits in `mask`, from 0 to 1."""
+        total = self.known.get(mask)
+        if total is None:
+            total = sum(weight for bit, weight in enumerate(self.weights) if mask >> bit & 1)
+            if len(self.known) < _REMEMBERED:
+                self.known[mask] = total
+        return total
+
+    def lacks(self, mask: int) -> bool:
+        """Whether a text with the bits in `mask` lacks necessary numbers or names."""
+        missing = self.rare & ~mask
+        necessary = self.distinctive | self.rare & self.numbers
+        return bool(necessary & ~mask) or missing.bit_count() > _MAY_MISS * self.rare.bit_count()
+
+    def pieced(self, mask: int, dated: bool) -> bool:
+        """Whether a name is missing and no single sentence has the date (not `dated`): the window is about something else."""
+        return bool(self.date) and not dated and bool(self.rare & ~self.numbers & ~mask)
+
+    def whole(self, mask: int, evidence: str) -> bool:
+        """Whether no number or rare name is missing, the numbers are in order, and nothing is denied or asked."""
+        present = [numeral for numeral in _numerals(evidence) if numeral in self.order]
+        in_order = present == [numeral for numeral in self.order if numeral in present]
+        enough = sum(weight > 0 for weight in self.weights) >= _LEAST_FACTS
+        return enough and not (self.rare | self.numbers) & ~mask and in_order and (self.denies or not _DENIED.search(evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A finding and the window that it is about: the index of its first sentence, and its size in sentences."""
+
+    finding: Finding
+    start: int = 0
+    size: int = 0
+
+
+class Presence:
+    """An index of a topic's insights, to look for them in texts."""
+
+    def __init__(self, insights: Sequence[str]) -> None:
+        readings = [read(insight) for insight in insights]
+        self._postings: dict[str, list[tuple[int, int]]] = {}
+        self._acronyms: dict[str, list[tuple[int, int]]] = {}
+        common = Counter(word for reading in readings for word in _facts(reading))
+        rivals = _rivals(readings, common)
+        self._twins = [(one, two) for one, others in sorted(rivals.items()) for two, twin in others if twin and one < two]
+        self._sought = [
+            self._indexed(place, insight, readings, common, rivals.get(place, ())) for place, insight in enumerate(insights)
+        ]
+
+    def of(self, text: str) -> list[Finding]:
+        """One finding per insight, in their order. The evidence of a found insight is the window that states it."""
+        listed = sentences(text)
+        masks = self._masks(listed)
+        found = [self._found(sought, masks.get(place, {}), listed) for place, sought in enumerate(self._sought)]
+        for one, two in self._twins:
+            if not _overlap(found[one], found[two]):
+                continue
+            if found[one].size != found[two].size:
+                # The longer window has its number from a neighbouring sentence about something else.
+                longer = one if found[one].size > found[two].size else two
+                found[longer] = replace(found[longer], finding=Finding(False, False, _LACKING))
+            else:
+                # "37, not 41 as was written before" mentions both sides, but states only one.
+                for place in (one, two):
+                    found[place] = replace(found[place], finding=replace(found[place].finding, sure=False))
+        return [each.finding for each in found]
+
+    def shows(self, place: int, words: str, text: str) -> bool:
+        """Whether `words` are the text's own and about the insight: models confuse insights, and invent some.
+
+        The words need not state all of the insight.
+        """
+        mask = 0
+        for held in self._masks(sentences(words)).get(place, {}).values():
+            mask |= held
+        return self._sought[place].recall(mask) >= _ABOUT and quoted(words, text)
+
+    def _indexed(
+        self, place: int, insight: str, readings: Sequence[Reading], common: Mapping[str, int], rivals: Iterable[tuple[int, bool]]
+    ) -> _Sought:
+        """Add the insight to the postings. `common`: fact -> insights with it; `rivals`: (index, whether it is a twin)."""
+        reading, number = readings[place], len(readings)
+        few = max(2, _RARE_SHARE * number)
+        bits: dict[str, int] = {}
+        weights: list[float] = []
+        rare = numbers = 0
+        for fact in _facts(reading):
+            bits[fact] = len(weights)
+            weights.append(math.log(1 + number / common[fact]) * (_NUMBER_WEIGHT if fact.startswith("#") else 1))
+            self._postings.setdefault(fact, []).append((place, bits[fact]))
+            if fact.startswith("#"):
+                numbers |= 1 << bits[fact]
+                rare |= 1 << bits[fact] if common[fact] <= few else 0
+        for name in dict.fromkeys(reading.names):
+            least = min(common[word] for word in name)
+            if least > few:
+                continue
+            rare |= 1 << len(weights)
+            # A name is found by the last of its rarest words: "Brandt" for Engineer Ilse Brandt.
+            telling = next(word for word in reversed(name) if common[word] == least)
+            self._postings.setdefault(f"@{telling}", []).append((place, len(weights)))
+            if len(name) == 1 and name[0].isalpha() and 2 <= len(name[0]) <= 5:
+                self._acronyms.setdefault(name[0], []).append((place, len(weights)))
+            weights.append(0.0)
+        distinctive = 0
+        for other, twin in rivals:
+            for fact in _differences(reading, readings[other], twin):
+                distinctive |= 1 << bits[fact] if fact in bits else 0
+        total = sum(weights) or 1.0
+        parts = [[f"#{value}" for value in reading.numbers if kind.fullmatch(value)] for kind in (_MONTH, _YEAR)]
+        date = sum(1 << bits[part] for part in dict.fromkeys(itertools.chain(*parts))) if all(parts) else 0
+        return _Sought(
+            weights=tuple(weight / total for weight in weights),
+            numbers=numbers,
+            rare=rare,
+            distinctive=distinctive,
+            date=date,
+            denies=bool(_DENIED.search(insight)),
+            order=_numerals(insight),
+        )
+
+    def _masks(self, listed: Sequence[str]) -> dict[int, dict[int, int]]:
+        """Index of an insight -> index of a sentence -> the insight's bits in that sentence, where there are any."""
+        by_place: dict[int, dict[int, int]] = {}
+        for at, sentence in enumerate(listed):
+            reading = read(sentence)
+            held = {
+                *reading.roots,
+                *_values(reading),
+                *(f"#{value}" for value in reading.loose),
+                *(f"@{word}" for word in reading.capitals),
+            }
+            hits = [self._postings[fact] for fact in held if fact in self._postings]
+            if self._acronyms:
+                initials = "".join(word[0] for word in reading.roots)
+                hits += [spots for acronym, spots in self._acronyms.items() if acronym in initials]
+            for spots in hits:
+                for place, bit in spots:
+                    masks = by_place.setdefault(place, {})
+                    masks[at] = masks.get(at, 0) | 1 << bit
+        return by_place
+
+    def _found(self, sought: _Sought, masks: Mapping[int, int], listed: Sequence[str]) -> _Found:
+        everything = 0
+        for mask in masks.values():
+            everything |= mask
+        if sought.recall(everything) < SURE_NOT:
+            return _Found(Finding(False, True, _score(sought.recall(everything) * WINDOW_WORTH[-1])))
+        lacks, recall, start, size = _best(sought, masks)
+        if lacks and sought.distinctive & ~everything:
+            # Sure for numbers and names, which have no synonyms; words do.
+            sure = bool(sought.distinctive & (sought.rare | sought.numbers) & ~everything)
+            finding = Finding(False, sure, min(_score(recall), _OTHER_SIDE))
+        elif lacks:
+            finding = Finding(False, recall < LEAST, min(_score(recall), _LACKING))
+        else:
+            present = recall >= LEAST
+            evidence = " ".join(listed[start : start + size]) if present else ""
+            sure = recall < SURE_NOT or (recall >= SURE and sought.whole(_held(masks, start, size), evidence))
+            finding = Finding(present, sure, _score(recall), evidence)
+        return _Found(finding, start, size)
+
+
+def _overlap(one: _Found, two: _Found) -> bool:
+    """Whether both insights are found, in windows that have a sentence in common."""
+    both = one.finding.found and two.finding.found
+    return both and one.start < two.start + two.size and two.start < one.start + one.size
+
+
+def _numerals(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(canonical(numeral) for numeral in _NUMERAL.findall(text)))
+
+
+def _held(masks: Mapping[int, int], start: int, size: int) -> int:
+    """The bits of all sentences of a window."""
+    return functools.reduce(operator.or_, (masks.get(at, 0) for at in range(start, start + size)), 0)
+
+
+def _best(sought: _Sought, masks: Mapping[int, int]) -> tuple[bool, float, int, int]:
+    """The best window: whether it lacks a number or name, its recall, the index of its first sentence, and its size."""
+    best = (True, 0.0, 0, 1)
+    for start in sorted(masks):
+        mask, dated = 0, False
+        for size, worth in enumerate(WINDOW_WORTH, 1):
+            added = masks.get(start + size - 1, 0)
+            dated = dated or not sought.date & ~added
+            if added | mask == mask:
+                continue
+            mask |= added
+            here = (sought.lacks(mask) or sought.pieced(mask, dated), sought.recall(mask) * worth, start, size)
+            if (not here[0], here[1]) > (not best[0], best[1]):
+                best = here
+    return best
+
+
+def _score(recall: float) -> float:
+    """The score of a recall: 0.5 at LEAST, 1 for a recall of 1."""
+    if recall < LEAST:
+        return min(round(0.5 * recall / LEAST, 4), 0.4999)
+    return round(min(0.5 + 0.5 * (recall - LEAST) / (1 - LEAST), 1.0), 4)
+
+
+def _values(reading: Reading) -> list[str]:
+    return sorted(f"#{value}" for value in reading.numbers)
+
+
+def _facts(reading: Reading) -> list[str]:
+    return [*dict.fromkeys(reading.roots), *_values(reading)]
+
+
+def _rivals(readings: Sequence[Reading], common: Mapping[str, int]) -> dict[int, list[tuple[int, bool]]]:
+    """Index of an insight -> its rivals (such as the other side of a conflict): (index, whether it is a twin)."""
+    weight = {fact: math.log(1 + len(readings) / count) for fact, count in common.items()}
+    kept = [frozenset(_facts(reading)) for reading in readings]
+    twins: dict[int, list[tuple[int, bool]]] = {}
+    totals = [sum(weight[fact] for fact in sorted(facts)) for facts in kept]
+    for one in range(len(kept)):
+        for two in range(one + 1, len(kept)):
+            shared = sum(weight[fact] for fact in sorted(kept[one] & kept[two]))
+            dice = 2 * shared / ((totals[one] + totals[two]) or 1.0)
+            if dice > _RIVAL:
+                twins.setdefault(one, []).append((two, dice > _TWIN))
+                twins.setdefault(two, []).append((one, dice > _TWIN))
+    return twins
+
+
+def _differences(reading: Reading, other: Reading, twin: bool) -> list[str]:
+    """The numbers and names that only the first reading has; if there are none, its words that a twin lacks."""
+    theirs = {*_facts(other)}
+    values = [value for value in _values(reading) if value not in theirs]
+    values += [word for name in reading.names for word in name if word not in theirs]
+    return values or [word for word in dict.fromkeys(reading.roots) if word not in theirs and twin]

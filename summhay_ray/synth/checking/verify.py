@@ -1,0 +1,419 @@
+"""Part of the synth room, for the room alone: checks an outline and its documents (appendices A.1.1 to A.1.3).
+
+Each check is made offline first. A model is asked only where the offline check is not sure and the asker has a model for the
+task. Each check is a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from summhay_ray.outcome import Answer, NoAnswer, Outcome
+from summhay_ray.records import Check
+from summhay_ray.synth.base import Asker
+from summhay_ray.synth.checking.check_rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
+from summhay_ray.synth.checking.checks import (
+    ENGLISH,
+    assigned,
+    holds_facts,
+    is_english,
+    leak,
+    other_side,
+    overlap,
+    refers,
+    same_insight,
+    specific,
+)
+from summhay_ray.synth.checking.copies import COPY, near_copies
+from summhay_ray.synth.checking.presence import Presence
+from summhay_ray.synth.making.kinds import Finding, Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task
+from summhay_ray.synth.making.prompting import numbered
+
+NOTHING = 0.05
+"""Up to this score a "not found" is sure in any language."""
+
+WORTH_ASKING = 0.2
+"""The model is asked about a planned insight with a greater score even if it is surely not found offline, since most planned
+insights are in their documents."""
+
+_Pair = tuple[int, int]
+
+
+class NotChecked(Exception):
+    """A model gave no usable answer to a check. `outcome` says why."""
+
+    def __init__(self, task: Task, outcome: NoAnswer) -> None:
+        super().__init__(f"{task}: {outcome.error}: {outcome.message}")
+        self.task: Task = task
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A document compared with its plan: ids of insights. `evidence`: id of each insight found -> the words that show it."""
+
+    missing: tuple[str, ...]
+    extraneous: tuple[str, ...]
+    evidence: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    """The index of the subtopic that an insight is assigned to, the offline finding, and who assigned it."""
+
+    place: int | None
+    finding: Finding
+    by: str = OFFLINE
+    key: str = ""
+
+
+class Verifier:
+    """The checks of one haystack. `given`: the fields of every prompt's input (topic, domain, language, ...).
+
+    The caller awaits the calls for one document, one query or one stage of the outline one after the other; those for different
+    documents and queries may overlap. Every method raises NotChecked if a model gives no usable answer.
+    """
+
+    def __init__(self, cell_id: str, asker: Asker, given: Input) -> None:
+        self._asker, self._given, self._rows = asker, given, CheckRows(cell_id)
+        self._english = is_english(str(given.get("language", ENGLISH)))
+        self._passed: set[tuple[str, str]] = set()
+        self._copy_rounds = 0
+        self._presence: tuple[tuple[str, ...], Presence] = ((), Presence(()))
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """All checks so far, numbered: by stage, then by document or query, then as made. The order does not depend on timing."""
+        return self._rows.ordered()
+
+    async def subtopics(self, texts: Sequence[tuple[str, str]], round: int, settled: Collection[str] = ()) -> set[str]:
+        """Ids of the subtopics (id, text) that overlap an earlier one. One row each, against the nearest earlier one.
+
+        Those that are `settled` are not compared with each other again.
+        """
+        pairs = {
+            (one, two): self._read(overlap(texts[one][1], texts[two][1], str(self._given.get("topic", ""))))
+            for two in range(len(texts))
+            for one in range(two)
+            if texts[two][0] not in settled
+        }
+        named, key = await self._pairs("overlapping_subtopics", "subtopics", [text for _, text in texts], pairs)
+        return self._distinct("subtopic_distinct", round, texts, pairs, named, key)
+
+    async def insights(self, subtopics: Sequence[PlannedSubtopic], round: int, drop: bool = True) -> set[str]:
+        """Ids of the insights that are not specific, repeat an earlier one, or belong to another subtopic.
+
+        Two conflicting insights are no duplicates, but must be about the same question. An insight that passed is not assigned
+        again. Without a model an insight is dropped for its subtopic only where the offline check is sure, since words alone are
+        wrong too often (see `checks.assigned`). Insights dropped by one check skip the later ones; without `drop` every check
+        is made of every insight.
+        """
+        listed = [insight for subtopic in subtopics for insight in subtopic.insights]
+        dropped = self._unspecific(listed, round)
+        dropped |= self._unrelated_sides(listed, round) | self._leaked_by_subtopics(subtopics, round)
+        skipped = dropped if drop else set[str]()
+        # Insights that passed come first, so that of two that say the same the new one is the duplicate.
+        kept = sorted(
+            (insight for insight in listed if insight.insight_id not in skipped),
+            key=lambda insight: (insight.insight_id, insight.text) not in self._passed,
+        )
+        pairs = {
+            (one, two): self._read(same_insight(kept[one].text, kept[two].text))
+            for two in range(len(kept))
+            for one in range(two)
+            if not _conflicting(kept[one], kept[two])
+        }
+        texts = [(insight.insight_id, insight.text) for insight in kept]
+        named, key = await self._pairs("duplicate_insights", "insights", [text for _, text in texts], pairs)
+        dropped |= (same := self._distinct("insight_distinct", round, texts, pairs, named, key))
+        return dropped | await self._misassigned(subtopics, skipped | same if drop else skipped, round)
+
+    async def query(self, subtopic: PlannedSubtopic, others: Sequence[PlannedInsight], round: int) -> bool:
+        """Whether the subtopic's query gives no insight away; words of the subtopic and the topic are no leak.
+
+        Each insight of the subtopic gets a row. `others`, insights of other subtopics, count, and get a row, only where they are
+        surely given away.
+        """
+        insights, known = subtopic.insights, f"{subtopic.text} {self._given.get('topic', '')}"
+        findings = [self._read(leak(subtopic.query, insight.text, known)) for insight in insights]
+        by_model = ModelAnswer()
+        if unsure := self._unsure("query_leaks", findings):
+            given = {"query": subtopic.query, "subtopic": subtopic.text}
+            answer = await self._ask("query_leaks", {**given, "insights": numbered([insights[place].text for place in unsure])})
+            by_model = self._model_answer("query_leaks", unsure, dict.fromkeys(answer.value, subtopic.query), answer.key)
+        decided = decisions(findings, by_model)
+        for insight, decision in zip(insights, decided, strict=True):
+            self._rows.add("query_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
+        of_others = [(insight, self._read(leak(subtopic.query, insight.text, known))) for insight in others]
+        leaked_too = [(insight, finding) for insight, finding in of_others if finding.found and finding.sure]
+        for insight, finding in leaked_too:
+            ids = (subtopic.subtopic_id, insight.insight_id)
+            self._rows.add("query_leak", round, ids, "no", Decision(True, finding.score, finding.evidence))
+        return not leaked_too and not any(decision.found for decision in decided)
+
+    async def document(self, planned: PlannedDocument, text: str, insights: Sequence[PlannedInsight], round: int) -> Compared:
+        """The planned insights that the text lacks, and the others of the topic that it has. One row per insight of the topic.
+
+        The model is asked once, about all insights that the offline check is not sure of. An insight that it names counts if its
+        evidence is in the text and is about the insight, or if the offline check found the insight too.
+        """
+        presence = self._presence_of(insights)
+        findings, expected = [*map(self._read, presence.of(text))], frozenset(planned.insight_ids)
+        by_model = ModelAnswer()
+        hoped = {place for place, insight in enumerate(insights) if insight.insight_id in expected}
+        if unsure := self._unsure("insights_present", findings, hoped):
+            listed = numbered([insights[place].text for place in unsure])
+            answer = await self._ask("insights_present", {"document": text, "insights": listed})
+            shown, unshown = {}, {}
+            for place, words in answer.value.items():
+                if place < len(unsure):
+                    finding = findings[unsure[place]]
+                    if presence.shows(unsure[place], words, text):
+                        shown[place] = words
+                    elif finding.found:
+                        shown[place] = finding.evidence
+                    else:
+                        unshown[unsure[place]] = words
+            by_model = replace(self._model_answer("insights_present", unsure, shown, answer.key), unshown=unshown)
+        there: dict[str, str] = {}
+        for insight, decision in zip(insights, decisions(findings, by_model), strict=True):
+            wanted = "yes" if insight.insight_id in expected else "no"
+            self._rows.add("document_insight", round, (planned.document_id, insight.insight_id), wanted, decision)
+            if decision.found:
+                there[insight.insight_id] = decision.evidence
+        missing = tuple(insight_id for insight_id in planned.insight_ids if insight_id not in there)
+        return Compared(missing, tuple(insight_id for insight_id in there if insight_id not in expected), there)
+
+    def settle(self, document_id: str, round: int, last: int) -> None:
+        """Repeat the rows of a document's round as its last round, since the text of that round is kept."""
+        self._rows.repeat("document_insight", document_id, round, last)
+
+    async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
+        """Whether a chapter introduces the insight that it was written for and no other of the topic. One row."""
+        insights = outline.insights
+        place = [insight.insight_id for insight in insights].index(expected.insight_id)
+        findings = [*map(self._read, self._presence_of(insights).of(text))]
+        others = [spot for spot, finding in enumerate(findings) if finding.found and spot != place]
+        spot = next((spot for spot in others if findings[spot].sure), None)
+        by, key = OFFLINE, ""
+        if (
+            spot is None
+            and (others or self._unsure("chapter_check", [findings[place]], {0}))
+            and self._asker.model("chapter_check")
+        ):
+            listed = {
+                "subtopics": numbered([subtopic.text for subtopic in outline.subtopics]),
+                "insights": numbered([insight.text for insight in insights]),
+            }
+            answer = await self._ask("chapter_check", {"chapter": text, **listed})
+            spot, by, key = _within(answer.value, len(insights)), self._asker.model("chapter_check"), answer.key
+        elif spot is None:
+            spot = place if findings[place].found and not others else next(iter(others), None)
+        said = "no" if spot is None else insights[spot].insight_id
+        evidence = "" if spot is None else findings[spot].evidence
+        decision = Decision(spot == place, findings[place].score, evidence, by, key, said)
+        self._rows.add("chapter_insight", round, (document_id, expected.insight_id), expected.insight_id, decision)
+        return spot == place
+
+    def reference(self, ids: tuple[str, str], texts: tuple[str, str], named: Mapping[str, str], round: int) -> bool:
+        """Whether the first document refers to the second. One row.
+
+        `ids`: of the two. `texts`: the first one's text, where the `date` of `named` is looked for, and its sentences without
+        insights, where the `headline` is.
+        """
+        finding = refers(texts, named["date"], named["headline"], str(self._given.get("topic", "")))
+        self._rows.add("document_reference", round, ids, "yes", Decision(finding.found, finding.score, finding.evidence))
+        return finding.found
+
+    async def copies(self, texts: Mapping[str, str]) -> set[str]:
+        """Ids of the documents that are near-copies of an earlier one.
+
+        A row for each pair with at least half the similarity of a near-copy, and one for the haystack.
+        """
+        # Ten thousand documents take a minute: a thread keeps the loop free for other haystacks.
+        pairs = await asyncio.to_thread(near_copies, texts)
+        for earlier, later, share in pairs:
+            evidence = f"{share:.0%} of their runs of words are the same" if share >= COPY else ""
+            self._rows.add("document_copy", self._copy_rounds, (later, earlier), "no", Decision(share >= COPY, share, evidence))
+        copies = {later for _, later, share in pairs if share >= COPY}
+        summary = f"{len(texts)} documents, {len(copies)} near-copies of an earlier one, {len(pairs)} pairs that come near it"
+        nearest = max((share for *_, share in pairs), default=0.0)
+        self._rows.add("document_copy", self._copy_rounds, ("", ""), "no", Decision(bool(copies), nearest, summary))
+        self._copy_rounds += 1
+        return copies
+
+    def _unspecific(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
+        """Ids of the insights without a number, a date or a name."""
+        dropped = set()
+        for insight in listed:
+            if (insight.insight_id, insight.text) in self._passed:
+                continue
+            finding = specific(insight.text)
+            decision = Decision(finding.found, finding.score, finding.evidence)
+            self._rows.add("insight_specific", round, (insight.insight_id, ""), "yes", decision)
+            # In other languages names go unseen, so that an insight may well have one.
+            if not finding.found and finding.sure and self._english:
+                dropped.add(insight.insight_id)
+        return dropped
+
+    def _leaked_by_subtopics(self, subtopics: Sequence[PlannedSubtopic], round: int) -> set[str]:
+        """Ids of the insights given away by the text of their own subtopic, and so by any query about it."""
+        dropped = set()
+        for subtopic in subtopics:
+            for insight in subtopic.insights:
+                if (insight.insight_id, insight.text) in self._passed:
+                    continue
+                finding = self._read(leak(subtopic.text, insight.text, topic := str(self._given.get("topic", ""))))
+                leaked = finding.found and finding.sure and holds_facts(f"{subtopic.text} {topic}", insight.text)
+                decision = Decision(leaked, finding.score, finding.evidence if leaked else "")
+                self._rows.add("subtopic_leak", round, (subtopic.subtopic_id, insight.insight_id), "no", decision)
+                if leaked:
+                    dropped.add(insight.insight_id)
+        return dropped
+
+    def _unrelated_sides(self, listed: Sequence[PlannedInsight], round: int) -> set[str]:
+        """Ids of the insights that are planned to conflict with an earlier one, but do not."""
+        dropped, known = set(), {insight.insight_id: insight for insight in listed}
+        for place, insight in enumerate(listed):
+            earlier = known.get(insight.conflicts_with)
+            if earlier is None or earlier not in listed[:place] or (insight.insight_id, insight.text) in self._passed:
+                continue
+            finding = other_side(insight.text, earlier.text)
+            decision = Decision(finding.found, finding.score, finding.evidence)
+            self._rows.add("insight_conflict", round, (insight.insight_id, earlier.insight_id), "yes", decision)
+            if not finding.found and (self._english or self._read(finding).sure):
+                dropped.add(insight.insight_id)
+        return dropped
+
+    async def _pairs(self, task: Task, name: str, texts: Sequence[str], pairs: Mapping[_Pair, Finding]) -> tuple[set[_Pair], str]:
+        """The pairs of indices that the model calls the same, and its answer's key. One question covers all unsure pairs."""
+        places = sorted({place for pair, finding in pairs.items() if not finding.sure for place in pair})
+        if not places or not self._asker.model(task):
+            return set(), ""
+        answer = await self._ask(task, {name: numbered([texts[place] for place in places])})
+        named = {(min(pair), max(pair)) for pair in answer.value if max(pair) < len(places)}
+        return {(places[first], places[second]) for first, second in named if first != second}, answer.key
+
+    def _distinct(
+        self,
+        kind: str,
+        round: int,
+        texts: Sequence[tuple[str, str]],
+        pairs: Mapping[_Pair, Finding],
+        named: set[_Pair],
+        key: str,
+    ) -> set[str]:
+        """Ids of the texts (id, text) that say the same as an earlier one that is kept. One row each, against the nearest one.
+
+        `named`: the pairs that the model calls the same; `key`: its answer's.
+        """
+        model = self._asker.model("overlapping_subtopics" if kind == "subtopic_distinct" else "duplicate_insights")
+        dropped: set[int] = set()
+        for two, (name, _) in enumerate(texts):
+            best, nearest = Decision(True, 0.0, said="yes"), ""
+            for one in range(two):
+                finding = pairs.get((one, two))
+                if finding is None or one in dropped:
+                    continue
+                by_model = bool(model) and ((one, two) in named or not finding.sure)
+                same = (one, two) in named if by_model else finding.found
+                here = Decision(not same, finding.score, texts[one][1] if same else "", said="no" if same else "yes")
+                if not nearest or (not here.found, here.score) > (not best.found, best.score):
+                    best, nearest = replace(here, by=model, key=key) if by_model else here, texts[one][0]
+            if not best.found:
+                dropped.add(two)
+            self._rows.add(kind, round, (name, nearest), "yes", best)
+        return {texts[place][0] for place in dropped}
+
+    async def _misassigned(self, subtopics: Sequence[PlannedSubtopic], dropped: set[str], round: int) -> set[str]:
+        """Ids of the insights, among those not dropped, that a blind assignment puts in another subtopic."""
+        texts, elsewhere = [subtopic.text for subtopic in subtopics], set()
+        new = [
+            (subtopic, insight)
+            for subtopic in subtopics
+            for insight in subtopic.insights
+            if insight.insight_id not in dropped and (insight.insight_id, insight.text) not in self._passed
+        ]
+        assignments = await self._assigned_blind([insight for _, insight in new], subtopics)
+        for (subtopic, insight), assignment in zip(new, assignments, strict=True):
+            place, finding = assignment.place, assignment.finding
+            said = "none" if place is None else subtopics[place].subtopic_id
+            evidence = "" if place is None else texts[place]
+            right = said == subtopic.subtopic_id
+            decision = Decision(right, finding.score, evidence, assignment.by, assignment.key, said)
+            self._rows.add("insight_subtopic", round, (insight.insight_id, subtopic.subtopic_id), subtopic.subtopic_id, decision)
+            if not decision.found and (finding.sure or assignment.by != OFFLINE):
+                elsewhere.add(insight.insight_id)
+            else:
+                self._passed.add((insight.insight_id, insight.text))
+        return elsewhere
+
+    async def _assigned_blind(
+        self, insights: Sequence[PlannedInsight], subtopics: Sequence[PlannedSubtopic]
+    ) -> list[_Assignment]:
+        """Assign each insight to a subtopic without its plan, by the model where the offline check is not sure."""
+        texts, model = [subtopic.text for subtopic in subtopics], self._asker.model("assign_subtopic")
+        assignments: list[_Assignment] = []
+        for insight in insights:
+            others = [[other.text for other in subtopic.insights if other is not insight] for subtopic in subtopics]
+            place, finding = assigned(insight.text, texts, others)
+            assignments.append(_Assignment(place, self._read(finding)))
+        unsure = [spot for spot, assignment in enumerate(assignments) if model and not assignment.finding.sure]
+        inputs = [{"subtopics": numbered(texts), "insight": insights[spot].text} for spot in unsure]
+        outcomes = await asyncio.gather(
+            *(self._asker.ask("assign_subtopic", self._input("assign_subtopic", given)) for given in inputs)
+        )
+        for spot, outcome in zip(unsure, outcomes, strict=True):
+            answer = _answered("assign_subtopic", outcome)
+            finding = assignments[spot].finding
+            assignments[spot] = _Assignment(_within(answer.value, len(texts)), finding, model, answer.key)
+        return assignments
+
+    def _presence_of(self, insights: Sequence[PlannedInsight]) -> Presence:
+        """The index of these insights; kept until others are asked for."""
+        texts = tuple(insight.text for insight in insights)
+        if self._presence[0] != texts:
+            self._presence = (texts, Presence(texts))
+        return self._presence[1]
+
+    def _read(self, finding: Finding) -> Finding:
+        """The finding. In other languages than English only a clear "not found" stays sure."""
+        return (
+            finding if self._english else replace(finding, sure=finding.sure and not finding.found and finding.score <= NOTHING)
+        )
+
+    def _unsure(self, task: Task, findings: Sequence[Finding], hoped: Collection[int] = ()) -> list[int]:
+        """Indices of the findings to ask the model about; none without a model. `hoped`: indices of planned insights."""
+        if not self._asker.model(task):
+            return []
+        nearly = {place for place in hoped if not findings[place].found and findings[place].score > WORTH_ASKING}
+        return [place for place, finding in enumerate(findings) if not finding.sure or place in nearly]
+
+    def _model_answer(self, task: Task, asked: Sequence[int], named: Mapping[int, str], key: str) -> ModelAnswer:
+        """`asked`: indices of findings; `named`: index in `asked` -> evidence."""
+        shown = {asked[place]: words for place, words in named.items() if place < len(asked)}
+        return ModelAnswer(frozenset(asked), shown, self._asker.model(task), key)
+
+    def _input(self, task: Task, given: Input) -> Input:
+        return {"task": task, **self._given, **given}
+
+    async def _ask(self, task: Task, given: Input) -> Answer[Any]:
+        return _answered(task, await self._asker.ask(task, self._input(task, given)))
+
+
+def _answered(task: Task, outcome: Outcome[Any]) -> Answer[Any]:
+    if isinstance(outcome, Answer):
+        return outcome
+    raise NotChecked(task, outcome)
+
+
+def _within(place: int | None, number: int) -> int | None:
+    """The index, or None if it is not below `number`."""
+    return place if place is not None and place < number else None
+
+
+def _conflicting(one: PlannedInsight, other: PlannedInsight) -> bool:
+    return one.conflicts_with == other.insight_id or other.conflicts_with == one.insight_id

@@ -1,0 +1,181 @@
+"""Room synth: asking models through the gateway, and what the pipeline's stages share. For the room alone.
+
+Each group of tasks has its own model, as in the paper (A.1: one model plans and checks, another writes conversations).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+from summhay_ray.llm import Ask, Request
+from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome, Refusal
+from summhay_ray.synth.answers import read
+from summhay_ray.synth.base import Asker
+from summhay_ray.synth.checking.verify import NotChecked
+from summhay_ray.synth.making.domains import Domain
+from summhay_ray.synth.making.kinds import Difficulty, Input, Shape, Task, Topic
+from summhay_ray.synth.making.prompting import render
+from summhay_ray.text import text_hash
+
+Group = Literal["outline", "write", "check"]
+GROUP_OF: Mapping[Task, Group] = {
+    "subtopics": "outline",
+    "insights": "outline",
+    "conflicting_insight": "outline",
+    "query": "outline",
+    "document": "write",
+    "chapter": "write",
+    "edit_document": "write",
+    "overlapping_subtopics": "check",
+    "duplicate_insights": "check",
+    "assign_subtopic": "check",
+    "query_leaks": "check",
+    "chapter_check": "check",
+    "insights_present": "check",
+}
+TRIES = 3
+"""Attempts in all at an answer that can be parsed."""
+AT_ONCE = 32
+"""Documents, or queries, of a haystack that are worked on at the same time."""
+_SAMPLES = 10
+"""Sample numbers reserved for the attempts of one `ask`."""
+
+T = TypeVar("T")
+
+
+class ModelAsker:
+    """`base.Asker` over the gateway. `asks`, `models` and `sampling` map groups; a group without a model is never asked.
+
+    The sample number of a request is `sample * 10 + attempt`, which keeps all requests distinct. Every request but the first
+    has the number in its input (`attempt`), since a model at temperature 0 gives the same answer to the same prompt.
+    """
+
+    def __init__(
+        self,
+        asks: Mapping[Group, Ask],
+        domain: Domain,
+        models: Mapping[Group, str],
+        sampling: Mapping[Group, Mapping[str, Any]],
+    ) -> None:
+        self._asks, self._domain, self._models, self._sampling = asks, domain, models, sampling
+
+    def model(self, task: Task) -> str:
+        """The model of the task's group; empty where it has none."""
+        return self._models.get(GROUP_OF[task], "")
+
+    async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
+        """The outcome after at most TRIES answers; `attempts` and `usd_micros` are totals over these answers."""
+        attempts = usd_micros = 0
+        outcome: Outcome[Any] = Malformed("not_asked", "no answer was requested")
+        for attempt in range(TRIES):
+            outcome = await self._once(task, given, sample * _SAMPLES + attempt)
+            attempts, usd_micros = attempts + outcome.attempts, usd_micros + outcome.usd_micros
+            if not isinstance(outcome, Malformed):
+                break
+        return replace(outcome, attempts=attempts, usd_micros=usd_micros)
+
+    async def _once(self, task: Task, given: Input, sample: int) -> Outcome[Any]:
+        group, template = GROUP_OF[task], self._domain.prompts[task]
+        full = {"task": task, "domain": self._domain.name, "language": self._domain.language, **given}
+        if sample:
+            full["attempt"] = sample
+        request = Request(
+            model=self._models[group],
+            messages=render(template, full),
+            sampling=self._sampling.get(group, {}),
+            prompt_hash=text_hash(template),
+            sample=sample,
+        )
+        outcome = await self._asks[group](request)
+        if not isinstance(outcome, Answer):
+            return outcome
+        value = read(task, full, outcome.value.text, outcome.value.finish_reason)
+        if isinstance(value, Malformed):
+            return replace(value, key=outcome.key, attempts=outcome.attempts, usd_micros=outcome.usd_micros)
+        return Answer(value, outcome.key, outcome.attempts, outcome.usd_micros)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One haystack to make. `metadata` (license, ...) is copied into `topic_metadata.synthesis` of the released JSON."""
+
+    cell_id: str
+    topic: Topic
+    domain: Domain
+    shape: Shape = field(default_factory=Shape)
+    difficulty: Difficulty = field(default_factory=Difficulty)
+    seed: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def participants(self) -> list[str]:
+        """The speakers: the topic's, or else the domain's."""
+        return list(self.topic.participants or self.domain.participants)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields of every input. The seed is one of them, so that another seed does not reuse stored answers."""
+        return {"topic": self.topic.topic, "domain": self.domain.name, "language": self.domain.language, "seed": self.seed}
+
+
+class GaveUp(Exception):
+    """A stage cannot continue. `outcome`: the missing answer that ended it, if one did."""
+
+    def __init__(self, stage: str, error: str, message: str, outcome: NoAnswer | None = None) -> None:
+        super().__init__(message)
+        self.stage, self.error, self.message, self.outcome = stage, error, message, outcome
+
+
+@dataclass(frozen=True)
+class Work:
+    """A job with its asker, and the cost of its answers."""
+
+    job: Job
+    asker: Asker
+    costs: dict[str, int] = field(default_factory=dict)
+    """Key of an answer -> its cost in millionths of a US dollar."""
+
+    @cached_property
+    def slots(self) -> asyncio.Semaphore:
+        """Bounds the documents, or queries, that are worked on at the same time."""
+        return asyncio.Semaphore(AT_ONCE)
+
+    def model(self, task: Task) -> str:
+        return self.asker.model(task)
+
+    async def ask(self, task: Task, given: Input, sample: int = 0) -> Outcome[Any]:
+        outcome = await self.asker.ask(task, given, sample)
+        self.costs[outcome.key] = outcome.usd_micros
+        return outcome
+
+    async def need(self, stage: str, task: Task, given: Input, sample: int = 0) -> Any:
+        """The value of the answer. Raises GaveUp without one."""
+        outcome = await self.ask(task, {**self.job.given, **given}, sample)
+        if isinstance(outcome, Answer):
+            return outcome.value
+        raise gave_up(stage, task, outcome)
+
+
+def gave_up(stage: str, task: Task, outcome: NoAnswer) -> GaveUp:
+    """The GaveUp of a stage that lacks an answer; its `error` is the outcome's."""
+    kind = "refused" if isinstance(outcome, Refusal) else "unreadable" if isinstance(outcome, Malformed) else "no answer"
+    mend = (
+        f"; use another models.{GROUP_OF[task]}{', or reword the topic' if kind == 'refused' else ''}"
+        if kind != "no answer"
+        else ""
+    )
+    return GaveUp(stage, outcome.error, f"{task}: {kind}: {outcome.message}{mend}", outcome)
+
+
+async def all_of(awaitables: list[Awaitable[T]]) -> list[T]:
+    """The results in order, after all have ended. Raises the first error in that order, not in time."""
+    results = await asyncio.gather(*awaitables, return_exceptions=True)
+    # Bugs come before GaveUp and NotChecked, which may be their consequence.
+    errors = [result for result in results if isinstance(result, BaseException)]
+    for error in sorted(errors, key=lambda error: isinstance(error, GaveUp | NotChecked)):
+        raise error
+    return [result for result in results if not isinstance(result, BaseException)]

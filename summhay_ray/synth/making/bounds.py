@@ -1,0 +1,270 @@
+"""Room synth: least, expected and most calls and tokens of a haystack. Other rooms import it from `summhay_ray.synth`.
+
+The bounds on calls follow from the pipeline's own bounds (`outline`, `documents`, `asking.TRIES`); a test compares them with
+runs that have faults. Expected figures rest on the assumptions named here. Tokens are those of cl100k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from summhay_ray.synth.answers import MOST_TOKENS
+from summhay_ray.synth.making.asking import GROUP_OF, TRIES, Group, Job
+from summhay_ray.synth.making.documents import BEFORE, EVIDENCE, REWRITES
+from summhay_ray.synth.making.domains import Domain
+from summhay_ray.synth.making.kinds import Difficulty, Shape, Task, Topic
+from summhay_ray.synth.making.outline import half, least_insights
+from summhay_ray.synth.making.pieces import HEADLINE
+from summhay_ray.synth.making.placement import placements, planned_insights
+from summhay_ray.synth.making.prompting import input_json
+from summhay_ray.text import count_tokens
+
+FAILS = 0.08
+"""Expected share of subtopics, insights and queries that fail a check (Table 4: people assign 9 % of insights elsewhere)."""
+EDITED = 0.2
+"""Expected share of documents that need a round of editing."""
+REJECTED = 0.05
+"""Expected share of chapters that are written again (A.1.3: five times in less than 1 % of the cases)."""
+UNSURE = {"assign_subtopic": 0.8, "query_leaks": 0.1, "chapter_check": 0.9}
+"""Expected share of insights, queries and chapters that the offline checks leave to a model. On the released haystacks these
+checks are sure of 24 of 137 insights and of all 18 queries; of a chapter they are sure only if it has nearly all words of its
+insight."""
+
+_ENTRY = 14
+"""Tokens of a list entry beside its text."""
+_FIELDS = 120
+"""Tokens of an input's field names and numbers."""
+_ESCAPED = 2.0
+"""Tokens of a text as JSON, per token of the text: an upper bound for anything but a run of quotation marks."""
+_PER_WORD = 1.4
+"""Tokens per English word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A number of calls and their total tokens."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Tally)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Calls and tokens of a group of tasks. `least` holds for a finished haystack; one that ends unverified may take fewer."""
+
+    least: Tally = Tally()
+    expected: Tally = Tally()
+    most: Tally = Tally()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A job, and the sizes of its haystack as (least, most)."""
+
+    job: Job
+    insights: tuple[int, int]
+    """Insights of the haystack."""
+    placed: tuple[int, int]
+    """Places of insights in documents, in all documents together."""
+
+    @property
+    def subtopics(self) -> int:
+        """Subtopics to propose, distracting ones included."""
+        return self.job.shape.subtopics + self.job.difficulty.distractors
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Tokens of each kind of text, for one of the bounds."""
+
+    bound: Literal["least", "expected", "most"]
+    subtopic: float
+    insight: float
+    query: float
+    document: float
+    answer: float
+    """The whole answer to an outline task or a check."""
+    load: float
+    """Insights (not tokens) that one round of editing removes or adds."""
+
+
+def bounds(
+    topic: Topic, domain: Domain, shape: Shape, difficulty: Difficulty, checked: bool, longest: int = 2000
+) -> Mapping[Group, Bounds]:
+    """The bounds by group, for one haystack. `checked`: whether a model decides where the offline checks are not sure.
+
+    `longest`: the writer's max_tokens, which bounds the texts that are checked and edited; the upper bounds assume answers of
+    that length in every group, and texts that take at most twice their tokens as JSON.
+    """
+    job = Job("", topic, domain, shape, difficulty)
+    plan = _plan(job)
+    words = shape.words * _PER_WORD
+    sizes = (
+        _Sizes("least", 1, 1, 1, 1, 1, 0),
+        _Sizes("expected", 12, 40, 20, words, 60, 1),
+        _Sizes("most", MOST_TOKENS["subtopic"], MOST_TOKENS["insight"], MOST_TOKENS["query"], longest, longest, plan.insights[1]),
+    )
+    counts = (_least(plan), _expected(plan), _most(plan))
+    by_group = dict.fromkeys(GROUP_OF.values(), Bounds())
+    for task, group in GROUP_OF.items():
+        if group == "check" and not checked:
+            continue
+        least, expected, most = (_tally(plan, task, count.get(task, 0), size) for count, size in zip(counts, sizes, strict=True))
+        known = by_group[group]
+        by_group[group] = Bounds(known.least + least, known.expected + expected, known.most + most)
+    return by_group
+
+
+def _plan(job: Job) -> _Plan:
+    shape, difficulty, domain = job.shape, job.difficulty, job.domain
+    kept = half(shape.subtopics) + half(difficulty.distractors)
+    least = kept * least_insights(shape.insights) + difficulty.conflicts
+    most = planned_insights(shape, difficulty)
+    # The sides of a conflict are in at most half of the documents each.
+    caps = (least - difficulty.conflicts) * shape.documents - difficulty.conflicts * (shape.documents % 2)
+    placed = min(placements(shape, difficulty, domain, least), max(caps, 0)), placements(shape, difficulty, domain, most)
+    return _Plan(job, (least, most), placed)
+
+
+def _least(plan: _Plan) -> dict[Task, float]:
+    """The fewest calls by task, over all numbers of subtopics that may be dropped; a dropped one has used up its rounds."""
+    shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
+    kept = half(shape.subtopics) + half(difficulty.distractors)
+    ways = (
+        (rounds if planned < plan.subtopics else 0, planned + (planned - final) * rounds, final)
+        for planned in range(kept, plan.subtopics + 1)
+        for final in range(kept, planned + 1)
+    )
+    more, insights, final = min(ways, key=lambda way: way[0] + way[1] + _asked(plan, way[2]))
+    return {
+        "subtopics": 1 + bool(difficulty.distractors) + more,
+        "insights": insights,
+        "conflicting_insight": difficulty.conflicts,
+        "query": _asked(plan, final),
+        **_writing(plan, plan.placed[0], 0, 0),
+    }
+
+
+def _asked(plan: _Plan, subtopics: int) -> int:
+    """The fewest subtopics with a query, among `subtopics` in all."""
+    return max(half(plan.job.shape.subtopics), subtopics - plan.job.difficulty.distractors)
+
+
+def _writing(plan: _Plan, placed: int, rejected: float, edited: float) -> dict[Task, float]:
+    documents = plan.job.shape.documents
+    if plan.job.domain.method == "chapters":
+        return {"chapter": placed * (1 + rejected), "edit_document": documents * edited}
+    return {"document": documents, "edit_document": documents * edited}
+
+
+def _expected(plan: _Plan) -> dict[Task, float]:
+    shape, difficulty = plan.job.shape, plan.job.difficulty
+    again = 1 - (1 - FAILS) ** shape.insights
+    insights = plan.insights[1]
+    chapters = plan.job.domain.method == "chapters"
+    proposals = 1 + bool(difficulty.distractors)
+    return {
+        "subtopics": proposals + (1 - (1 - FAILS) ** plan.subtopics),
+        "insights": plan.subtopics * (1 + again),
+        "conflicting_insight": difficulty.conflicts * (1 + FAILS),
+        "query": shape.subtopics * (1 + FAILS),
+        **_writing(plan, plan.placed[1], REJECTED, EDITED),
+        "overlapping_subtopics": proposals,
+        "duplicate_insights": 1 + bool(difficulty.conflicts),
+        "assign_subtopic": insights * UNSURE["assign_subtopic"],
+        "query_leaks": shape.subtopics * UNSURE["query_leaks"],
+        "chapter_check": plan.placed[1] * UNSURE["chapter_check"] * (1 + REJECTED) if chapters else 0,
+        "insights_present": shape.documents * (1 + EDITED),
+    }
+
+
+def _most(plan: _Plan) -> dict[Task, float]:
+    job, shape, difficulty = plan.job, plan.job.shape, plan.job.difficulty
+    outlines, writings = job.domain.outline_rounds + 1, REWRITES + 1
+    conflicts = min(difficulty.conflicts * outlines, shape.subtopics * shape.insights)
+    chapters = plan.placed[1] * (job.domain.tries + 1) if job.domain.method == "chapters" else 0
+    asks: dict[Task, float] = {
+        "subtopics": outlines * (1 + bool(difficulty.distractors)),
+        "insights": plan.subtopics * outlines,
+        "conflicting_insight": conflicts,
+        "query": shape.subtopics * outlines,
+        "document": 0 if chapters else shape.documents * writings,
+        "chapter": chapters,
+        "edit_document": shape.documents * job.domain.rounds,
+        "overlapping_subtopics": outlines * (1 + bool(difficulty.distractors)),
+        "duplicate_insights": outlines * (1 + bool(difficulty.conflicts)),
+        "assign_subtopic": plan.subtopics * shape.insights * outlines + conflicts,
+        "query_leaks": shape.subtopics * outlines,
+        "chapter_check": chapters,
+        "insights_present": shape.documents * (job.domain.rounds + writings),
+    }
+    return {task: asked * TRIES for task, asked in asks.items()}
+
+
+def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> Tally:
+    n = -int(-calls // 1)
+    if not n:
+        return Tally()
+    job = plan.job
+    base = count_tokens(job.domain.prompts[task]) + count_tokens(input_json(job.given))
+    if task in ("subtopics", "insights", "document"):
+        base += count_tokens(input_json({"context": list(job.topic.context)}))
+    shown = 0.0
+    if sizes.bound != "least":
+        manner = {"participants": job.participants, "genre": job.domain.genre, "tone": job.domain.tone}
+        shown = count_tokens(input_json(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
+    return Tally(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
+
+
+def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
+    """Tokens of the parts of a task's input, beyond the fields of every input."""
+    shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
+    most = sizes.bound == "most"
+    subtopic, insight, query, document = (
+        size * (_ESCAPED if most else 1) for size in (sizes.subtopic, sizes.insight, sizes.query, sizes.document)
+    )
+    subtopic, insight = subtopic + _ENTRY, insight + _ENTRY
+    again = rounds + 1 if most else 1
+    # Tokens per character: a quarter in English, about two in the scripts that take most.
+    a_letter = 2.0 if most else 0.25
+    # On average half of the subtopics have their insights already, and a document meets about half of the subtopics.
+    some = 1 if most else 0.5
+    total, own = plan.insights[1], shape.insights + difficulty.conflicts
+    if task in ("subtopics", "overlapping_subtopics", "assign_subtopic", "chapter_check"):
+        yield plan.subtopics * subtopic * (again if task == "subtopics" else 1)
+    if task in ("conflicting_insight", "assign_subtopic", "query", "query_leaks", "chapter", "insights"):
+        yield subtopic + insight
+    if task == "insights":
+        yield plan.subtopics * subtopic + total * insight * some + shape.insights * again * insight * some
+    if task in ("query", "query_leaks"):
+        yield own * insight + query
+    if task in ("duplicate_insights", "insights_present", "document", "chapter_check"):
+        yield total * insight * (some if task == "document" else 1)
+    if task in ("insights_present", "chapter_check", "edit_document"):
+        yield document
+    if task == "edit_document":
+        yield sizes.load * (insight + EVIDENCE * a_letter)
+    if task in ("document", "chapter"):
+        yield HEADLINE * a_letter if difficulty.cross_references else 0.0
+    if task == "chapter":
+        yield BEFORE * a_letter
+
+
+def _answered(plan: _Plan, task: Task, sizes: _Sizes) -> float:
+    """Tokens of an answer to the task."""
+    shape = plan.job.shape
+    if sizes.bound != "expected":
+        return sizes.answer
+    if task in ("document", "edit_document"):
+        return sizes.document
+    if task == "chapter":
+        return sizes.document * shape.documents / max(plan.placed[1], 1)
+    if task in ("subtopics", "insights"):
+        return (sizes.insight + _ENTRY) * (plan.subtopics if task == "subtopics" else shape.insights)
+    return sizes.answer

@@ -1,0 +1,281 @@
+"""Room synth: writes, verifies and edits the documents of a planned haystack. For the room alone.
+
+Source: Laban et al., "Summary of a Haystack", appendix A.1.3: a conversation is written chapter by chapter, each checked; a news
+article at once; missing or extraneous insights are mended by editing. Where editing fails, the plan is corrected instead, if the
+truth stays sound (`plan_flaws`). Documents that are unsound, refused, or copies of others are written again. The domain's `tries`
+per chapter and `rounds` of editing count over all writings of a document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from summhay_ray.outcome import Malformed, Refusal
+from summhay_ray.synth.checking.verify import Compared, NotChecked, Verifier
+from summhay_ray.synth.making.asking import GaveUp, Work, all_of
+from summhay_ray.synth.making.kinds import Input, Outline, PlannedDocument, PlannedInsight, Written
+from summhay_ray.synth.making.outline import seeded
+from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
+from summhay_ray.synth.making.prompting import numbered
+
+REWRITES = 2
+"""How often a document that is a copy, or whose truth is unsound, is written again."""
+LEAST_CHAPTER = 30
+"""Least words requested for a chapter."""
+# What to do about failed documents, at the end of messages.
+APART = "use another models.write, or give more insights or fewer documents"
+MEND = "use another models.write, or raise difficulty.documents_per_insight above least"
+EMPTY, BOTH_SIDES = "it has no insight", "it has both sides of a conflict"
+MENDS = {
+    EMPTY: "use another models.write, or raise difficulty.documents_per_insight",
+    BOTH_SIDES: "use another models.write, or a smaller difficulty.conflicts",
+}
+BEFORE, EVIDENCE = 600, 400
+"""Most characters shown of the chapters before, and of the evidence for an insight."""
+
+
+async def write_documents(
+    work: Work, verifier: Verifier, outline: Outline, planned: Sequence[PlannedDocument]
+) -> tuple[Written, ...]:
+    """The documents in order, each with its plan corrected to what was found in its text. Raises GaveUp and NotChecked."""
+    writer = _Writer(work, verifier, outline)
+    pieces = await writer.write(planned, {}, 0)
+    for again in range(1, REWRITES + 2):
+        flaws = await _flaws(work, verifier, outline, planned, pieces)
+        if not flaws:
+            break
+        if again > REWRITES:
+            raise flaws[min(flaws)]
+        bad = set(flaws)
+        # A document quotes the first sentence of those that it refers to, so it changes with them.
+        for document in planned:
+            if bad.intersection(document.refers_to):
+                bad.add(document.number)
+        rewritten = await writer.write([document for document in planned if document.number in bad], pieces, again)
+        pieces = {**pieces, **rewritten}
+    return tuple(pieces[document.number].written for document in planned)
+
+
+async def _flaws(
+    work: Work,
+    verifier: Verifier,
+    outline: Outline,
+    planned: Sequence[PlannedDocument],
+    pieces: Mapping[int, Piece],
+) -> dict[int, GaveUp | NotChecked]:
+    """Number of each document that must be written again -> the error to raise if it never comes right."""
+    flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
+    texts = await asyncio.to_thread(comparable, [pieces[document.number] for document in planned if document.number not in flaws])
+    copies = await verifier.copies(texts)
+    unsound = plan_flaws(outline, planned, [pieces[document.number].written for document in planned], work.job.difficulty.least)
+    many = f"after {REWRITES} rewritings ({len(unsound)} such)"
+    for number, reason in unsound.items():
+        flaws.setdefault(
+            number, GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND)}")
+        )
+    for document in planned:
+        if document.document_id in copies:
+            message = f"document {document.number} is a near-copy of another after {REWRITES} rewritings; {APART}"
+            flaws.setdefault(document.number, GaveUp("verification", "near_copies", message))
+    return flaws
+
+
+def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int) -> dict[int, str]:
+    """Number of a document -> why its plan cannot be corrected to what was found in it, in one line.
+
+    The corrected plan is sound if every document has an insight and never both sides of a conflict, and every insight is in
+    at least `least` documents. For an insight in fewer, the documents that lost it are returned.
+    """
+    flaws: dict[int, str] = {}
+    other_side = {insight.insight_id: insight.conflicts_with for insight in outline.insights}
+    counts = Counter(insight_id for document in written for insight_id in document.planned.insight_ids)
+    for plan, document in zip(planned, written, strict=True):
+        present = set(document.planned.insight_ids)
+        rare = [insight_id for insight_id in plan.insight_ids if insight_id not in present and counts[insight_id] < least]
+        if not present:
+            flaws[plan.number] = EMPTY
+        elif any(other_side.get(insight_id) in present for insight_id in present):
+            flaws[plan.number] = BOTH_SIDES
+        elif rare:
+            flaws[plan.number] = f"it lacks insight {rare[0]}, which is in {counts[rare[0]]} documents and must be in {least}"
+    return flaws
+
+
+class _Writer:
+    """Writes the documents of one haystack."""
+
+    def __init__(self, work: Work, verifier: Verifier, outline: Outline) -> None:
+        self._work, self._verifier, self._outline = work, verifier, outline
+        self._insights = {insight.insight_id: insight for insight in outline.insights}
+        self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}
+        # Counts by (document number, insight id) or by document number, over all writings of a document.
+        self._tried: Counter[tuple[int, str]] = Counter()
+        self._passed: dict[tuple[int, str], str] = {}
+        self._edits: Counter[int] = Counter()
+        self._rounds: Counter[int] = Counter()
+        self._corrected: Counter[int] = Counter()
+        domain = work.job.domain
+        self._method: Callable[[PlannedDocument, Input, int], Awaitable[tuple[str, int]]]
+        self._method = self._chapters if domain.method == "chapters" else self._whole
+        self._manner = {
+            "genre": domain.genre,
+            "tone": domain.tone,
+            "participants": work.job.participants,
+            "paraphrase": work.job.difficulty.paraphrase,
+        }
+
+    async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
+        """The documents by number. A document that refers to others waits for them.
+
+        `earlier`: documents written before, by number; `again`: the number of this rewriting, 0 for the first writing.
+        """
+        tasks: dict[int, asyncio.Task[Piece]] = {}
+
+        async def one(document: PlannedDocument) -> Piece:
+            before = [await tasks[number] if number in tasks else earlier[number] for number in document.refers_to]
+            async with self._work.slots:
+                try:
+                    return await self._piece(document, before, again)
+                except (GaveUp, NotChecked) as error:
+                    # A refusal or an unreadable answer ends this document, not a hundred others.
+                    if not isinstance(error.outcome, Refusal | Malformed):
+                        raise
+                    return Piece(Written(document, ""), lost=error)
+
+        for document in planned:
+            tasks[document.number] = asyncio.ensure_future(one(document))
+        pieces = await all_of(list(tasks.values()))
+        return dict(zip(tasks, pieces, strict=True))
+
+    async def _piece(self, planned: PlannedDocument, before: Sequence[Piece], again: int) -> Piece:
+        """The document, written, edited and checked. `before`: the documents that it refers to."""
+        if again:
+            # Another order gives another prompt: some models answer the same prompt with the same text.
+            chance = seeded(self._work.job.seed, planned.document_id, again)
+            mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
+            planned = replace(planned, insight_ids=tuple(mixed))
+        references = [reference_of(piece, self._work.job.participants) for piece in before]
+        given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
+        text, corrections = await self._method(planned, given, again)
+        text, checked, edits = await self._mended(planned, text)
+        self._corrected[planned.number] += corrections + edits
+        present = [insight_id for insight_id in planned.insight_ids if insight_id not in checked.missing]
+        present += [insight_id for insight_id in self._insights if insight_id in checked.extraneous and insight_id not in present]
+        shown = tuple(" ".join(words.split()) for words in checked.evidence.values() if words)
+        piece = Piece(Written(replace(planned, insight_ids=tuple(present)), text, self._corrected[planned.number]), shown)
+        texts = (text, "\n".join(free(piece)))
+        refers = tuple(
+            earlier.written.planned.number
+            for earlier, reference in zip(before, references, strict=True)
+            if self._verifier.reference((planned.document_id, earlier.written.planned.document_id), texts, reference, again)
+        )
+        return replace(piece, written=replace(piece.written, planned=replace(piece.written.planned, refers_to=refers)))
+
+    async def _whole(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
+        """The text of a document written at once, and 0 corrections."""
+        insights = [self._insights[insight_id] for insight_id in planned.insight_ids]
+        full = {
+            **given,
+            "insights": numbered(insight.text for insight in insights),
+            "words": self._work.job.shape.words,
+            "context": list(self._work.job.topic.context),
+            "avoid": self._near(insights),
+        }
+        return await self._work.need("documents", "document", full, again), 0
+
+    def _near(self, insights: Sequence[PlannedInsight]) -> list[str]:
+        """The other insights of the same subtopics, other sides of conflicts included: they slip into a text most easily."""
+        chosen = {insight.insight_id for insight in insights}
+        subtopic_ids = dict.fromkeys(insight.subtopic_id for insight in insights)
+        nearby = (insight for subtopic_id in subtopic_ids for insight in self._subtopics[subtopic_id].insights)
+        return [insight.text for insight in nearby if insight.insight_id not in chosen]
+
+    async def _chapters(self, planned: PlannedDocument, given: Input, again: int) -> tuple[str, int]:
+        """The text, and how many chapters were written again. Raises GaveUp if no chapter passes.
+
+        A chapter that never passes is left out. If earlier writings have used up its tries, the chapter that passed then is used.
+        """
+        job = self._work.job
+        words = max(LEAST_CHAPTER, round(job.shape.words / len(planned.insight_ids)))
+        chapters: list[str] = []
+        rejected = 0
+        for insight_id in planned.insight_ids:
+            insight = self._insights[insight_id]
+            full = {
+                **given,
+                "insight": insight.text,
+                "subtopic": self._subtopics[insight.subtopic_id].text,
+                "before": "\n\n".join(chapters)[-BEFORE:],
+                "words": words,
+            }
+            place = planned.number, insight_id
+            passed = self._passed.get(place, "") if self._tried[place] > job.domain.tries else ""
+            while not passed and (attempt := self._tried[place]) <= job.domain.tries:
+                self._tried[place] += 1
+                text = await self._work.need("documents", "chapter", full, attempt)
+                rejected += int(attempt > 0)
+                if await self._verifier.chapter(text, insight, self._outline, planned.document_id, attempt):
+                    passed = self._passed[place] = text
+            if passed:
+                chapters.append(passed)
+                given = {**given, "date": "", "references": []}
+        if not chapters:
+            message = f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} retries; {MEND}"
+            raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
+        return "\n\n".join(chapters), rejected
+
+    async def _mended(self, planned: PlannedDocument, text: str) -> tuple[str, Compared, int]:
+        """Edit the text until its insights are those planned or the rounds are used up: the best version, and the edits made."""
+        insights, number, edits = self._outline.insights, planned.number, 0
+
+        def next_round() -> int:
+            self._rounds[number] += 1
+            return self._rounds[number] - 1
+
+        checked = await self._verifier.document(planned, text, insights, round := next_round())
+        best, best_check, best_round = text, checked, round
+        while self._edits[number] < self._work.job.domain.rounds and (checked.missing or checked.extraneous):
+            self._edits[number] += 1
+            try:
+                text = await self._edited(planned, text, checked, self._edits[number])
+                checked = await self._verifier.document(planned, text, insights, round := next_round())
+            except (GaveUp, NotChecked) as error:
+                # Without this edit the text may still do, with its plan corrected.
+                if not isinstance(error.outcome, Refusal | Malformed):
+                    raise
+                break
+            edits += 1
+            if _wrong(checked) <= _wrong(best_check):
+                best, best_check, best_round = text, checked, round
+        if best_round != round:
+            self._verifier.settle(planned.document_id, best_round, next_round())
+        return best, best_check, edits
+
+    async def _edited(self, planned: PlannedDocument, text: str, checked: Compared, sample: int) -> str:
+        remove = [
+            (self._insights[insight_id].text, checked.evidence.get(insight_id, ""))
+            for insight_id in self._insights
+            if insight_id in checked.extraneous
+        ]
+        given: dict[str, Any] = {
+            "document": text,
+            "remove": [
+                {"id": number, "text": insight, "evidence": words[:EVIDENCE]} for number, (insight, words) in enumerate(remove, 1)
+            ],
+            "add": numbered(
+                self._insights[insight_id].text for insight_id in planned.insight_ids if insight_id in checked.missing
+            ),
+            "words": self._work.job.shape.words,
+            **self._manner,
+        }
+        edited: str = await self._work.need("documents", "edit_document", given, sample)
+        return edited
+
+
+def _wrong(checked: Compared) -> int:
+    """The number of insights that differ from the plan."""
+    return len(checked.missing) + len(checked.extraneous)

@@ -1,0 +1,64 @@
+"""Room synth: renders prompts, and reads the input of a rendered one. For the room alone; the simulator imports `task_of`.
+
+A prompt is a template in our own words (content after the paper, section 3.2 and appendix A.1) that ends with `Input:` and one
+line of JSON. Models and the offline writer find all data in that line, and no text in it can pass for a line of the prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from summhay_ray.synth.making.domains import INPUT, TASKS
+from summhay_ray.synth.making.kinds import Input
+
+_MARK = "\nInput:\n"
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def render(template: str, given: Input) -> str:
+    """The template with the input in place of its marker, as one line of JSON; a marker within the input stays."""
+    before, _, after = template.rstrip("\n").rpartition(INPUT)
+    return f"{before}{input_json(given)}{after}"
+
+
+def input_json(given: Input) -> str:
+    """The input as one line of readable JSON that any transport can carry: line separators and lone surrogates are escaped."""
+    text = json.dumps(given, ensure_ascii=False, allow_nan=False)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def numbered(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """`[{"id": 1, "text": ...}]`: the form of lists in inputs, whose ids answers refer to."""
+    return [{"id": number, "text": text} for number, text in enumerate(texts, 1)]
+
+
+def read_input(prompt: str) -> dict[str, Any]:
+    """The input of a rendered prompt. Raises LookupError, which names what is missing, for any other prompt."""
+    _, mark, text = f"\n{prompt}".rpartition(_MARK)
+    if not mark:
+        raise LookupError("the prompt has no line 'Input:'; expected one near its end, followed by one JSON object")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LookupError(f"what follows the last line 'Input:' is not one JSON object ({error})") from error
+    if not isinstance(given, dict) or given.get("task") not in TASKS:
+        raise LookupError(f"what follows the last line 'Input:' has no task; expected one of {', '.join(TASKS)}")
+    return given
+
+
+def with_input(prompt: str, given: Input) -> str:
+    """A rendered prompt with another input. Raises LookupError, as `read_input` does."""
+    read_input(prompt)
+    before, mark, _ = f"\n{prompt}".rpartition(_MARK)
+    return f"{before}{mark}{input_json(given)}".removeprefix("\n")
+
+
+def task_of(prompt: str) -> str | None:
+    """The task of a prompt of the synthesis; None for any other prompt."""
+    try:
+        return str(read_input(prompt)["task"])
+    except LookupError:
+        return None

@@ -1,0 +1,71 @@
+"""Room synth: makes a verified haystack, or reports why it cannot. Other rooms import it from `summhay_ray.synth`.
+
+The stages follow Laban et al., "Summary of a Haystack", section 3.2 and appendix A.1: outline, placement, documents, each with
+its verification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from summhay_ray.errors import UserError
+from summhay_ray.outcome import Malformed, Refusal
+from summhay_ray.synth.base import Asker
+from summhay_ray.synth.checking.verify import NotChecked, Verifier
+from summhay_ray.synth.making.asking import GaveUp, Job, Work, gave_up
+from summhay_ray.synth.making.documents import write_documents
+from summhay_ray.synth.making.domains import TASKS
+from summhay_ray.synth.making.kinds import Input, Synthesized, Unverified
+from summhay_ray.synth.making.outline import make_outline
+from summhay_ray.synth.making.placement import check_placement, place
+from summhay_ray.synth.making.released import released_json
+
+
+async def synthesize(
+    job: Job, asker: Asker, make_verifier: Callable[[str, Asker, Input], Verifier] = Verifier
+) -> Synthesized | Unverified:
+    """The haystack of the job with all checks, or the stage that gave up and why. The same answers give the same result.
+
+    Raises only what cannot be recorded: a full disk, a store that does not answer, a bug.
+    """
+    work = Work(job, asker)
+    verifier = make_verifier(job.cell_id, work, job.given)
+    try:
+        with _shaping("subtopics"):
+            check_placement(job.shape, job.difficulty, job.domain)
+        outline = await make_outline(work, verifier)
+        with _shaping("documents"):
+            planned = place(outline, job.shape, job.difficulty, job.domain, job.seed)
+        written = await write_documents(work, verifier, outline, planned)
+    except NotChecked as unchecked:
+        return _unverified(gave_up("verification", unchecked.task, unchecked.outcome), work, verifier)
+    except GaveUp as reason:
+        return _unverified(reason, work, verifier)
+    models = {task: asker.model(task) for task in TASKS}
+    raw = released_json(job, outline, written, models, sum(work.costs.values()))
+    return Synthesized(raw, verifier.checks)
+
+
+@contextmanager
+def _shaping(stage: str) -> Iterator[None]:
+    """Turn a UserError about the haystack's shape into GaveUp; one raised while asking a model goes to the caller."""
+    try:
+        yield
+    except UserError as problem:
+        raise GaveUp(stage, "shape", str(problem)) from problem
+
+
+def _unverified(reason: GaveUp, work: Work, verifier: Verifier) -> Unverified:
+    outcome = reason.outcome
+    return Unverified(
+        stage=reason.stage,
+        error=reason.error,
+        message=reason.message,
+        checks=verifier.checks,
+        retryable=getattr(outcome, "retryable", False),
+        usd_micros=sum(work.costs.values()),
+        key=outcome.key if outcome else "",
+        attempts=outcome.attempts if outcome else 0,
+        kind="refusal" if isinstance(outcome, Refusal) else "malformed" if isinstance(outcome, Malformed) else "failed",
+    )
