@@ -166,6 +166,22 @@ def test_a_model_is_asked_about_each_citation_or_each_bullet_and_a_cascade_about
     judges = api.table(cascade.run, "supports", store).filter("cited")["judge"].to_list()
     assert {"offline/support-judge", "openai/checker"} <= set(judges)
 
+    panel = api.run(spec(tmp_path, provider, "panel(openai/checker,offline)"), store)
+    free = api.run({**spec(tmp_path, provider, "offline/support-judge"), "models": []}, store)
+    assert len(asked) == before, "a member's answers are those of the same judge alone"
+    values = [
+        dict(
+            api.table(one.run, "supports", store)
+            .filter("cited")
+            .select(pl.concat_str("bullet", "document_id"), "value")
+            .iter_rows()
+        )
+        for one in (result, free, panel)
+    ]
+    for pair, value in values[2].items():
+        ours, theirs = values[0][pair], values[1][pair]
+        assert value == (None if None in (ours, theirs) else pytest.approx((ours + theirs) / 2, abs=1e-4))
+
     stopped = api.run(spec(tmp_path, provider, "openai/checker", seed=1), str(tmp_path / "poor"), budget=0.0005)
     assert stopped.status == "budget" and stopped.usd["spent"] <= 0.0005
     resumed = api.run(spec(tmp_path, provider, "openai/checker", seed=1), str(tmp_path / "poor"), budget=1.0)
