@@ -53,7 +53,7 @@ def starter(kind: str) -> str:
 
     benchmark = find(kind)
     if benchmark.given:
-        raise UserError(f"kind {kind!r} is made by a command of its own: summhay import FILE.json; it has no spec")
+        raise UserError(f"kind {kind!r} is made by summhay {kind}: it has no spec; see summhay {kind} --help")
     written = resources.files("summhay_ray.cli").joinpath("starters", f"{kind}.yaml")
     if written.is_file():
         return written.read_text("utf-8")

@@ -7,6 +7,7 @@ import stat
 import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -68,12 +69,13 @@ def test_a_ray_of_its_own_has_a_short_private_folder_and_starts_in_an_empty_one(
 ) -> None:
     folders: list[Path] = []
 
-    def begun(_temp_dir: str, **_: object) -> None:
+    def begun(_temp_dir: str, **_: object) -> SimpleNamespace:
         folders.append(Path(_temp_dir).parent)
         os.environ["RAY_OF_RAYS_OWN"] = "set"
         assert stat.S_IMODE(folders[-1].stat().st_mode) == 0o700
         assert len(f"{_temp_dir}/session_2026-12-31_23-59-59_999999_4194304/sockets/plasma_store") <= 103
         assert list(Path().iterdir()) == [] and Path().samefile(folders[-1] / "empty")
+        return SimpleNamespace(dashboard_url="")
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(ray, "init", begun)
@@ -96,7 +98,7 @@ def test_what_ray_prints_of_workers_that_end_is_not_heard(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = "(raylet) Task WorkerActor.answer failed. There are infinite retries"
-    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "init", lambda **_: SimpleNamespace(dashboard_url=""))
     monkeypatch.setattr(ray, "shutdown", lambda: print(told))
     with pytest.raises(KeyboardInterrupt), ray_session("local"):
         listener = threading.Thread(target=print, args=(told,), name=RAYS_LISTENER)

@@ -21,7 +21,9 @@ def named_judge(name: str) -> Named:
     named = parse_name(name, free=SUPPORT_JUDGE)
     for part in _all(named):
         if part.kind not in ("model", "offline", "cascade", *MEANS):
-            raise UserError(f"judge {name!r}: {part.text} judges coverage, and no citations; give offline, a model, a cascade or a panel")
+            raise UserError(
+                f"judge {name!r}: {part.text} judges coverage, and no citations; give offline, a model, a cascade or a panel"
+            )
     return named
 
 
@@ -54,7 +56,9 @@ class SupportSpec(Spec):
     of: str = Field(default="", description="id of the run whose summaries are judged")
     answers: str = Field(default="", description="instead of a run: JSON lines of query_id, system, and text or bullets")
     documents: str = Field(default="", description="with answers: the folder of the documents that they cite")
-    judge: str = Field(default=SUPPORT_JUDGE, min_length=1, description="offline, a model, cascade(offline,MODEL,0.1), panel(A,B,offline)")
+    judge: str = Field(
+        default=SUPPORT_JUDGE, min_length=1, description="offline, a model, cascade(offline,MODEL,0.1), panel(A,B,offline)"
+    )
     per: Literal["citation", "bullet"] = Field(
         default="citation", description="what a model is asked about at once: one cited document of a bullet, or all of them"
     )
