@@ -45,8 +45,8 @@ check: $(VENV)/.installed
 	$(MAKE) -j2 check-code check-house
 
 check-code:
-	$(BIN)/ruff check summhay_ray tests cluster jobs examples
-	$(BIN)/ruff format --check summhay_ray tests cluster jobs examples
+	$(BIN)/ruff check summhay_ray tests tools cluster jobs examples
+	$(BIN)/ruff format --check summhay_ray tests tools cluster jobs examples
 	$(BIN)/mypy
 
 check-house:

@@ -32,19 +32,6 @@ class BadAnnotations(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Annotated:
-    """The judgment of one insight against a summary's bullets, by a person or a stored judge."""
-
-    topic: str
-    insight: str
-    bullets: tuple[str, ...]
-    coverage: float
-    """0, 0.5 or 1."""
-    bullet: int | None
-    """The bullet that covers the insight, from 1; None where it is not covered or none was named."""
-
-
-@dataclass(frozen=True, slots=True)
 class AnnotatedSummary:
     """One annotated summary. `coverage` and `bullet` run parallel to `insights`, the annotated ones in reference order."""
 
@@ -80,21 +67,6 @@ def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
             reason = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
             raise _bad(path, f"summary {number} of {len(rows)}: {reason}") from error
     return summaries
-
-
-def load_released(path: Path) -> list[Annotated]:
-    """The judgments that a released haystack stores (GPT-4o's, `eval_summaries`), as if people had made them."""
-    haystack = json.loads(read_json(path))
-    pairs = []
-    for subtopic in haystack["subtopics"]:
-        texts = {insight["insight_id"]: insight["insight"] for insight in subtopic["insights"]}
-        for system, verdicts in subtopic.get("eval_summaries", {}).items():
-            bullets = tuple(subtopic["summaries"][system])
-            for verdict in verdicts:
-                bullet = verdict["bullet_id"] if isinstance(verdict["bullet_id"], int) else None
-                coverage = COVERAGE_VALUE[verdict["coverage"]]
-                pairs.append(Annotated(path.stem, texts[verdict["insight_id"]], bullets, coverage, bullet if coverage else None))
-    return pairs
 
 
 def linking_accuracy(ours: Sequence[int | None], theirs: Sequence[int | None]) -> tuple[float, int]:

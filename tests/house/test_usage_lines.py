@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.core
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("summhay_ray", "tests", "cluster", "jobs")
+FOLDERS = ("summhay_ray", "tests", "tools", "cluster", "jobs")
 LINES = {
     f"{file.relative_to(ROOT)}: {line.strip()}": line.split()
     for folder in FOLDERS

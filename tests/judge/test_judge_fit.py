@@ -10,14 +10,14 @@ from math import exp, log
 from pathlib import Path
 
 import pytest
+from fit_judge import load_released, main, report, verdicts
 
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.judge.agreement import AnnotatedSummary, linking_accuracy, load_released, load_summaries
+from summhay_ray.judge.agreement import AnnotatedSummary, linking_accuracy, load_summaries
 from summhay_ray.judge.bench import agreement
 from summhay_ray.judge.calibrate import cut_points, fit
-from summhay_ray.judge.calibrate_report import report, verdicts
 from summhay_ray.judge.features import Features
-from summhay_ray.judge.fit import Measured, fitted, held_out, main, measure, rated
+from summhay_ray.judge.fit import Measured, fitted, held_out, measure, rated
 from summhay_ray.judge.offline import parameters_of, rate, shipped_parameters
 from summhay_ray.judge.prompt import render, template
 from summhay_ray.llm import Request
