@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.engine import heartbeat
+from summhay_ray.engine.run import heartbeat
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.store import DriverSession, StoreUnavailable, begin, has_ended
 from summhay_ray.store.runs.drivers import Here, record_death

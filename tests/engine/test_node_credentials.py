@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from summhay_ray.engine import worker_actor
+from summhay_ray.engine.ray import worker_actor
 from summhay_ray.store import NoCredentials
 
 pytestmark = pytest.mark.core

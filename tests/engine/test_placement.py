@@ -10,7 +10,7 @@ import pytest
 import still_time
 from inline_runs import loaded
 
-from summhay_ray.engine import placement
+from summhay_ray.engine.ray import placement
 from summhay_ray.engine.ray.placement import (
     CPUS_A_WORKER,
     CPUS_IN_A_POOL,

@@ -14,7 +14,7 @@ from inline_runs import SAMPLE, answered
 from test_bad_inputs import ANY, DATA, refusal, succeeds_or_tells
 
 from summhay_ray import api
-from summhay_ray.store import runs
+from summhay_ray.store.runs import runs
 
 pytestmark = pytest.mark.core
 

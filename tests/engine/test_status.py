@@ -19,7 +19,8 @@ from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import ITEM, entries, plan, status, stop
 from summhay_ray.engine.run.usage import keep_start, keep_stop, latest_budget, latest_start, standing_stop
 from summhay_ray.errors import UserError
-from summhay_ray.store import Finished, RunStore, Store, begin, drivers
+from summhay_ray.store import Finished, RunStore, Store, begin
+from summhay_ray.store.runs import drivers
 from summhay_ray.store.runs.drivers import record_death
 
 status_room = sys.modules["summhay_ray.engine.read.status"]

@@ -20,7 +20,8 @@ from job_server import Server, details, server, submit
 from ray.job_submission import JobDetails
 
 from summhay_ray import api
-from summhay_ray.engine import Job, JobError, JobLost, jobs
+from summhay_ray.engine import Job, JobError, JobLost
+from summhay_ray.engine.jobs import jobs
 
 __all__ = ["server"]
 pytestmark = pytest.mark.core

@@ -13,7 +13,8 @@ from job_server import Server, server, submit
 from s3_servers import SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray import api, engine
-from summhay_ray.engine import JobError, package
+from summhay_ray.engine import JobError
+from summhay_ray.engine.jobs import package
 from summhay_ray.errors import UserError
 from summhay_ray.store import NoCredentials, Store, StoreError
 

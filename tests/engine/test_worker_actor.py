@@ -14,7 +14,7 @@ import pytest
 from inline_runs import loaded
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import worker_actor
+from summhay_ray.engine.ray import worker_actor
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder, node_drains
 from summhay_ray.engine.run.queues import Kind
 from summhay_ray.llm import LocalModel, News

@@ -17,9 +17,10 @@ from fake_provider import FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request, settings_of
 from hostile_server import BODIES, HostileServer
 
-from summhay_ray.llm import gateway, models
+from summhay_ray.llm.calls import gateway
 from summhay_ray.llm.calls.bodies import LONG
 from summhay_ray.llm.calls.sampling import most_bytes
+from summhay_ray.llm.providers import models
 from summhay_ray.outcome import Answer, Malformed
 from summhay_ray.text import count_tokens
 

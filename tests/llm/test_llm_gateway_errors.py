@@ -13,7 +13,9 @@ import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request
 
-from summhay_ray.llm import Limits, attempts, pacing
+from summhay_ray.llm import Limits
+from summhay_ray.llm.calls import attempts
+from summhay_ray.llm.limits import pacing
 from summhay_ray.llm.providers.secrets import NoKey, hidden, key_in, known_secrets, one_line
 from summhay_ray.outcome import Answer, Failed, Refusal
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import prices, provider_table
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
 from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
+from summhay_ray.llm.providers import prices, provider_table
 from summhay_ray.llm.providers.models import (
     FREE,
     TOKEN_MARGIN,

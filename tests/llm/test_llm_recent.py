@@ -8,7 +8,8 @@ import pytest
 from fake_provider import FakeProvider
 from gateway_room import Room
 
-from summhay_ray.llm import RawAnswer, gateway
+from summhay_ray.llm import RawAnswer
+from summhay_ray.llm.calls import gateway
 from summhay_ray.llm.calls.recent import ENTRY, RecentAnswers
 from summhay_ray.outcome import Answer
 

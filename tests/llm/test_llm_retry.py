@@ -13,7 +13,8 @@ import httpx
 import openai
 import pytest
 
-from summhay_ray.llm import NoKey, retry
+from summhay_ray.llm import NoKey
+from summhay_ray.llm.calls import retry
 from summhay_ray.llm.calls.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S, Decision, decide
 from summhay_ray.llm.transports.via_litellm import load_litellm

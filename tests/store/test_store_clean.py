@@ -26,7 +26,7 @@ from summhay_ray.store import (
     begin,
     unneeded,
 )
-from summhay_ray.store import clean as room
+from summhay_ray.store.runs import clean as room
 from summhay_ray.store.runs.drivers import Here
 
 pytestmark = pytest.mark.core

@@ -17,7 +17,7 @@ import pytest
 from far_files import FarFiles
 
 from summhay_ray.store import Chain, LocalFiles, StoreError, begin, how_ended, living, lost_sessions, read_session
-from summhay_ray.store import drivers as room
+from summhay_ray.store.runs import drivers as room
 
 pytestmark = pytest.mark.core
 

@@ -29,9 +29,9 @@ from summhay_ray.store import (
     read_at,
     unneeded,
 )
-from summhay_ray.store import log_lines as room
 from summhay_ray.store.files.s3 import S3Files
 from summhay_ray.store.files.s3_place import parse_place
+from summhay_ray.store.log import log_lines as room
 
 __all__ = ["s3_bucket", "s3_server"]
 

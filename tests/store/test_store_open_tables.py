@@ -22,14 +22,8 @@ from run_rows import NAMES, TABLES, commit, done, lost, new_run
 from s3_servers import CREDENTIALS, SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import (
-    Finished,
-    RunStore,
-    Store,
-    open_files,
-    s3,
-    write_tables,
-)
+from summhay_ray.store import Finished, RunStore, Store, open_files, write_tables
+from summhay_ray.store.files import s3
 from summhay_ray.text import unquoted
 
 __all__ = ["s3_bucket", "s3_server"]

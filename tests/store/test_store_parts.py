@@ -19,7 +19,9 @@ from run_rows import NAMES, TABLES, Watched, batches, commit, done, lost, new_ru
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray.records import Document, Judgment
-from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, digest, files, parts, rows
+from summhay_ray.store import Finished, LocalFiles, RunStore, Store, StoreError, Table, digest
+from summhay_ray.store.files import files
+from summhay_ray.store.tables import parts, rows
 
 pytestmark = pytest.mark.core
 __all__ = ["s3_bucket", "s3_server"]

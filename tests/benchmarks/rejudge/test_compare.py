@@ -11,11 +11,12 @@ import pytest
 from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray.benchmarks.rejudge import compare_judges
-from summhay_ray.benchmarks.summhay import judges as summhay_judges
+from summhay_ray.benchmarks.summhay.results import judges as summhay_judges
 from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
 from summhay_ray.report import report
-from summhay_ray.store import Finished, RunStore, StoreError, rows
+from summhay_ray.store import Finished, RunStore, StoreError
+from summhay_ray.store.tables import rows
 
 pytestmark = pytest.mark.core
 

@@ -15,7 +15,7 @@ from tiny_models import sentence_model
 pytest.importorskip("sentence_transformers")
 
 from summhay_ray import api
-from summhay_ray.engine import pools
+from summhay_ray.engine.ray import pools
 from summhay_ray.engine.ray.pools import Computer
 from summhay_ray.engine.ray.worker_actor import WorkOrder
 from summhay_ray.store import Store

@@ -19,7 +19,8 @@ from summhay_ray.benchmark import SpecError
 from summhay_ray.cli.app import app
 from summhay_ray.errors import UserError
 from summhay_ray.retrieve import BadTrec, beir_files, read_beir, read_qrels, read_run
-from summhay_ray.store import RunStore, Store, rows
+from summhay_ray.store import RunStore, Store
+from summhay_ray.store.tables import rows
 
 pytestmark = pytest.mark.core
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from summhay_grids import grid_of_files
 
-from summhay_ray.benchmarks.summhay import opening as opening_module
+from summhay_ray.benchmarks.summhay.haystacks import opening as opening_module
 from summhay_ray.benchmarks.summhay.haystacks.opening import HAYSTACKS_A_BLOCK, blocks_of
 from summhay_ray.engine import stored_workload
 from summhay_ray.errors import UserError

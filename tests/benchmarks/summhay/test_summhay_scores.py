@@ -17,14 +17,14 @@ from summhay_grids import grid_of_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
-from summhay_ray.benchmarks.summhay import judges as judges_module
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
+from summhay_ray.benchmarks.summhay.results import judges as judges_module
 from summhay_ray.benchmarks.summhay.results.sections import correlation_text
 from summhay_ray.engine import ITEM
 from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
-from summhay_ray.store import rows as rows_module
+from summhay_ray.store.tables import rows as rows_module
 
 pytestmark = pytest.mark.core
 

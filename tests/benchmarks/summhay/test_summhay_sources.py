@@ -13,8 +13,9 @@ import pytest
 from big_haystacks import haystack as made_haystack
 from summhay_grids import SMALL, grid_of, grid_of_files
 
-from summhay_ray.benchmarks.summhay import SummHay, from_haystacks
-from summhay_ray.benchmarks.summhay import sources as sources_module
+from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.benchmarks.summhay.haystacks import from_haystacks
+from summhay_ray.benchmarks.summhay.haystacks import sources as sources_module
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     KEPT,
     Haystacks,
