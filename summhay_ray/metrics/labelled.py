@@ -49,11 +49,11 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int, we
     value = min(max(weight * mean + rest, 0.0), 1.0)
     if free < 1:
         return Corrected(value, None, weight, n)
-    from scipy import stats
+    from scipy import special
 
     variance = n / free * math.fsum((share * (one - rest)) ** 2 for share, one in zip(shares, rests, strict=True))
     error = math.sqrt(variance) if variance > _LEAST else _HALF_LABEL / (n + 1)
-    return Corrected(value, float(stats.t.ppf(0.975, free)) * error, weight, n)
+    return Corrected(value, float(special.stdtrit(free, 0.975)) * error, weight, n)
 
 
 def _tuned(pairs: Sequence[LabelledScore], shares: Sequence[float], n_items: int) -> float:
@@ -90,6 +90,6 @@ def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequ
     return replace(score, ci=intervals, labels=labels, coverage_labelled=values[0], joint_labelled=values[1])
 
 
-def standard_error(one: Corrected) -> float:
-    """The standard error of a corrected mean, as of a normal distribution with its interval; 0 without one."""
-    return (one.half or 0.0) / Z_95
+def standard_error(one: Corrected) -> float | None:
+    """The standard error of a corrected mean, as of a normal distribution with its interval; None of too few labels."""
+    return None if one.half is None else one.half / Z_95

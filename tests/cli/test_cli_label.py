@@ -111,6 +111,9 @@ def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: 
     assert coverage["labelled"]["difference"] == pytest.approx(0.0, abs=0.03), "people find all covered in both"
     assert coverage["paired"]["difference"] != 0 and coverage["corrected"]["difference"] is not None
     assert by_figure["citation"]["labelled"] is None or by_figure["citation"]["labelled"]["difference"] is None
+    single = filled(run, tmp_path / "single.csv", lambda row: ("full", "1"), 1)
+    for pair in cli("compare", run.run_id, "--labels", str(single), *store, "--json").document["pairs"]:
+        assert (pair["labelled"] or {}).get("difference") is None, "nobody knows how sure a single label is"
     cli("report", run.run_id, "--labels", str(full), "--format", "md", "--out", str(tmp_path / "report"), *store)
     assert "By people's labels" in "".join(one.read_text("utf-8") for one in (tmp_path / "report").glob("*.md"))
 

@@ -94,13 +94,15 @@ def judged_scores(result: ScoreResult, judge: str) -> RunScores:
 
 
 def _labelled(system: SystemScore) -> dict[str, Unbiased]:
-    """What people's labels take off a system's figures. Systems that are corrected by the labels of all share their error."""
+    """What people's labels take off a system's figures, where the labels tell how sure that is. Systems that are corrected by the
+    labels of all share their error."""
     found = {}
     for figure in ("coverage", "joint"):
-        if system.labels is not None and (one := getattr(system.labels, figure)) is not None:
+        one = None if system.labels is None else getattr(system.labels, figure)
+        if system.labels is not None and one is not None and (unsure := standard_error(one)) is not None:
             of = system.system if system.labels.own else ""
             error = getattr(system, figure) - one.value
-            found[figure] = Unbiased(JudgeBias(f"{of} {figure}", error, standard_error(one), one.n, 0), shift=error)
+            found[figure] = Unbiased(JudgeBias(f"{of} {figure}", error, unsure, one.n, 0), shift=error)
     return found
 
 
