@@ -26,7 +26,7 @@ from summhay_ray.engine.spec.given import GivenAnswers
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
-from summhay_ray.engine.spec.spec import STORED, ModelSpec, Spec, SpecError, model_settings
+from summhay_ray.engine.spec.spec import ModelSpec, Spec, SpecError, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
@@ -263,23 +263,16 @@ class Workload(Generic[S]):
         return {name: revision for name in local if (revision := self._local[name].revision).startswith(_OF_FILES)}
 
     def record(self, store: Store) -> dict[str, Any]:
-        """The benchmark's part of `run.json`: what `from_record` needs to restore the workload. Stores the input files."""
+        """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""
         return {"spec": self.spec.model_dump(mode="json"), "inputs": self.inputs.keep(store)}
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """Why `from_record` cannot use a record, naming the field; empty if it can."""
+        """Why a workload cannot be made from a record, naming the field; empty if it can."""
         for name, kind in (("spec", Mapping), ("cells", int)):
             if not isinstance(record.get(name), kind):
                 return f"field {name}: expected {'a mapping' if kind is Mapping else 'a whole number'}"
         return ""
-
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Workload[Any]:
-        """The workload of a stored run. Its input files are read from the store."""
-        spec = cls.spec_class.model_validate(record["spec"], context=STORED)
-        made: Workload[Any] = cls(spec, Inputs.stored(store, record))  # type: ignore[arg-type]
-        return made
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -294,6 +287,7 @@ class Workload(Generic[S]):
         folder = {FOLDER: str(self.inputs.folder.absolute())} if self._of_folders() else {}
         record = {**head, **folder, **self.record(store), **self.code()}
         run = store.create_run(self.run_id, record, self.all_tables())
+        self.inputs.store = store
         if wrong := self.record_flaw(run.record):
             raise damaged(run, wrong)
         return run

@@ -106,26 +106,17 @@ TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer",
 """What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""
 
 BENCHMARKS_OF_ENGINE = {
-    # Commands of their own (rejudge, judge-bench, synth) make a workload of more than a spec, and start it.
-    *{
-        "RunOptions",
-        "RunResult",
-        "check_spec",
-        "load_workload",
-        "missing_keys",
-        "read_fields",
-        "run_workload",
-        "validated",
-        "workload_of",
-    },
-    # Files that are read or checked in numbers, without a run.
-    *{"many", "through"},
-    # `explain` asks the stored answers again; a synthesis looks which of its topics were tried.
-    *{"ITEM", "Replay"},
-    # What another benchmark's items ask, looked at and not asked.
-    *{"Workload", "first_request"},
-    # A report has the answers on a shelf.
-    *{"answers_of"},
+    "RunOptions",
+    "RunResult",
+    "Workload",
+    "check_spec",
+    "first_request",
+    "load_workload",
+    "missing_keys",
+    "read_fields",
+    "run_workload",
+    "validated",
+    "workload_of",
 }
 """Names that built-in benchmarks take of the engine past `summhay_ray.benchmark`, the door of those who write one."""
 

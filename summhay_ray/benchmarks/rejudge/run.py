@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmark import RunOptions, RunResult, RunStore, SpecError, missing_keys, run_workload
 from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, cascades_of, is_open, with_share
 from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, free_of, load_rejudge
-from summhay_ray.engine import RunOptions, RunResult, missing_keys, run_workload
 from summhay_ray.errors import UserError
 from summhay_ray.judge import DEFAULT_SHARE, parse_name
 from summhay_ray.plugins import own_code_allowed
-from summhay_ray.store import RunStore
 
 
 def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions = RunOptions()) -> RunResult:

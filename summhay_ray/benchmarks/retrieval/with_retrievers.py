@@ -295,7 +295,9 @@ def missing_scores(message: str) -> Failed:
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with its retrievers resolved on this machine (see `settled`). Raises SpecError."""
+    """The spec with its retrievers resolved on this machine (see `settled`); a stored run's are. Raises SpecError."""
+    if inputs.record is not None:
+        return spec
     return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
 
 

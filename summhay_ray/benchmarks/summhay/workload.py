@@ -24,8 +24,10 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     Size,
     Stage,
+    Store,
     semantic_hash,
 )
 from summhay_ray.benchmarks.rating import lever_code
@@ -45,21 +47,15 @@ from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Ranker, make_context
 from summhay_ray.benchmarks.summhay.grid.judging import STAGE as JUDGE_STAGE
+from summhay_ray.benchmarks.summhay.grid.judging import prompts_of
 from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import FromHaystacks, with_made
-from summhay_ray.benchmarks.summhay.haystacks.opening import keep_sources, open_haystacks
-from summhay_ray.benchmarks.summhay.haystacks.sources import (
-    OUTLINES,
-    haystack_entries,
-    keep_outlines,
-    stored_haystacks,
-)
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.opening import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.summarized import Summarized
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import system_key
 from summhay_ray.records import Context
-from summhay_ray.store import RunStore, Store
 
 if TYPE_CHECKING:
     from summhay_ray.citations import CitedCorpora
@@ -70,7 +66,7 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
-class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
+class SummHay(WithRetrievers, Summarized[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
@@ -82,9 +78,10 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
-        self.sources = self.read_sources()
-        self.prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
-        check_grid(self)
+        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
+        self.prompts = prompts_of(spec.model_entries(), inputs)
+        if inputs.record is None:
+            check_grid(self)
 
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
 
@@ -93,7 +90,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         spec = self.spec
         return {
             "kind": self.kind,
-            "haystacks": sorted(source.haystack_id for source in self.sources),
+            "haystacks": sorted(source.haystack_id for source in self.haystacks.outlines),
             "retrievers": self.known_retrievers(),
             "orderings": sorted({self._named(ordering) for name in self.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
@@ -108,27 +105,26 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         return {
             "spec": self.spec.model_dump(mode="json"),
             "prompts": dict(self.prompts),
-            "haystacks": haystack_entries(self.sources),
+            **self.haystacks.recorded(store),
             "judges": self.named_judges(),
             "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
-            OUTLINES: keep_outlines(store, self.sources),
             "answers": keep_answers(self, store),
             UNORDERED: sorted(self.unordered),
         }
 
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> SummHay:
-        """See `Workload`. Haystacks are read on demand."""
-        grid = cls.__new__(cls)
-        grid.restore(SummhaySpec.model_validate(record["spec"]), store, record)
-        return grid
+    def doubts(self) -> Sequence[str]:
+        return doubts_of(self.haystacks)
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.spec.haystacks, self.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.haystacks.keep(store)
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
-        keep_sources(self.haystacks, self.sources, store)
+        """See `Workload`. Writes the tables of the haystacks."""
         run = super().open(store)
-        open_haystacks(run, self.haystacks, self.sources)
-        self.haystacks = stored_haystacks(store, haystack_entries(self.sources), self.haystacks.recent)
+        open_haystacks(run, self.haystacks)
         return run
 
     def own_code(self) -> Sequence[str]:
@@ -174,7 +170,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def units(self) -> Iterator[Unit]:
         """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
         shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
-        for source in self.sources:
+        for source in self.haystacks.outlines:
             for retriever, ordering in shown:
                 for subtopic in source.subtopics:
                     yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
@@ -222,7 +218,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def n_items(self) -> int:
         """See `Workload`: the number of cells, without listing them."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
-        queries = sum(len(source.subtopics) for source in self.sources)
+        queries = sum(len(source.subtopics) for source in self.haystacks.outlines)
         n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
         return n
 

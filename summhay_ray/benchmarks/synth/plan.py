@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.benchmark import StagePlan
+from summhay_ray.benchmark import LogIndex, ModelSettings, RunStore, StagePlan, Tally
 from summhay_ray.benchmarks.synth.spec import GROUPS
-from summhay_ray.llm import ModelSettings
-from summhay_ray.store import LogIndex, RunStore, Tally
 from summhay_ray.synth import Bounds, Group, bounds
 
 if TYPE_CHECKING:

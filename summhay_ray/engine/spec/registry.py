@@ -13,7 +13,7 @@ from typing import Any
 from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
 from summhay_ray.engine.run.state import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.spec import Spec, SpecError, check_spec, overridden, read_fields, validated
+from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import RunStore, Store, Table, columns_of
@@ -157,7 +157,13 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
-    return find(str(record.get("kind", ""))).from_record(store, record)
+    return _restored(find(str(record.get("kind", ""))), store, record)
+
+
+def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str, Any]) -> Workload[Any]:
+    """A benchmark's instance as `made` makes it, from what a run stored. An imported run has no spec."""
+    spec = benchmark.spec_class.model_validate(record.get("spec", {}), context=STORED)
+    return benchmark(spec, Inputs.stored(store, record))
 
 
 def workload_of(run: RunStore) -> Workload[Any]:
@@ -165,7 +171,7 @@ def workload_of(run: RunStore) -> Workload[Any]:
     record = run.record
     benchmark = checked(run, record)
     try:
-        return benchmark.from_record(run.store, record)
+        return _restored(benchmark, run.store, record)
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise damaged(run, reason) from error

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
+from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, RawAnswer, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
@@ -31,7 +31,6 @@ from summhay_ray.judge import (
     panel,
     usable_on,
 )
-from summhay_ray.llm import RawAnswer
 from summhay_ray.loops import together
 from summhay_ray.metrics import by_number, score_summary
 from summhay_ray.outcome import KIND

@@ -28,7 +28,7 @@ def check_grid(grid: SummHay) -> None:
 
 def _check_names(grid: SummHay) -> None:
     spec = grid.spec
-    check_retrievers_of(grid, grid.sources)
+    check_retrievers_of(grid, grid.haystacks.outlines)
     try:
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
