@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -121,11 +121,10 @@ class Claims:
 class Benchmark(Workload[S]):
     """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
-    own_models: ClassVar[Sequence[type[Any]]] = ()
+    own_models: Sequence[Any] = ()
     """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
 
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """The models of this package that need no key, and those of `own_models`."""
+    def _local_models(self) -> Mapping[str, LocalModel]:
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
     def claims(self, run: RunStore) -> Claims:

@@ -68,7 +68,7 @@ def _doubted(workload: JudgeBench, result: RunResult) -> dict[str, str]:
     """Model -> why its usage is not credible."""
     lines = dict(line.split(": ", 1) for line in result.warnings if ": " in line)
     stopped = {model: why for model, why in result.stopped_models.items() if USAGE_NOT_CREDIBLE in why}
-    return {**{model: why for model, why in lines.items() if model in workload.settings()}, **stopped}
+    return {**{model: why for model, why in lines.items() if model in workload.models.settings()}, **stopped}
 
 
 def without_asking(workload: JudgeBench) -> ItemOutcomes | None:

@@ -145,7 +145,7 @@ class Mine(Benchmark[MineSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        return {"": Queue(tuple(self.settings()), computes=not self.spec.models.used())}
+        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""

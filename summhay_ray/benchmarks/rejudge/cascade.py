@@ -111,7 +111,7 @@ class _Prices:
     """The cost of asking about some insights of one summary: (expected, maximum), in micro-dollars."""
 
     def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
-        self._grid, self._spec, self._settings = grid, spec, grid.settings()
+        self._grid, self._spec, self._settings = grid, spec, grid.models.settings()
         self._stored: dict[str, tuple[Cell, Summary]] = {
             cell.cell_id: (cell, summary) for part in grid.slices for cell, summary in part.summaries(grid.source)
         }

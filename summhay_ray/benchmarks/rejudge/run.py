@@ -28,7 +28,7 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
     workload = load_rejudge(source, request)
     budget_usd = workload.spec.budget_usd if options.budget_usd is None else options.budget_usd
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
-    models = workload.settings()
+    models = workload.models.settings()
     paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
     if open_names and len(paid) > 1:
         raise SpecError(f"with --budget, {open_names[0]} is to be the only judge that is paid; give it a share, or judge apart")

@@ -174,7 +174,7 @@ class Rejudge(Judging[RejudgeSpec]):
         return sum(len(part.cells) for part in self.slices)
 
     def queues(self) -> Mapping[str, Queue]:
-        settings = self.settings()
+        settings = self.models.settings()
         models = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         computes = all(settings[model].local for model in models)
         return {QUEUE: Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
@@ -338,7 +338,7 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     for path, text in record.get("prompts", {}).items() if folder is None else ():
         inputs.give(path, text.encode("utf-8"))
     workload = Rejudge(spec, inputs)
-    workload.settings()
+    workload.models.settings()
     return workload
 
 

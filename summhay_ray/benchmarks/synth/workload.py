@@ -143,7 +143,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def _identity(self, model: StageModel) -> dict[str, Any]:
         kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
-        return {**kept, **self.revision_of(model.model)}
+        return {**kept, **self.models.revision(model.model)}
 
     def cell_id(self, topic: Topic) -> str:
         """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not count."""
@@ -160,7 +160,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def sampling(self, stage: Group) -> dict[str, Any]:
         """The parameters of a stage's calls that determine its answers."""
-        return self.sampling_of(self.spec.models.used()[stage])
+        return self.models.sampling(self.spec.models.used()[stage])
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per topic."""
@@ -173,7 +173,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. A worker has few topics at once, since each is a whole haystack in the making."""
-        settings = self.settings()
+        settings = self.models.settings()
         called = [model.limits.concurrency for model in settings.values() if not model.local]
         least, most = TOPICS_AT_ONCE
         wanted = max(least, min(most, 2 * max(called) // CALLS_PER_TOPIC)) if called else least

@@ -167,7 +167,7 @@ def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) ->
     # Not one object of a haystack lies in the store.
     stored = stored_workload(store, record)
     assert isinstance(stored, SummHay)
-    assert stored.systems == grid.systems and stored.settings() == grid.settings()
+    assert stored.systems == grid.systems and stored.models.settings() == grid.models.settings()
     assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
     with pytest.raises(StoreError, match="has no haystack"):
         stored.haystacks[grid.haystacks.outlines[0].haystack_id]

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
-from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, RunStore, Stage, semantic_hash
+from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunStore, Stage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, Haystacks
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
-from summhay_ray.local_models import LocalModels
 
 TOKENS_A_VERDICT = 20
 """Expected length of the verdict on one insight."""
@@ -39,6 +38,11 @@ class Judging(Benchmark[S]):
     recorded: ClassVar[Sequence[str]]
     """The fields that a run's record must have."""
 
+    @property
+    def own_models(self) -> Sequence[Any]:  # type: ignore[override]
+        """See `Benchmark`: `replay/` answers from the run's haystacks."""
+        return (lambda: Replay(self.haystacks.file),)
+
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
         return record_flaw(record, cls.recorded)
@@ -52,10 +56,6 @@ class Judging(Benchmark[S]):
         yield from (("haystack", entry["object"]) for entry in record["haystacks"])
         yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
 
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """See `Workload`: `replay/` answers from the run's haystacks."""
-        return LocalModels([Replay(self.haystacks.file)], self.inputs.folder)
-
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
         if isinstance(model, JudgeSpec) and model.composed:
@@ -68,7 +68,7 @@ class Judging(Benchmark[S]):
             assert isinstance(model, SummarizerSpec)
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
-        own = {**semantic_model(model, identity), **self.revision_of(model.model), "code": self.inputs.code(code)}
+        own = {**semantic_model(model, identity), **self.models.revision(model.model), "code": self.inputs.code(code)}
         return {**own, **reduce_identity(self, model)} if isinstance(model, SummarizerSpec) else own
 
     def identity_of(self, judging: JudgeSpec) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import Inputs, RunStore, SpecError, Store, Text, semantic_hash
-from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files, with_retrievers
+from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
@@ -72,10 +72,10 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
     tables = (*Retrieving.tables, BY_NAME["failures"])
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
-        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
+        super().__init__(with_made(spec, inputs), inputs)
         self.haystacks = haystacks_of(self.spec.haystacks, inputs)
         if inputs.record is None:
-            check_retrievers_of(self, self.haystacks.outlines)
+            check_retrievers_of(self.retrievers, self.haystacks.outlines)
             self._check_qrels()
 
     def _check_qrels(self) -> None:
@@ -158,7 +158,7 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
             "spec": self.spec.model_dump(mode="json"),
             "inputs": self.inputs.keep(store, self._files()),
             **self.haystacks.recorded(store),
-            UNORDERED: sorted(self.unordered),
+            UNORDERED: sorted(self.retrievers.unordered),
         }
 
     @classmethod
