@@ -22,6 +22,7 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
@@ -35,7 +36,6 @@ from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut
 from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, missing_scores, no_ranking
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
-from summhay_ray.store import RunStore
 
 
 class RetrievalFields(OfWordsSpec):
