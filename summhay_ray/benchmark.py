@@ -58,10 +58,12 @@ from summhay_ray.engine import (
     answers_of,
     check_spec,
     expected_rows,
+    first_request,
     load_workload,
     many,
     missing_keys,
     model_entry,
+    model_settings,
     planning,
     read_fields,
     read_json,
@@ -73,8 +75,8 @@ from summhay_ray.engine import (
     workload_of,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import (
+    QUERY_FIELD,
     LocalModel,
     Message,
     ModelSettings,
@@ -85,12 +87,29 @@ from summhay_ray.llm import (
     find_price,
     find_window,
     is_local,
+    is_service,
+    scores_of,
     system,
     user,
+    vectors_of,
 )
+from summhay_ray.llm import Ask as AskModel
 from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import Chain, Finished, LogIndex, Parts, RunStore, Store, StoreError, Table, Tally, columns_of
+from summhay_ray.store import (
+    ATTRIBUTION,
+    Chain,
+    Finished,
+    LogIndex,
+    Parts,
+    RunStore,
+    Store,
+    StoreError,
+    Table,
+    Tally,
+    VectorSpace,
+    columns_of,
+)
 
 S = TypeVar("S", bound=Spec)
 
@@ -166,7 +185,9 @@ def mean_interval(
 
 
 __all__ = [
+    "ATTRIBUTION",
     "ITEM",
+    "QUERY_FIELD",
     "RAW_ANSWERS",
     "Answer",
     "Ask",
@@ -228,6 +249,7 @@ __all__ = [
     "Text",
     "Unpriced",
     "Unreadable",
+    "VectorSpace",
     "Workload",
     "answers_of",
     "assistant",
@@ -235,21 +257,26 @@ __all__ = [
     "columns_of",
     "find_price",
     "find_window",
+    "first_request",
     "is_local",
+    "is_service",
     "load_workload",
     "many",
     "mean_interval",
     "missing_keys",
     "model_entry",
+    "model_settings",
     "planning",
     "read_fields",
     "read_json",
     "run_workload",
+    "scores_of",
     "semantic_hash",
     "system",
     "table_pieces",
     "through",
     "user",
     "validated",
+    "vectors_of",
     "workload_of",
 ]

@@ -20,16 +20,16 @@ from summhay_ray.benchmark import (
     Model,
     ModelSpec,
     Outcome,
+    RawAnswer,
     Refusal,
+    Store,
     Text,
     model_entry,
     planning,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import KIND
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import Store
 
 INPUT = "input"
 """The kind of the store's objects that hold files of answers."""

@@ -25,7 +25,9 @@ from summhay_ray.benchmark import (
     Message,
     NoReply,
     Queue,
+    RawAnswer,
     Rows,
+    RunStore,
     Section,
     Size,
     Stage,
@@ -41,9 +43,7 @@ from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
-from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_models
-from summhay_ray.store import RunStore
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}

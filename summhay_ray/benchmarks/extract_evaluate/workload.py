@@ -26,6 +26,7 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
@@ -42,7 +43,6 @@ from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModel
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import UserError
 from summhay_ray.extract import named_layers
-from summhay_ray.store import RunStore
 from summhay_ray.text import Script, count_tokens
 
 

@@ -16,16 +16,20 @@ from summhay_ray.benchmark import (
     RAW_ANSWERS,
     Answer,
     Ask,
+    AskModel,
     Benchmark,
     Compat,
     Counted,
     Failed,
     Inputs,
     Item,
+    ModelSettings,
     Queue,
+    RawAnswer,
     Request,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Table,
@@ -40,10 +44,7 @@ from summhay_ray.benchmarks.summhay.grid.cell import one_each
 from summhay_ray.benchmarks.summhay.grid.judging import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
-from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer
 from summhay_ray.outcome import Outcome, no_answer
-from summhay_ray.store import RunStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
+    Chain,
     Counted,
     Failed,
     Inputs,
@@ -21,9 +22,12 @@ from summhay_ray.benchmark import (
     NoReply,
     Queue,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
+    Store,
+    StoreError,
     Table,
     Tables,
     Unreadable,
@@ -52,7 +56,6 @@ from summhay_ray.mine import (
     read_folder,
 )
 from summhay_ray.mine import mine as mine_documents
-from summhay_ray.store import Chain, RunStore, Store, StoreError
 from summhay_ray.synth import is_quoted, leak
 
 SHOWN, CUT = 20, 80

@@ -31,6 +31,7 @@ from summhay_ray.benchmark import (
     NoReply,
     Request,
     Rows,
+    RunStore,
     Section,
     Spec,
     Stage,
@@ -46,7 +47,6 @@ from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.outputs import write_new
-from summhay_ray.store import RunStore
 
 
 class BuildSpec(Spec):

@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import Benchmark, Inputs, Spec, SpecError
+from summhay_ray.benchmark import ATTRIBUTION, Benchmark, Inputs, RunStore, Spec, SpecError, Store, StoreError
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.reading import read_collection
-from summhay_ray.store import ATTRIBUTION, RunStore, Store, StoreError
 
 COLLECTION = "collection"
 """Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""

@@ -20,16 +20,19 @@ from summhay_ray.benchmark import (
     CitedAnswer,
     Claims,
     Compat,
+    Finished,
     Inputs,
     Item,
     Prepared,
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     Size,
     SpecError,
     Stage,
+    Store,
     Tables,
     semantic_hash,
 )
@@ -69,7 +72,6 @@ from summhay_ray.metrics import retrieval_scores
 from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Subtopic
-from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.summarize import Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens, sentences
 

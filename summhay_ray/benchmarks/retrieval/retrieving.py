@@ -23,6 +23,7 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
@@ -42,7 +43,6 @@ from summhay_ray.benchmarks.retrieval.with_retrievers import (
 )
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
-from summhay_ray.store import RunStore
 
 
 class RetrievalFields(OfWordsSpec):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -35,7 +35,6 @@ from summhay_ray.benchmarks.scripts import MEND, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
-from summhay_ray.store import RunStore
 
 UNORDERED = "unordered"
 """The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""

@@ -73,6 +73,8 @@ class RunResult:
     unit: str = "items"
     """The word for items in messages."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
+    doubted: Mapping[str, str] = field(default_factory=dict)
+    """Model -> why its usage is not credible, stopped or not."""
     left: Mapping[str, Any] | None = None
     """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
     calls and dollars are null if unknown."""
@@ -179,9 +181,9 @@ def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions(
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
-    """Raises UserError if this machine makes the calls and lacks a model's key."""
+    """Raises SpecError if this machine makes the calls and lacks a model's key."""
     if options.address is None and (missing := missing_keys(workload)):
-        raise UserError(f"{missing[0]}; nothing was asked")
+        raise SpecError(f"{missing[0]}; nothing was asked")
 
 
 def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
@@ -314,7 +316,8 @@ class Start:
         if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
         doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
-        stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
+        told: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
+        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in told.items()}
         doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
         return RunResult(
             run=run.run_id,
@@ -326,7 +329,8 @@ class Start:
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
-            stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
+            stopped_models=stopped,
+            doubted={claim.model: stopped.get(claim.model, str(claim)) for claim in claims},
             left=left,
             tried_again=sum(run.finished(ITEM).values()),
             warnings=(
