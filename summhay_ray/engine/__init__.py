@@ -8,20 +8,28 @@ from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
 from summhay_ray.engine.contract import (
     FAILURES,
     RAW_ANSWERS,
+    BaseReader,
     ByQuery,
     Compat,
+    Computation,
     Counted,
     Failure,
     Item,
+    Part,
+    Planner,
     Prepared,
     Queue,
     Results,
     Rows,
     Size,
     Stage,
+    Storage,
     Tables,
     Workload,
+    all_tables,
+    open_run,
     semantic_hash,
+    spec_class_of,
 )
 from summhay_ray.engine.jobs.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.engine.jobs.submit import JobOrder, submit
@@ -31,6 +39,7 @@ from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_che
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.read.explain import Replay, first_request
 from summhay_ray.engine.read.item_samples import answers_of
+from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.read.release import ReleaseResult, release
 from summhay_ray.engine.read.samples import Facet, SampleRecord, Samples
 from summhay_ray.engine.read.scoring import scores_by_query, table_pieces
@@ -71,10 +80,12 @@ __all__ = [
     "RAW_ANSWERS",
     "Ask",
     "BadBenchmark",
+    "BaseReader",
     "ByQuery",
     "Chart",
     "Check",
     "Compat",
+    "Computation",
     "Counted",
     "Facet",
     "Failure",
@@ -91,8 +102,10 @@ __all__ = [
     "ModelSpec",
     "NoAnswers",
     "NoReply",
+    "Part",
     "Pivot",
     "PlanResult",
+    "Planner",
     "Prepared",
     "Progress",
     "Queue",
@@ -105,6 +118,7 @@ __all__ = [
     "RunEntry",
     "RunFailed",
     "RunOptions",
+    "RunReader",
     "RunResult",
     "SampleRecord",
     "Samples",
@@ -117,11 +131,13 @@ __all__ = [
     "Start",
     "StatusResult",
     "Stopped",
+    "Storage",
     "Strict",
     "Tables",
     "Text",
     "Unreadable",
     "Workload",
+    "all_tables",
     "answers_of",
     "check_spec",
     "entries",
@@ -138,6 +154,7 @@ __all__ = [
     "missing_keys",
     "model_entry",
     "model_settings",
+    "open_run",
     "plan",
     "planning",
     "read_fields",
@@ -147,6 +164,7 @@ __all__ = [
     "scores_by_query",
     "scores_itself",
     "semantic_hash",
+    "spec_class_of",
     "status",
     "stop",
     "stored_workload",

@@ -211,7 +211,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
         "kind": record["kind"],
         "name": record.get("name", ""),
         "status": reported.status,
-        **({"judge": judge} if (judge := reported.workload.judge_of(reported.run)) else {}),
+        **({"judge": judge} if (judge := reported.workload.reader.judge_of(reported.run)) else {}),
         "results": results,
         "n-samples": counts,
         "higher_is_better": better,

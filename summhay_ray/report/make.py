@@ -119,7 +119,9 @@ class Report:
 
     def write_page(self, files: Files, live: bool = False) -> None:
         """Write the page and its data. `live`: it is served, and looks for a newer version of itself."""
-        n, facets = write_data(files, [(reported.run.run_id, reported.workload.samples(reported.run)) for reported in self.runs])
+        n, facets = write_data(
+            files, [(reported.run.run_id, reported.workload.reader.samples(reported.run)) for reported in self.runs]
+        )
         version = state_of([reported.run for reported in self.runs])
         text = page([reported.page_run() for reported in self.runs], PageData(n, facets, version, live))
         # The page is written last, so that its data files exist when it is opened.
@@ -142,7 +144,7 @@ def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = ""
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
-        workload.judge, workload.labels = judge, labels
+        workload.reader.judge, workload.reader.labels = judge, labels
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
 

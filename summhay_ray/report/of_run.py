@@ -34,7 +34,7 @@ _COUNTS = ("n", "n_scored", "n_judged")
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
     """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
-    results = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
+    results = list(workload.reader.sections(run, compat)) or list(_told(workload.reader.results(run, compat).details))
     results += _compared(workload, run)
     return [_overview(run, now), *results, _failures(run), _money(run, now), _made(run)], now.status
 

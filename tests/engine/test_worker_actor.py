@@ -14,6 +14,7 @@ import pytest
 from inline_runs import loaded
 
 from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.engine import open_run
 from summhay_ray.engine.ray import worker_actor
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder, node_drains
 from summhay_ray.engine.run.queues import Kind
@@ -75,8 +76,8 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> LedgerHandle:
 
 def made(folder: Path, kind: Kind = "calling") -> WorkerActor:
     store, workload = Store(str(folder / "store")), loaded()
-    run = workload.open(store)
-    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.record(store)})
+    run = open_run(workload, store)
+    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.storage.record(store)})
     return WorkerActor(order, kind, 3)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, open_run
 from summhay_ray.store import Store
 
 TOGETHER = 2000
@@ -45,7 +45,7 @@ def make(folder: Path, data: Path, judgments: int) -> str:
     insights = sum(item.size for item in once.items())
     grid = api.load({**spec, "repeats": max(1, round(judgments / insights))}, store=str(folder))
     assert isinstance(grid, SummHay)
-    run = grid.open(Store(str(folder)))
+    run = open_run(grid, Store(str(folder)))
     cells = iter(grid.items())
     while part := list(itertools.islice(cells, TOGETHER)):
         found = []

@@ -17,9 +17,12 @@ from summhay_ray import retrieve
 from summhay_ray.benchmark import (
     Ask,
     Compat,
+    Computation,
     Counted,
     Inputs,
     Item,
+    Part,
+    Planner,
     Prepared,
     Queue,
     Results,
@@ -47,12 +50,12 @@ from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Ranker, make_context
 from summhay_ray.benchmarks.summhay.grid.judging import STAGE as JUDGE_STAGE
-from summhay_ray.benchmarks.summhay.grid.judging import prompts_of
+from summhay_ray.benchmarks.summhay.grid.judging import JudgingStorage, prompts_of
 from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.opening import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.summarized import Summarized
+from summhay_ray.benchmarks.summhay.results.summarized import Summarized, SummarizedReader
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import system_key
 from summhay_ray.records import Context
@@ -66,6 +69,114 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
+class SummHayStorage(JudgingStorage["SummHay"]):
+    """See `Storage`."""
+
+    recorded = ("spec", "prompts", "haystacks", "cells")
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Storage`: enough to rebuild the grid without the spec's files."""
+        return {
+            "spec": self.workload.spec.model_dump(mode="json"),
+            "prompts": dict(self.workload.prompts),
+            **self.workload.haystacks.recorded(store),
+            "judges": self.workload.named_judges(),
+            "inputs": self.workload.inputs.keep(store, files(self.workload.spec.retrievers)),
+            "answers": keep_answers(self.workload, store),
+            UNORDERED: sorted(self.workload.retrievers.unordered),
+        }
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.workload.spec.haystacks, self.workload.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.workload.haystacks.keep(store)
+
+    def opened(self, run: RunStore) -> None:
+        """See `Storage`. Writes the tables of the haystacks."""
+        open_haystacks(run, self.workload.haystacks)
+
+    def own_code(self) -> Sequence[str]:
+        spec = self.workload.spec
+        strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
+        strategies += [part.strategy for part in spec.parts()]
+        names = [*spec.orderings, *strategies]
+        levers = lever_code(*(part.extract for part in spec.parts()))
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
+
+
+class SummHayPlanner(Planner["SummHay"]):
+    """See `Planner`."""
+
+    def doubts(self) -> Sequence[str]:
+        return doubts_of(self.workload.haystacks)
+
+    def query_of(self, item: Item) -> str:
+        """See `Planner`: the subtopic."""
+        return Unit(*item.data["unit"]).subtopic_id
+
+    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """See `Planner`: queries in random order over all haystacks, each with every system before the next query.
+
+        With `--limit`, systems are then compared on the same queries.
+        """
+        queries: dict[tuple[str, str], list[Item]] = {}
+        for item in items:
+            unit = Unit(*item.data["unit"])
+            queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
+        drawn = random.Random(self.workload.spec.seed).sample(sorted(queries), len(queries))
+        return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Planner`: the texts of the subtopic's insights."""
+        unit = Cell.of(item).unit
+        haystack = await self.workload.haystacks.fetch(unit.haystack_id)
+        return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """See `Planner`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
+        if stage != "summarize":
+            return None
+        cell, n_insights = Cell.of(item), max(1, item.size // len(self.workload.spec.judges))
+        if size == "least":
+            return "-"
+        longest = self.workload.spec.summarizers[cell.summarizer].max_tokens
+        bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
+        return "\n".join(bullets)
+
+
+class SummHayComputation(Computation["SummHay"]):
+    """See `Computation`."""
+
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`: one part per haystack that local models must embed or score."""
+        units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
+        return self.workload.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`: compute the vectors and scores that the rankings of one haystack need."""
+        return self.workload.retrievers.compute_part(retrieve.corpus_of(self.workload.haystacks[part["corpus"]]), part)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Computation`: a context as long as the real one, made without computing vectors."""
+        unit = Unit(*items[0].data["unit"])
+        return (
+            Prepared()
+            if unit.retriever in self.workload.retrievers.asking
+            else self.workload._prepared(unit, self.workload._outlined)
+        )
+
+
+class SummHayReader(SummarizedReader["SummHay"]):
+    """See `Reader`."""
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Reader`: the scores of every system (section 4.1, Table 2)."""
+        scored = super().results(run, compat)
+        unmatched = self.workload.retrievers.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
+        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
+
+
 class SummHay(Summarized[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
@@ -73,8 +184,11 @@ class SummHay(Summarized[SummhaySpec]):
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
     tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
-    recorded = ("spec", "prompts", "haystacks", "cells")
     retrieval_fields = staticmethod(retrieval_fields)
+    storage = Part(SummHayStorage)
+    planner = Part(SummHayPlanner)
+    computation = Part(SummHayComputation)
+    reader = Part(SummHayReader)
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
@@ -100,41 +214,6 @@ class SummHay(Summarized[SummhaySpec]):
             "judges": sorted((self.semantic(model) for model in spec.judges), key=semantic_hash),
             "seed": spec.seed,
         }
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`: enough to rebuild the grid without the spec's files."""
-        return {
-            "spec": self.spec.model_dump(mode="json"),
-            "prompts": dict(self.prompts),
-            **self.haystacks.recorded(store),
-            "judges": self.named_judges(),
-            "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
-            "answers": keep_answers(self, store),
-            UNORDERED: sorted(self.retrievers.unordered),
-        }
-
-    def doubts(self) -> Sequence[str]:
-        return doubts_of(self.haystacks)
-
-    def by_store(self) -> Mapping[str, str]:
-        return by_store(self.spec.haystacks, self.haystacks)
-
-    def keep_by_store(self, store: Store) -> None:
-        self.haystacks.keep(store)
-
-    def open(self, store: Store) -> RunStore:
-        """See `Workload`. Writes the tables of the haystacks."""
-        run = super().open(store)
-        open_haystacks(run, self.haystacks)
-        return run
-
-    def own_code(self) -> Sequence[str]:
-        spec = self.spec
-        strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
-        strategies += [part.strategy for part in spec.parts()]
-        names = [*spec.orderings, *strategies]
-        levers = lever_code(*(part.extract for part in spec.parts()))
-        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
 
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
@@ -202,22 +281,6 @@ class SummHay(Summarized[SummhaySpec]):
                     yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first, unit.haystack_id)
                     first = first or cell_id
 
-    def query_of(self, item: Item) -> str:
-        """See `Workload`: the subtopic."""
-        return Unit(*item.data["unit"]).subtopic_id
-
-    def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
-        """See `Workload`: queries in random order over all haystacks, each with every system before the next query.
-
-        With `--limit`, systems are then compared on the same queries.
-        """
-        queries: dict[tuple[str, str], list[Item]] = {}
-        for item in items:
-            unit = Unit(*item.data["unit"])
-            queries.setdefault((unit.haystack_id, unit.subtopic_id), []).append(item)
-        drawn = random.Random(self.spec.seed).sample(sorted(queries), len(queries))
-        return [item for query in drawn for item in sorted(queries[query], key=lambda item: item.data["repeat"])]
-
     def n_items(self) -> int:
         """See `Workload`: the number of cells, without listing them."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
@@ -248,15 +311,6 @@ class SummHay(Summarized[SummhaySpec]):
             return Prepared(problem=no_ranking(error), stage="context")
         return Prepared()
 
-    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: one part per haystack that local models must embed or score."""
-        units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
-        return self.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
-        return self.retrievers.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
-
     @functools.cached_property
     def _computed_beside(self) -> Callable[[str, str], None]:
         """Runs the local computations of a retriever that also calls a service, once for each haystack."""
@@ -265,11 +319,6 @@ class SummHay(Summarized[SummhaySpec]):
             self.retrievers.compute_beside(retrieve.corpus_of(self.haystacks[haystack_id]), retriever)
 
         return functools.cache(compute)
-
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`: a context as long as the real one, made without computing vectors."""
-        unit = Unit(*items[0].data["unit"])
-        return Prepared() if unit.retriever in self.retrievers.asking else self._prepared(unit, self._outlined)
 
     def _prepared(self, unit: Unit, ranked: Ranker) -> Prepared:
         context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, ranked)
@@ -333,30 +382,7 @@ class SummHay(Summarized[SummhaySpec]):
         cut = self.retrievers.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
         return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
 
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`: the texts of the subtopic's insights."""
-        unit = Cell.of(item).unit
-        haystack = await self.haystacks.fetch(unit.haystack_id)
-        return [insight.text for insight in haystack.insights_of(unit.subtopic_id)]
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Workload`: a stand-in for a summary not yet written. The judges' prompts depend on its length."""
-        if stage != "summarize":
-            return None
-        cell, n_insights = Cell.of(item), max(1, item.size // len(self.spec.judges))
-        if size == "least":
-            return "-"
-        longest = self.spec.summarizers[cell.summarizer].max_tokens
-        bullets = [_BULLET] * n_insights if size == "expected" else [_SHORT_BULLET] * max(longest // SHORTEST_BULLET, n_insights)
-        return "\n".join(bullets)
-
     # --- results and reports -----------------------------------------------------------------------------------------------
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`: the scores of every system (section 4.1, Table 2)."""
-        scored = super().results(run, compat)
-        unmatched = self.retrievers.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
-        return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
 
 
 def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Results, RunOptions, RunResult, RunStore, Store, run_workload
+from summhay_ray.benchmark import Results, RunOptions, RunResult, RunStore, Store, open_run, run_workload
 from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
@@ -75,7 +75,7 @@ def run_synth(workload: Synth, store: Store, options: RunOptions = RunOptions(),
     """
     if out is not None:
         store.files.check()
-        _check_folder(workload.open(store), workload, out)
+        _check_folder(open_run(workload, store), workload, out)
     result = run_workload(workload, store, options)
     run = store.run(result.run)
     files = export_made(run, out, again=True) if out is not None and made_by(run) else []

@@ -16,14 +16,18 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     LogIndex,
+    Part,
+    Planner,
     Prepared,
     Queue,
+    Reader,
     Results,
     Rows,
     RunStore,
     SpecError,
     Stage,
     StagePlan,
+    Storage,
     Store,
     find_window,
     is_local,
@@ -67,18 +71,88 @@ _IDENTITY = {"model", "max_tokens", "temperature", "seed", "revision", "extra"}
 """Settings of a model on which haystacks depend."""
 
 
+class SynthStorage(Storage["Synth"]):
+    """See `Storage`."""
+
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Storage`. The topics are put into the store."""
+        return {
+            "spec": self.workload.spec.model_dump(mode="json"),
+            "domain": domain_json(self.workload.domain, self.workload.domain.prompts),
+            TOPICS: keep_topics(store, ((self.workload.cell_id(topic), topic) for topic in self.workload.topics)),
+        }
+
+    @classmethod
+    def flaw(cls, record: Mapping[str, Any]) -> str:
+        return record_flaw(record, ("spec", "domain", "cells", "topics"))
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Storage`: the topics, and the haystacks that were made."""
+        yield TOPICS, run.record[TOPICS]
+        yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))
+
+
+class SynthPlanner(Planner["Synth"]):
+    """See `Planner`."""
+
+    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
+        """See `Planner`. The calls for a topic depend on the answers, so there are bounds."""
+        from summhay_ray.benchmarks.synth.plan import bounds_of
+
+        return bounds_of(self.workload, run, index, done)
+
+    def doubts(self) -> Sequence[str]:
+        """See `Planner`: files of context that nobody reads."""
+        spec = self.workload.spec
+        if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
+            return ()
+        mend = "name a model as models.outline, or make a haystack of the documents themselves with summhay mine FOLDER"
+        return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
+
+
+class SynthReader(Reader["Synth"]):
+    """See `Reader`."""
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        from summhay_ray.benchmarks.synth.run import results
+
+        return replace(results(run), warnings=tuple(self.workload.planner.doubts()))
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        """See `Reader`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
+        from summhay_ray.benchmarks.synth.explain import explain_synth
+
+        return explain_synth(self.workload, run, key)
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        wanted = set(item_ids)
+        named = {self.workload.cell_id(topic): topic.name for topic in self.workload.topics}
+        return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`: as released JSON."""
+        from summhay_ray.benchmarks.synth.run import export_made
+
+        return export_made(run, folder)
+
+
 class Synth(Benchmark[SynthSpec]):
     """Each topic becomes a haystack: an outline, documents, and their verification."""
 
     kind = "synth"
-    prefix = "y"
     stages = tuple(Stage(group) for group in GROUPS)
     tables = (*TABLES, MADE)
-    counted = Counted("topics")
+    counted = Counted("topics", prefix="y")
+    storage = Part(SynthStorage)
+    planner = Part(SynthPlanner)
+    reader = Part(SynthReader)
 
     def __init__(self, spec: SynthSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         if inputs.record is None:
+            # Reads the files of domain and topics now, since their content is part of the run's identity.
+            _ = self.domain, self.topics
             check_models(spec.model_entries())
             _check_lengths(self)
             _check_language(self)
@@ -109,24 +183,6 @@ class Synth(Benchmark[SynthSpec]):
     def identity(self) -> Any:
         """See `Workload`. Topics, domain and prompts are identified by their content."""
         return {"kind": self.kind, **self._semantic_part, "topics": sorted(map(self.cell_id, self.topics))}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. The topics are put into the store."""
-        return {
-            "spec": self.spec.model_dump(mode="json"),
-            "domain": domain_json(self.domain, self.domain.prompts),
-            TOPICS: keep_topics(store, ((self.cell_id(topic), topic) for topic in self.topics)),
-        }
-
-    @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        return record_flaw(record, ("spec", "domain", "cells", "topics"))
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the topics, and the haystacks that were made."""
-        yield TOPICS, run.record[TOPICS]
-        yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))
 
     @functools.cached_property
     def _semantic_part(self) -> dict[str, Any]:
@@ -193,47 +249,11 @@ class Synth(Benchmark[SynthSpec]):
 
         return await synthesize_topic(self, item.id, topic_from(ask.prepared), ask)
 
-    def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
-        """See `Workload`. The calls for a topic depend on the answers, so there are bounds."""
-        from summhay_ray.benchmarks.synth.plan import bounds_of
-
-        return bounds_of(self, run, index, done)
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        from summhay_ray.benchmarks.synth.run import results
-
-        return replace(results(run), warnings=tuple(self.doubts()))
-
-    def doubts(self) -> Sequence[str]:
-        """See `Workload`: files of context that nobody reads."""
-        spec = self.spec
-        if spec.models.outline.model != WRITER or not (named := [name for topic in spec.topics for name in topic.context]):
-            return ()
-        mend = "name a model as models.outline, or make a haystack of the documents themselves with summhay mine FOLDER"
-        return [f"topics: context: {', '.join(named)}: {WRITER} reads no context and invents everything; {mend}"]
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
-        from summhay_ray.benchmarks.synth.explain import explain_synth
-
-        return explain_synth(self, run, key)
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        wanted = set(item_ids)
-        named = {self.cell_id(topic): topic.name for topic in self.topics}
-        return {cell: {"system": SYSTEM, "haystack": named[cell], "subtopic_id": ""} for cell in wanted & named.keys()}
-
     def entries(self, store: Store, path: str) -> list[str]:
         """The haystacks made in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""
         from summhay_ray.benchmarks.synth.entries import entries_of
 
         return entries_of(self, store, path)
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: as released JSON."""
-        from summhay_ray.benchmarks.synth.run import export_made
-
-        return export_made(run, folder)
 
 
 def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
 from summhay_ray.benchmarks.summhay.results.sections import correlation_text
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, open_run
 from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
@@ -37,7 +37,7 @@ def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
     """A run over three haystacks, some cells of it absent, some judgments unusable, unknown or twice."""
     ways = {"retrievers": ["bm25", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead", "offline/support"]}
     grid, _ = grid_of_files(tmp_path, 3, SIZE, **ways, repeats=2, seed=3)
-    run, rng = grid.open(Store(str(tmp_path / "store"))), random.Random(seed)
+    run, rng = open_run(grid, Store(str(tmp_path / "store"))), random.Random(seed)
     done = []
     for cell in grid.items():
         if rng.random() < 0.9:
@@ -128,7 +128,7 @@ def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: i
 
 def test_a_run_without_an_answer_expects_all_of_them(tmp_path: Path) -> None:
     grid, _ = grid_of_files(tmp_path, 2, SIZE)
-    found = score_run(grid.open(Store(str(tmp_path / "store"))))
+    found = score_run(open_run(grid, Store(str(tmp_path / "store"))))
     # Two haystacks of three queries of three insights each.
     assert [(one.n_expected, one.n_scored, one.coverage) for one in found.systems] == [(18, 0, None)]
     assert [one.n_expected for systems in found.haystacks.values() for one in systems] == [9, 9]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     source_bytes,
     stored_outlines,
 )
-from summhay_ray.engine import stored_workload
+from summhay_ray.engine import open_run, stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 from summhay_ray.store import Store, StoreError
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.core
 
 def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
     """What a run's record says of the workload, whose outlines lie in the store then."""
-    return {"kind": grid.kind, **grid.record(store)}
+    return {"kind": grid.kind, **grid.storage.record(store)}
 
 
 def released(name: str = "news") -> ReleasedFile:
@@ -164,7 +165,7 @@ def test_the_event_loop_goes_on_while_a_haystack_is_loaded() -> None:
 def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) -> None:
     grid, store = grid_of(), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    # Not one object of a haystack lies in the store.
+    shutil.rmtree(tmp_path / "store" / "objects" / "haystack")
     stored = stored_workload(store, record)
     assert isinstance(stored, SummHay)
     assert stored.systems == grid.systems and stored.models.settings() == grid.models.settings()
@@ -195,7 +196,7 @@ def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkey
     for module in (sources_module, from_haystacks):
         monkeypatch.setattr(module, "read_released", counted)
     grid, paths = grid_of_files(tmp_path, 3)
-    grid.open(Store(str(tmp_path / "store")))
+    open_run(grid, Store(str(tmp_path / "store")))
     for item in grid.items():
         grid.prepare(item.source, [item])
     assert parsed == [path.name for path in paths]

@@ -37,7 +37,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 def results(run: RunStore) -> Any:
     """The haystacks and the failed topics of a stored run."""
-    return workload_of(run).results(run).scores
+    return workload_of(run).reader.results(run).scores
 
 
 def export(run: RunStore, folder: Path) -> list[Path]:
@@ -229,7 +229,9 @@ def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) ->
     assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).haystacks.outlines[0].name == "ferry"
     answered, _ = run_inline(grid, done.store)
     assert answered.table("summaries").height == 4 and answered.table("failures").height == 0
-    assert grid.results(answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
+    assert (
+        grid.reader.results(answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
+    )
     elsewhere = str(tmp_path / "empty")
     with pytest.raises(
         SpecError, match=r"mine.yaml: its haystacks are not in the store .*; make them first: summhay synth .*mine"

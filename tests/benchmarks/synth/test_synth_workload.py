@@ -10,7 +10,7 @@ import pytest
 from synth_runs import small
 
 from summhay_ray.benchmarks.synth import Synth
-from summhay_ray.engine import StatusResult, status, workload_of
+from summhay_ray.engine import StatusResult, open_run, status, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
@@ -43,13 +43,13 @@ def test_an_item_is_given_its_whole_topic() -> None:
 
 def test_where_a_synthesis_stands_before_it_begins(tmp_path: Path) -> None:
     grid, store = small(topics=["a tram", CONTEXT]), Store(str(tmp_path))
-    told: StatusResult = status(grid.open(store))
+    told: StatusResult = status(open_run(grid, store))
     assert (told.kind, told.status, told.cells) == ("synth", "unfinished", {"total": 2, "done": 0, "failed": 0})
 
 
 def test_a_stored_synthesis_is_the_workload_that_it_was(tmp_path: Path) -> None:
     grid, store = small(topics=["a tram", CONTEXT], domain="conversation"), Store(str(tmp_path))
-    again = workload_of(grid.open(store))
+    again = workload_of(open_run(grid, store))
     assert isinstance(again, Synth) and again.run_id == grid.run_id and again.spec == grid.spec
     assert again.domain == grid.domain and list(again.topics) == list(grid.topics)
     assert [again.job(topic) for topic in again.topics] == [grid.job(topic) for topic in grid.topics]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
-from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunStore, Stage, semantic_hash
+from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, Part, RunStore, Stage, Storage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
@@ -28,6 +28,28 @@ def prompts_of(entries: Iterable[ModelSpec], inputs: Inputs) -> Mapping[str, str
     return {entry.prompt: inputs.text(entry.prompt) for entry in entries if entry.prompt}
 
 
+J_W = TypeVar("J_W", bound="Judging[Any]")
+
+
+class JudgingStorage(Storage[J_W]):
+    """See `Storage`."""
+
+    recorded: ClassVar[Sequence[str]]
+
+    @classmethod
+    def flaw(cls, record: Mapping[str, Any]) -> str:
+        return record_flaw(record, cls.recorded)
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Storage`: the haystacks, their outlines, and the files of given answers."""
+        yield from super().objects(run)
+        record = run.record
+        yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
+        yield from (("haystack", entry["object"]) for entry in record["haystacks"])
+        yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
+
+
 class Judging(Benchmark[S]):
     """A benchmark with judges of summaries."""
 
@@ -35,26 +57,13 @@ class Judging(Benchmark[S]):
     """The haystacks, loaded on demand."""
     prompts: Mapping[str, str]
     """Path of a prompt file, as written in the spec -> its text."""
-    recorded: ClassVar[Sequence[str]]
     """The fields that a run's record must have."""
+    storage = Part(JudgingStorage)
 
     @property
     def own_models(self) -> Sequence[Any]:  # type: ignore[override]
         """See `Benchmark`: `replay/` answers from the run's haystacks."""
         return (lambda: Replay(self.haystacks.file),)
-
-    @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        return record_flaw(record, cls.recorded)
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the haystacks, their outlines, and the files of given answers."""
-        yield from super().objects(run)
-        record = run.record
-        yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
-        yield from (("haystack", entry["object"]) for entry in record["haystacks"])
-        yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""

@@ -182,6 +182,7 @@ class Haystacks(Mapping[str, Haystack]):
         self._ids = dict.fromkeys(ids)
         self._read = read
         self._outlines = outlines
+        self._kept_in = ""
         self.recent = recent or Recent()
         self._load = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
@@ -238,10 +239,12 @@ class Haystacks(Mapping[str, Haystack]):
                 raise changed(name)
             store.put_object("haystack", kept)
 
+        if self._kept_in == store.files.uri:
+            return
         with ThreadPoolExecutor(max_workers=WRITTEN_AT_ONCE) as threads:
             for start in range(0, len(self.outlines), WRITTEN_A_BLOCK):
                 list(threads.map(keep, self.outlines[start : start + WRITTEN_A_BLOCK]))
-        self._read = _reader(store, haystack_entries(self.outlines))
+        self._read, self._kept_in = _reader(store, haystack_entries(self.outlines)), store.files.uri
 
     def recorded(self, store: Store) -> dict[str, Any]:
         """Keep the haystacks and their outlines in the store. Returns the fields of a run's record that name them."""
