@@ -46,6 +46,9 @@ _MOST_NEIGHBOURS = 200
 _MOST_POSTED = 1000
 """A fact that more sentences have tells little: only so many of them, evenly spread, are compared by it, and no window is looked
 for by it alone. So time stays linear."""
+_LEFT_OUT = 0.6
+"""Share of the weight that like sentences have in common at least; a sentence is not compared by its commonest facts up to there.
+At 1, sentences would be compared by the fewest facts, and more pairs looked at in vain."""
 _AT_ONCE = 512
 _ROUNDING = 1e-3
 
@@ -130,13 +133,13 @@ class _Finder:
         self._starts, self._near, self._likeness = self._neighbours()
 
     def chosen(self) -> Iterator[_Found]:
-        """The candidates that repeat no stronger one."""
+        """The candidates that repeat no stronger one. One document less may have like sentences: the core finds another wording."""
         strength, spread = self._strengths()
         order = np.argsort(-strength, kind="stable")
         resting: dict[int, list[int]] = {}
         taken: list[int] = []
         repeated = np.zeros(self._of.n, dtype=bool)
-        for sentence in order[spread[order] >= self._least].tolist():
+        for sentence in order[spread[order] >= max(2, self._least - 1)].tolist():
             if repeated[sentence]:
                 continue
             found = self._found(sentence)
@@ -190,14 +193,16 @@ class _Finder:
         """For each sentence those that are alike, itself included: starts (n + 1), sentences and likeness."""
         of = self._of
         rows, columns, likeness = [], [], []
-        thinned = _thinned(of)
+        thinned, least = _thinned(of), ALIKE * self._light - _ROUNDING
         for begin in range(0, of.n, _AT_ONCE):
             block = np.arange(begin, min(begin + _AT_ONCE, of.n))
             asked, untold = self._telling(block)
-            touched = (asked @ thinned).tocoo()
-            one, two = touched.row.astype(np.int64), touched.col
-            needed = ALIKE * np.maximum(np.minimum(of.sizes[one + begin], of.sizes[two]), self._light)
-            may = of.states[two] & (touched.data + untold[one] >= needed - _ROUNDING)
+            touched = asked @ thinned
+            # Most pairs end here, so this comes first, and is kept cheap.
+            rough = touched.data >= np.repeat(least - untold, np.diff(touched.indptr)).astype(np.float32)
+            one = np.repeat(np.arange(block.size), np.diff(touched.indptr))[rough]
+            two, told = touched.indices[rough], touched.data[rough] + untold[one]
+            may = of.states[two] & (told >= ALIKE * np.minimum(of.sizes[one + begin], of.sizes[two]) - _ROUNDING)
             one, two = one[may] + begin, two[may].astype(np.int64)
             shared = self._shared(one, two, of.weights)
             alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
@@ -224,7 +229,7 @@ class _Finder:
         firsts: Ints = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])
         before = np.concatenate([[0.0], summed])[firsts]
         keep = np.zeros(weights.size, dtype=bool)
-        keep[order] = summed - before[rows[order]] >= ALIKE * self._light
+        keep[order] = summed - before[rows[order]] >= _LEFT_OUT * ALIKE * self._light
         missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
         untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
         keep &= of.states[block][rows]
@@ -266,10 +271,12 @@ class _Finder:
         span = slice(self._starts[sentence], self._starts[sentence + 1])
         near, likeness = self._near[span].astype(np.int64), self._likeness[span].astype(np.float64) ** SURENESS
         same_side = ~self._opposite(sentence, near)
-        share = sparse.csr_matrix(likeness[same_side] / likeness[same_side].sum()) @ of.bags[near[same_side]]
-        kept = share.data >= CORE
-        facts = share.indices[kept]
-        weights = share.data[kept] * of.weights[facts]
+        facts, rows = of.facts_of(near[same_side])
+        facts, places = np.unique(facts, return_inverse=True)
+        share = np.bincount(places, likeness[same_side][rows]) / likeness[same_side].sum()
+        kept = share >= CORE
+        facts = facts[kept]
+        weights = share[kept] * of.weights[facts]
         return facts, weights / weights.sum()
 
     def _found(self, sentence: int) -> _Found:

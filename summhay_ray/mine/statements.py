@@ -68,8 +68,9 @@ class Statements:
         sizes: list[int] = []
         places: dict[str, int] = {}
         for number, document in enumerate(documents):
-            for text, words, is_claim in _read(document, given.get(number, ())):
-                found = _facts(text, is_latin(document))
+            latin = is_latin(document)
+            for text, words, is_claim in _read(document, latin, given.get(number, ())):
+                found = _facts(text, latin)
                 if found:
                     self.texts.append(text)
                     self.evidence.append(words)
@@ -137,9 +138,9 @@ class Statements:
         return found
 
 
-def _read(document: str, claims: Sequence[DocumentClaim]) -> Iterator[tuple[str, str, bool]]:
+def _read(document: str, latin: bool, claims: Sequence[DocumentClaim]) -> Iterator[tuple[str, str, bool]]:
     """(statement, the document's words for it, whether it is a claim) for the sentences of a document, and its claims."""
-    for sentence in sentences(document) if is_latin(document) else sentences_of(document):
+    for sentence in sentences(document) if latin else sentences_of(document):
         shown = _MARKS.sub("", sentence).strip()
         yield shown, shown, False
     for claim in claims:
