@@ -51,6 +51,7 @@ from summhay_ray.engine.run.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run.run import run as run_workload
 from summhay_ray.engine.run.state import ITEM
 from summhay_ray.engine.spec.inputs import Inputs
+from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning
 from summhay_ray.engine.spec.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
 from summhay_ray.engine.spec.spec import (
@@ -117,6 +118,7 @@ __all__ = [
     "Rows",
     "RunEntry",
     "RunFailed",
+    "RunModels",
     "RunOptions",
     "RunReader",
     "RunResult",

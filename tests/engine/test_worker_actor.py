@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from inline_runs import loaded
 
-from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.benchmark import RunModels
 from summhay_ray.engine import open_run
 from summhay_ray.engine.ray import worker_actor
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder, node_drains
@@ -105,7 +105,7 @@ def test_it_beats_before_all_that_takes_time(handle: LedgerHandle, tmp_path: Pat
         return {}
 
     one = made(tmp_path, "computing")
-    monkeypatch.setattr(SummHay, "local_models", slow)
+    monkeypatch.setattr(RunModels, "local", property(slow))
     asyncio.run(one.ready())
     assert beaten and beaten[0] >= 3
 

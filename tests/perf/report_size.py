@@ -51,7 +51,7 @@ def make(folder: Path, data: Path, judgments: int) -> str:
         found = []
         for cell in part:
             haystack, topic = str(cell.data["unit"][0]), cell.data["unit"][1]
-            found.append(finished(grid, cell, grid.haystacks[haystack].insights_of(topic), random.Random(cell.id)))
+            found.append(finished(grid, cell, grid.grid.haystacks[haystack].insights_of(topic), random.Random(cell.id)))
         run.commit(ITEM, found)
     return run.run_id
 

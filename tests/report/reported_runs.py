@@ -63,7 +63,7 @@ def unfinished(store: Path) -> RunStore:
 
     cells = list(grid.items())
     for cell in cells[: len(cells) // 2]:
-        insights = grid.haystacks[str(cell.data["unit"][0])].insights_of(cell.data["unit"][1])
+        insights = grid.grid.haystacks[str(cell.data["unit"][0])].insights_of(cell.data["unit"][1])
         run.commit(ITEM, [finished(grid, cell, insights, random.Random(cell.id))])
     return run
 

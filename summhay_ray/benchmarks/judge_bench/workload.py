@@ -43,8 +43,8 @@ from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import guarded
-from summhay_ray.benchmarks.summhay.grid.cell import one_each
-from summhay_ray.benchmarks.summhay.grid.judging import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
 from summhay_ray.outcome import Outcome, no_answer

@@ -278,7 +278,7 @@ class Odsum(OnCollection[OdsumSpec]):
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
         own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
-        return {**own, **reduce_identity(self, summarizer)}
+        return {**own, **reduce_identity(self.models, summarizer)}
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
@@ -484,7 +484,7 @@ class Odsum(OnCollection[OdsumSpec]):
             model=spec.model,
             prompt=self.prompts.get(spec.prompt or "", ""),
             sampling=self.models.sampling(spec),
-            reducer=reducer_of(self, spec),
+            reducer=reducer_of(self.models, spec),
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,

@@ -15,6 +15,7 @@ from pydantic import Field
 from summhay_ray import judge
 from summhay_ray.benchmark import (
     Ask,
+    Benchmark,
     Compat,
     Counted,
     Inputs,
@@ -37,10 +38,11 @@ from summhay_ray.benchmark import (
     workload_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.cell import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.judging import STAGE, Judging, JudgingStorage, prompts_of
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
+from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
@@ -103,7 +105,7 @@ class SummarySlice:
         return ((cell, by_cell[cell.cell_id]) for cell in self.cells)
 
 
-class RejudgeStorage(JudgingStorage["Rejudge"]):
+class RejudgeStorage(SummariesStorage):
     """See `Storage`."""
 
     recorded = ("of", "spec", "prompts", "haystacks")
@@ -113,8 +115,7 @@ class RejudgeStorage(JudgingStorage["Rejudge"]):
         return {
             "of": self.workload.spec.of,
             "spec": self.workload.spec.model_dump(mode="json"),
-            "prompts": dict(self.workload.prompts),
-            "judges": self.workload.named_judges(),
+            **self.workload.entries.recorded(),
             **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
         }
 
@@ -170,7 +171,7 @@ class RejudgeReader(Reader["Rejudge"]):
         return places(self.workload.source, item_ids)
 
 
-class Rejudge(Judging[RejudgeSpec]):
+class Rejudge(Benchmark[RejudgeSpec]):
     """A benchmark whose items are the summaries that another run held when the rejudge was opened."""
 
     kind = "rejudge"
@@ -189,17 +190,22 @@ class Rejudge(Judging[RejudgeSpec]):
             check_source(self.source)
             self.source = self.source.at()
         self.haystacks = stored_haystacks(inputs.store, inputs.record or self.source.record)
-        self.prompts = prompts_of(spec.parts(), inputs)
+        self.own_models = (lambda: Replay(self.haystacks.file),)
+        self.entries = Entries(spec, inputs, self.models)
         self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
         """A cascade's name -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
         self.choices: Sequence[Choice] = ()
         if inputs.record is None:
             check_judges(spec.parts(), inputs.folder)
-            check_prompts(spec.parts(), self.prompts)
+            check_prompts(spec.parts(), self.entries.prompts)
 
     def identity(self) -> Any:
         """See `Workload`: the judged run and the identities of the judges."""
-        return {"kind": self.kind, "of": self.spec.of, "judges": sorted(self.identity_of(one) for one in self.spec.judges)}
+        return {
+            "kind": self.kind,
+            "of": self.spec.of,
+            "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
+        }
 
     @functools.cached_property
     def slices(self) -> Sequence[SummarySlice]:
@@ -208,7 +214,7 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per summary."""
-        insights = self.insight_counts()
+        insights = self.haystacks.insight_counts()
         for part in self.slices:
             place = json.dumps([part.low, part.high])
             for cell in part.cells:
@@ -237,7 +243,7 @@ class Rejudge(Judging[RejudgeSpec]):
         """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
         truth = truth_of(await self.haystacks.fetch(cell.unit.haystack_id), cell)
-        return await judge_all(self, cell, summary, truth, ask, item.data["asked"])
+        return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
 
 
 @dataclass(frozen=True, slots=True)

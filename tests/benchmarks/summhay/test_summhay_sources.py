@@ -82,11 +82,11 @@ def test_an_outline_holds_no_documents() -> None:
 def test_outlines_come_back_from_the_store_and_from_the_sources_where_the_record_names_none(tmp_path: Path) -> None:
     grid, store = grid_of(haystacks=["sample/news", "sample/conversation"]), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    assert tuple(stored_outlines(store, record)) == tuple(grid.haystacks.outlines)
-    for source in grid.haystacks.outlines:
-        assert store.put_object("haystack", source_bytes(grid.haystacks.file(source.haystack_id).raw)) == source.digest
+    assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
+    for source in grid.grid.haystacks.outlines:
+        assert store.put_object("haystack", source_bytes(grid.grid.haystacks.file(source.haystack_id).raw)) == source.digest
     del record["outlines"]
-    assert tuple(stored_outlines(store, record)) == tuple(grid.haystacks.outlines)
+    assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
 
 
 def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
@@ -168,22 +168,22 @@ def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) ->
     shutil.rmtree(tmp_path / "store" / "objects" / "haystack")
     stored = stored_workload(store, record)
     assert isinstance(stored, SummHay)
-    assert stored.systems == grid.systems and stored.models.settings() == grid.models.settings()
+    assert stored.grid.systems == grid.grid.systems and stored.models.settings() == grid.models.settings()
     assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
     with pytest.raises(StoreError, match="has no haystack"):
-        stored.haystacks[grid.haystacks.outlines[0].haystack_id]
+        stored.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id]
 
 
 def test_a_grid_holds_only_the_haystacks_it_read_last(tmp_path: Path) -> None:
     grid, paths = grid_of_files(tmp_path, KEPT + 2)
-    assert [source.name for source in grid.haystacks.outlines] == [path.stem for path in paths]
+    assert [source.name for source in grid.grid.haystacks.outlines] == [path.stem for path in paths]
     for path in paths[1:]:
         path.unlink()
-    for held, source in enumerate(grid.haystacks.outlines[2:], 2):
-        assert grid.haystacks[source.haystack_id].name == paths[held].stem
-    assert grid.haystacks[grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
+    for held, source in enumerate(grid.grid.haystacks.outlines[2:], 2):
+        assert grid.grid.haystacks[source.haystack_id].name == paths[held].stem
+    assert grid.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
-        grid.haystacks[grid.haystacks.outlines[1].haystack_id]
+        grid.grid.haystacks[grid.grid.haystacks.outlines[1].haystack_id]
 
 
 def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

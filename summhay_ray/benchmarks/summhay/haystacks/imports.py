@@ -10,11 +10,21 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from summhay_ray.benchmark import Counted, Finished, Inputs, Part, Parts, RunStore, Store, Table, all_tables, columns_of
-from summhay_ray.benchmarks.summhay.grid.judging import JudgingStorage
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import haystacks_of
+from summhay_ray.benchmark import (
+    Benchmark,
+    Counted,
+    Finished,
+    Part,
+    Parts,
+    RunStore,
+    Store,
+    Table,
+    all_tables,
+    columns_of,
+)
+from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.haystacks.opening import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     OUTLINES,
@@ -26,7 +36,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     source_bytes,
 )
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.summarized import Summarized
+from summhay_ray.benchmarks.summhay.results.summarized import SummariesReader
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json
@@ -37,15 +47,12 @@ COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
 
 
-I_W = TypeVar("I_W", bound="Import")
-
-
-class ImportStorage(JudgingStorage[I_W]):
+class ImportStorage(SummariesStorage):
     """See `Storage`."""
 
     imported = True
 
-    recorded: ClassVar[Sequence[str]] = ("haystacks",)
+    recorded: ClassVar[tuple[str, ...]] = ("haystacks",)
 
     @classmethod
     def total(cls, run: RunStore) -> int:
@@ -53,17 +60,14 @@ class ImportStorage(JudgingStorage[I_W]):
         return run.table("summaries").height
 
 
-class Import(Summarized[Any]):
+class Import(Benchmark[Any]):
     """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
     counted = Counted(prefix="i")
     tables: ClassVar[Sequence[Table]] = TABLES
     storage = Part(ImportStorage)
-
-    def __init__(self, spec: Any, inputs: Inputs) -> None:
-        super().__init__(spec, inputs)
-        self.haystacks = haystacks_of((), inputs)
+    reader = Part(SummariesReader)
 
 
 @dataclass(frozen=True)

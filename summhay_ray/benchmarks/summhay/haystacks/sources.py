@@ -192,6 +192,14 @@ class Haystacks(Mapping[str, Haystack]):
         """An outline of each haystack, read on first use: the workers of a run use none."""
         return self._outlines()
 
+    def insight_counts(self) -> dict[tuple[str, str], int]:
+        """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
+        return {
+            (outline.haystack_id, subtopic.subtopic_id): n
+            for outline in self.outlines
+            for subtopic, n in zip(outline.subtopics, outline.n_insights, strict=True)
+        }
+
     def __getitem__(self, haystack_id: str) -> Haystack:
         return self.file(haystack_id).haystack
 

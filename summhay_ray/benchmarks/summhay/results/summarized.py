@@ -1,29 +1,22 @@
-"""Base class of the benchmarks whose runs hold summaries: their scores, report, samples, and what led to each."""
+"""What is read of a run of summaries: scores, report, samples, and what led to each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Part, Reader, Results, RunStore, Samples, Section
-from summhay_ray.benchmarks.summhay.grid.judging import Judging
+from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Reader, Results, RunStore, Samples, Section
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.scores import results
-from summhay_ray.benchmarks.summhay.spec import JudgingSpec
-
-S = TypeVar("S", bound=JudgingSpec)
 
 
-S_W = TypeVar("S_W", bound="Summarized[Any]")
-
-
-class SummarizedReader(Reader[S_W]):
-    """See `Reader`."""
+class SummariesReader(Reader[Any]):
+    """What is read of a run of summaries, made here or imported (then nothing was asked, and no cell is planned)."""
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Reader`: the scores of every system (section 4.1, Table 2)."""
@@ -78,9 +71,3 @@ class SummarizedReader(Reader[S_W]):
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`: JSON files in the released format."""
         return export(run, folder, judge)
-
-
-class Summarized(Judging[S]):
-    """A run that holds summaries of its own: made here, or imported (`given`), when nothing was asked and no cell is planned."""
-
-    reader = Part(SummarizedReader)
