@@ -6,34 +6,37 @@ Importing this package starts nothing and does not load Ray.
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
 from summhay_ray.engine.contract import (
-    FAILURES,
-    RAW_ANSWERS,
     BaseReader,
     ByQuery,
-    Compat,
     Computation,
-    Counted,
-    Failure,
-    Item,
     Part,
     Planner,
-    Prepared,
-    Queue,
     Results,
-    Rows,
-    Size,
-    Stage,
     Storage,
-    Tables,
     Workload,
-    all_tables,
     open_run,
     semantic_hash,
     spec_class_of,
 )
+from summhay_ray.engine.items import (
+    FAILURES,
+    RAW_ANSWERS,
+    Compat,
+    Counted,
+    Failure,
+    Item,
+    Prepared,
+    Queue,
+    Rows,
+    Size,
+    Stage,
+    Tables,
+    all_tables,
+)
 from summhay_ray.engine.jobs.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.engine.jobs.submit import JobOrder, submit
-from summhay_ray.engine.plan.plan import PlanResult, StagePlan, plan
+from summhay_ray.engine.plan.plan import PlanResult, plan
+from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.ray.many import many, through
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows

@@ -7,17 +7,14 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
 from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
-from summhay_ray.report.of_run import hashes, versions
+from summhay_ray.report.of_run import ReportedRun, hashes, versions
 from summhay_ray.report.sections import HIDDEN, INTERVALS, is_figure, notes
 from summhay_ray.text import quoted
-
-if TYPE_CHECKING:
-    from summhay_ray.report.make import ReportedRun
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

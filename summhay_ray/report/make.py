@@ -9,36 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from summhay_ray import engine
-from summhay_ray.engine import Compat, Section, Workload
+from summhay_ray.engine import Compat, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.data import put_version, write_data
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
-from summhay_ray.report.html import PageData, PageRun, page
-from summhay_ray.report.of_run import sections_of
+from summhay_ray.report.html import PageData, page
+from summhay_ray.report.of_run import ReportedRun, sections_of
 from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
 
 ReportFormat = Literal["html", "md", "latex", "csv", "json"]
-
-
-@dataclass(frozen=True)
-class ReportedRun:
-    """A run with its sections, as it was when it was opened."""
-
-    workload: Workload[Any]
-    run: RunStore
-    sections: Sequence[Section]
-    status: str
-
-    @property
-    def title(self) -> str:
-        """The name of the run, or else its id."""
-        return str(self.run.record.get("name") or self.run.run_id)
-
-    def page_run(self) -> PageRun:
-        """The run as input of `page`."""
-        return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
-from summhay_ray.engine.plan.plan import CountingAsk, StagePlan, micros_of
+from summhay_ray.engine.plan.plan import CountingAsk, micros_of
+from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.run.run import _Planning
 from summhay_ray.engine.spec.own_code import Unplannable
 from summhay_ray.llm import ModelSettings, RawAnswer, Request

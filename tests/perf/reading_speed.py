@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import ITEM, load_workload, plan, status
+from summhay_ray.engine import ITEM, all_tables, load_workload, plan, status
 from summhay_ray.llm import ModelSettings, Price, RawAnswer
 from summhay_ray.llm.calls.answers import Asked, answer_of, reply_of
 from summhay_ray.records import Judgment, Score, Summary
@@ -107,7 +107,7 @@ def large(folder: Path, n_cells: int) -> RunStore:
     """A run of made-up cells, its log with an answer for each judgment."""
     store = Store(str(folder / "large"))
     record = {"kind": "summhay", "name": "large", "spec": {"name": "large"}, "prompts": {}, "haystacks": [], "cells": n_cells}
-    run = store.create_run("r0123456789ab", record, SummHay.all_tables())
+    run = store.create_run("r0123456789ab", record, all_tables(SummHay))
     for start in range(0, n_cells, A_COMMIT):
         run.commit(ITEM, [made_up(f"{cell:032x}") for cell in range(start, min(start + A_COMMIT, n_cells))])
     writer = LogWriter(store.files, 1)

@@ -26,7 +26,8 @@ import ray
 import ray.cloudpickle
 from numpy.typing import NDArray
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
 from summhay_ray.engine.ray.ray_data import quiet
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder

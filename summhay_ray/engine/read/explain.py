@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter
-from summhay_ray.engine.contract import Item, Prepared, Workload, all_tables
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item, Prepared, all_tables
 from summhay_ray.engine.run.prepared import prepared, prepares, work_items
 from summhay_ray.engine.run.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from summhay_ray.engine.contract import BaseReader, Compat, Results, W
+from summhay_ray.engine.contract import BaseReader, Results, W
+from summhay_ray.engine.items import Compat
 from summhay_ray.engine.read.explain import explained
 from summhay_ray.engine.read.item_samples import item_samples
 from summhay_ray.engine.read.samples import Samples

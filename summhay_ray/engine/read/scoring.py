@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import ByQuery, Results, Tables, Workload, all_tables, own_name
+from summhay_ray.engine.contract import ByQuery, Results, Workload, own_name
+from summhay_ray.engine.items import Tables, all_tables
 from summhay_ray.engine.read.expected import ITEM_ID, LACKS, scoring, with_expected
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.state import ITEM, checked_items

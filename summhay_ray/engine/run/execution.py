@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from summhay_ray.engine.contract import Item, Workload, kind_of_record
+from summhay_ray.engine.contract import Workload, kind_of_record
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets

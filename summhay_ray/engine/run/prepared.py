@@ -6,7 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from summhay_ray.engine.contract import Item, Prepared, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item, Prepared
 from summhay_ray.engine.run.queues import WorkItem
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed

@@ -17,7 +17,8 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from summhay_ray.engine.contract import Compat, Results, Workload, open_run
+from summhay_ray.engine.contract import Results, Workload, open_run
+from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.read.html import html_of

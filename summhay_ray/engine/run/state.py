@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec.spec import near
 from summhay_ray.store import LogIndex, RunStore

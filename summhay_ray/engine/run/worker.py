@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
-from summhay_ray.engine.contract import Rows, Workload, all_tables
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Rows, all_tables
 from summhay_ray.engine.plan.remaining import ASKED
 from summhay_ray.engine.run.queues import ItemResult, WorkItem
 from summhay_ray.engine.run.state import ITEM

@@ -11,7 +11,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, all_tables, damaged, own_name, spec_class_of
+from summhay_ray.engine.contract import Workload, damaged, own_name, spec_class_of
+from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.run.state import checked_items
 from summhay_ray.engine.spec.inputs import Inputs

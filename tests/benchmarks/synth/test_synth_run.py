@@ -76,17 +76,17 @@ def test_the_released_json_says_how_it_was_made(done: RunStore, tmp_path: Path) 
     raw = json.loads(path.read_bytes())
     told = raw["topic_metadata"]["synthesis"]
     assert (told["license"], told["seed"], told["usd_micros"], told["offline_writer"]) == ("CC-BY-4.0", 0, 0, True)
-    assert told["prompts"] == grid.domain.hashes() and told["models"]["write"]["model"] == "offline/writer"
+    assert told["prompts"] == grid.recipe.domain.hashes() and told["models"]["write"]["model"] == "offline/writer"
     assert told["shape"]["documents"] == len(raw["documents"]) == 6 and told["difficulty"]["least"] == 2
     assert {one["document_metadata"]["writer"] for one in raw["documents"]} == {"offline/writer"}
-    rows = done.table("checks").filter(pl.col("cell_id") == grid.cell_id(grid.topics[0]))
+    rows = done.table("checks").filter(pl.col("cell_id") == grid.recipe.cell_id(grid.recipe.topics[0]))
     assert told["checks"] == rows.height and told["checks_by_model"] == rows.filter(pl.col("by") != "offline").height
     assert told["words"] == sum(len(one["document_text"].split()) for one in raw["documents"])
 
 
 def test_each_insight_is_in_the_documents_that_the_checks_found_it_in(done: RunStore) -> None:
     grid = small(**TWO)
-    cell = grid.cell_id(grid.topics[0])
+    cell = grid.recipe.cell_id(grid.recipe.topics[0])
     made = made_by(done)[cell]
     haystack = read_released(done.store.get_object("haystack", made.digest), f"{made.name}.json").haystack
     rows = done.table("checks", [cell]).filter((pl.col("kind") == "document_insight") & (pl.col("found") == "yes"))
@@ -201,7 +201,7 @@ def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeyp
 
 def test_explain_goes_from_a_cell_to_its_checks_and_from_an_answer_to_its_prompt(done: RunStore) -> None:
     grid = small(**TWO)
-    cell = grid.cell_id(grid.topics[1])
+    cell = grid.recipe.cell_id(grid.recipe.topics[1])
 
     def explain(key: str) -> dict[str, Any]:
         return api.explain(done.run_id, key, done.store.uri)
