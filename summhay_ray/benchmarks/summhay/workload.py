@@ -51,7 +51,7 @@ from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.opening import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.summarized import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.records import Context
 

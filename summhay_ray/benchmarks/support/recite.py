@@ -28,7 +28,7 @@ from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges
 from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
-from summhay_ray.benchmarks.summhay.results.summarized import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS

@@ -1,4 +1,4 @@
-"""The ranking and the context of each unit (paper, sections 5.1 and 5.3)."""
+"""The ranking and the context of each unit (paper, sections 5.1 and 5.4)."""
 
 from __future__ import annotations
 

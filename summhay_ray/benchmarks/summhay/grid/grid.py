@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def orderings_of(spec: SummhaySpec, retrievers: Retrievers, retriever: str) -> Sequence[str]:
-    """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
+    """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.4)."""
     return spec.orderings if retrievers.is_whole(retriever) else ["given"]
 
 

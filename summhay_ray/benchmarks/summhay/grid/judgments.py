@@ -11,7 +11,7 @@ from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
-from summhay_ray.benchmarks.summhay.grid.reduced import judge_reduced, tell_spared
+from summhay_ray.benchmarks.summhay.grid.extracts import judge_reduced, tell_spared
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key

@@ -36,7 +36,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     source_bytes,
 )
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.summarized import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json

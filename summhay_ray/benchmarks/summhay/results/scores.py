@@ -15,7 +15,6 @@ import polars as pl
 from summhay_ray.benchmark import Inputs, Results, RunStore
 from summhay_ray.benchmarks.retrieval import Retrievers, retrieval_details, retrieval_section
 from summhay_ray.benchmarks.summhay.grid.grid import systems_of
-from summhay_ray.benchmarks.summhay.grid.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
@@ -29,6 +28,7 @@ from summhay_ray.benchmarks.summhay.results.judges import (
     rejudge_ids,
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, labelled_scores
+from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
