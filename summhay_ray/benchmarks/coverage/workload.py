@@ -117,8 +117,6 @@ VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
 
 
 class CoverageReader(Reader["Coverage"]):
-    """See `Reader`."""
-
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
         rows = [

@@ -209,8 +209,6 @@ LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chun
 
 
 class EthicBuildReader(Reader["EthicBuild"]):
-    """See `Reader`."""
-
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
         rows, labels = run.table(MADE.name), run.table(LABELS.name)

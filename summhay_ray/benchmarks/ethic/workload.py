@@ -60,15 +60,11 @@ _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
 class EthicStorage(Storage["Ethic"]):
-    """See `Storage`."""
-
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *lever_code(*(judge.extract for judge in self.workload.spec.judges))]
 
 
 class EthicPlanner(Planner["Ethic"]):
-    """See `Planner`."""
-
     def query_of(self, item: Item) -> str:
         """See `Planner`: the record, as TASK/DOMAIN/ID."""
         record = self.workload.records[item.data["place"]]
@@ -102,8 +98,6 @@ class EthicPlanner(Planner["Ethic"]):
 
 
 class EthicReader(Reader["Ethic"]):
-    """See `Reader`."""
-
     def claims(self, run: RunStore) -> Claims:
         """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())

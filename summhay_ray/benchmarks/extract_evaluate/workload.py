@@ -113,8 +113,6 @@ METRIC_BATCH = 16
 
 
 class ExtractEvaluateStorage(Storage["ExtractEvaluate"]):
-    """See `Storage`."""
-
     def own_code(self) -> Sequence[str]:
         own = [*self.workload.spec.methods, *(metric.metric for metric in self.workload.spec.metrics)]
         levers = lever_code(*(rater.extract for rater in self.workload.spec.raters))
@@ -122,8 +120,6 @@ class ExtractEvaluateStorage(Storage["ExtractEvaluate"]):
 
 
 class ExtractEvaluateComputation(Computation["ExtractEvaluate"]):
-    """See `Computation`."""
-
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Computation`: one part per pair, if any method runs a model in this process."""
         if not any(map(self.workload._reads_weights, self.workload.spec.methods)):
@@ -157,8 +153,6 @@ class ExtractEvaluateComputation(Computation["ExtractEvaluate"]):
 
 
 class ExtractEvaluateReader(Reader["ExtractEvaluate"]):
-    """See `Reader`."""
-
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Reader`. Adds where no word is found."""
         results = super().results(run, compat)

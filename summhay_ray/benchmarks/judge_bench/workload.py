@@ -85,16 +85,12 @@ _WHOLE = -1
 
 
 class JudgeBenchStorage(Storage["JudgeBench"]):
-    """See `Storage`."""
-
     def own_code(self) -> Sequence[str]:
         code = (leaf.text for judge in self.workload.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
         return [*super().own_code(), *dict.fromkeys(code)]
 
 
 class JudgeBenchReader(Reader["JudgeBench"]):
-    """See `Reader`."""
-
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         measured = self.workload.measured(_outcomes(run), _micros(run))
         return Results({"judges": [row.to_json() for row in measured.judges]}, measured)

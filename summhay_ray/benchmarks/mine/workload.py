@@ -118,8 +118,6 @@ HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
 class MineStorage(Storage["Mine"]):
-    """See `Storage`."""
-
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
         """See `Storage`: what was read, and the haystacks that were made of it."""
@@ -130,8 +128,6 @@ class MineStorage(Storage["Mine"]):
 
 
 class MineReader(Reader["Mine"]):
-    """See `Reader`."""
-
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Reader`: the sizes of the haystack, null if there is none."""
         made = next(scores["haystack"].iter_rows(named=True), None) or {}

@@ -112,8 +112,6 @@ class Editor:
 
 
 class OdsumBuildReader(Reader["OdsumBuild"]):
-    """See `Reader`."""
-
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`: the new collection, its attribution, and the provenance of its queries."""
         rows = run.table("odsum_built").sort("query_id").to_dicts()

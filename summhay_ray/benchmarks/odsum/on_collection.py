@@ -22,8 +22,6 @@ O_W = TypeVar("O_W", bound="OnCollection[Any]")
 
 
 class OnCollectionStorage(Storage[O_W]):
-    """See `Storage`."""
-
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. Stores the collection, and records its digest and attribution."""
         kept = {

@@ -88,8 +88,6 @@ _WORD = "word "
 
 
 class OdsumStorage(OnCollectionStorage["Odsum"]):
-    """See `Storage`."""
-
     def record(self, store: Store) -> dict[str, Any]:
         return {**super().record(store), UNORDERED: sorted(self.workload.retrievers.unordered)}
 
@@ -118,8 +116,6 @@ class OdsumStorage(OnCollectionStorage["Odsum"]):
 
 
 class OdsumPlanner(Planner["Odsum"]):
-    """See `Planner`."""
-
     async def references(self, item: Item) -> Sequence[str]:
         """See `Planner`. The reference summaries of the item's query."""
         return self.workload.collection.by_id[item.data["query_id"]].references
@@ -134,8 +130,6 @@ class OdsumPlanner(Planner["Odsum"]):
 
 
 class OdsumComputation(Computation["Odsum"]):
-    """See `Computation`."""
-
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Computation`. Where vectors are not computed yet, the ranking is arbitrary."""
         if not source or source in self.workload.retrievers.asking:
@@ -161,8 +155,6 @@ class OdsumComputation(Computation["Odsum"]):
 
 
 class OdsumReader(Reader["Odsum"]):
-    """See `Reader`."""
-
     def claims(self, run: RunStore) -> Claims:
         """See `Reader`: the sentences of every summary, and the collection."""
         named = ("strategy", "model", "retriever", "k")

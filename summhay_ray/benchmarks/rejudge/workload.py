@@ -106,8 +106,6 @@ class SummarySlice:
 
 
 class RejudgeStorage(SummariesStorage):
-    """See `Storage`."""
-
     recorded = ("of", "spec", "prompts", "haystacks")
 
     def record(self, store: Store) -> dict[str, Any]:
@@ -130,8 +128,6 @@ class RejudgeStorage(SummariesStorage):
 
 
 class RejudgeReader(Reader["Rejudge"]):
-    """See `Reader`."""
-
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         judges = judge_counts(run, self.workload.spec.judges, sum(item.size for item in self.workload.items()))
         details = {

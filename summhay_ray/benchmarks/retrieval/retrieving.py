@@ -83,15 +83,11 @@ R_W = TypeVar("R_W", bound="Retrieving[Any]")
 
 
 class RetrievingStorage(Storage[R_W]):
-    """See `Storage`."""
-
     def own_code(self) -> Sequence[str]:
         return [*super().own_code(), *own_code(self.workload.spec.retrievers)]
 
 
 class RetrievingComputation(Computation[R_W]):
-    """See `Computation`."""
-
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Computation`. Parts of each corpus that local models read."""
         return self.workload.retrievers.corpora_to_compute(
@@ -108,8 +104,6 @@ class RetrievingComputation(Computation[R_W]):
 
 
 class RetrievingReader(Reader[R_W]):
-    """See `Reader`."""
-
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Reader`. The fields of `summhay retrieve --json`."""
         return retrieval_details(scores["retrieval"])

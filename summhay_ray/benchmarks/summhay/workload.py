@@ -62,8 +62,6 @@ _SHORT_BULLET = "- six words of a short bullet"
 
 
 class SummHayStorage(SummariesStorage):
-    """See `Storage`."""
-
     recorded = ("spec", "prompts", "haystacks", "cells")
 
     def record(self, store: Store) -> dict[str, Any]:
@@ -97,8 +95,6 @@ class SummHayStorage(SummariesStorage):
 
 
 class SummHayPlanner(Planner["SummHay"]):
-    """See `Planner`."""
-
     def doubts(self) -> Sequence[str]:
         return doubts_of(self.workload.grid.haystacks)
 
@@ -137,8 +133,6 @@ class SummHayPlanner(Planner["SummHay"]):
 
 
 class SummHayComputation(Computation["SummHay"]):
-    """See `Computation`."""
-
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Computation`: one part per haystack that local models must embed or score."""
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
@@ -154,8 +148,6 @@ class SummHayComputation(Computation["SummHay"]):
 
 
 class SummHayReader(SummariesReader):
-    """See `Reader`."""
-
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Reader`: the scores of every system (section 4.1, Table 2)."""
         scored = super().results(run, compat)

@@ -45,14 +45,10 @@ _COPIED = ("rankings", "contexts")
 
 
 class ReciteStorage(ImportStorage):
-    """See `Storage`."""
-
     recorded = ("haystacks", "recited_from")
 
 
 class ReciteReader(SummariesReader):
-    """See `Reader`."""
-
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """See `Reader`: what was repaired, and the scores of any run of summaries."""
         source = run.record["recited_from"]

@@ -47,8 +47,6 @@ _AT_ONCE = 32
 
 
 class SupportBenchReader(Reader["SupportBench"]):
-    """See `Reader`."""
-
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Reader`."""
         return {"of": self.workload.spec.of, "judge": self.workload.spec.label, "unread": list(self.workload.unread)}

@@ -55,8 +55,6 @@ TOPICS_A_SOURCE = 1
 
 
 class SynthStorage(Storage["Synth"]):
-    """See `Storage`."""
-
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. The topics are put into the store."""
         return {
@@ -77,8 +75,6 @@ class SynthStorage(Storage["Synth"]):
 
 
 class SynthPlanner(Planner["Synth"]):
-    """See `Planner`."""
-
     def bounds(self, run: RunStore | None, index: LogIndex, done: Collection[str]) -> Sequence[StagePlan]:
         """See `Planner`. The calls for a topic depend on the answers, so there are bounds."""
         return bounds_of(self.workload.recipe, run, index, done)
@@ -93,8 +89,6 @@ class SynthPlanner(Planner["Synth"]):
 
 
 class SynthReader(Reader["Synth"]):
-    """See `Reader`."""
-
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         return replace(results(run), warnings=tuple(self.workload.planner.doubts()))
 

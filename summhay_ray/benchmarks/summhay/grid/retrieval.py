@@ -67,8 +67,6 @@ class _Beir(NamedTuple):
 
 
 class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
-    """See `Storage`."""
-
     def record(self, store: Store) -> dict[str, Any]:
         return {
             "spec": self.workload.spec.model_dump(mode="json"),
@@ -96,8 +94,6 @@ class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
 
 
 class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
-    """See `Planner`."""
-
     def doubts(self) -> Sequence[str]:
         return doubts_of(self.workload.haystacks)
 

@@ -48,8 +48,6 @@ COUNTED = ("summaries", "judgments", "failures")
 
 
 class ImportStorage(SummariesStorage):
-    """See `Storage`."""
-
     imported = True
 
     recorded: ClassVar[tuple[str, ...]] = ("haystacks",)
