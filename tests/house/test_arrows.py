@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from summhay_ray.engine import load_workload
+
 pytestmark = pytest.mark.core
 
 PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
@@ -277,3 +279,19 @@ def test_a_heavy_library_in_a_foreign_room_is_seen(package: Path) -> None:
     sneaky = package / "engine" / "sneaky.py"
     sneaky.write_text("def f():\n    import litellm.utils\n    from ray import data\n", encoding="utf-8")
     assert strangers(package, sneaky) == ["engine: litellm.utils"]
+
+
+MEMBERS = 25
+"""Public members that a workload may have: what is seldom said of a benchmark stands in its parts."""
+
+
+def test_a_workload_has_few_members() -> None:
+    grid = load_workload({"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]})
+    assert len([name for name in dir(grid) if not name.startswith("_")]) <= MEMBERS
+
+
+def test_each_file_of_summhay_has_its_place_beside_the_paper() -> None:
+    room = PACKAGE / "benchmarks" / "summhay"
+    told = (room / "README.md").read_text(encoding="utf-8")
+    files = [file.relative_to(room).as_posix() for file in sorted(room.rglob("*.py")) if file.name != "__init__.py"]
+    assert [file for file in files if f"`{file}`" not in told] == []
