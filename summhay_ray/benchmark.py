@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from summhay_ray import metrics
 from summhay_ray.engine import (
+    ITEM,
     ITEM_ID,
     RAW_ANSWERS,
     Ask,
@@ -35,10 +36,12 @@ from summhay_ray.engine import (
     Prepared,
     Queue,
     Reach,
+    Replay,
     ResourcesSpec,
     Results,
     Rows,
     RunOptions,
+    RunResult,
     SampleRecord,
     Samples,
     Section,
@@ -52,10 +55,13 @@ from summhay_ray.engine import (
     Text,
     Unreadable,
     Workload,
+    answers_of,
     check_spec,
     expected_rows,
     first_request,
     load_workload,
+    many,
+    missing_keys,
     model_entry,
     model_settings,
     planning,
@@ -64,6 +70,7 @@ from summhay_ray.engine import (
     run_workload,
     semantic_hash,
     table_pieces,
+    through,
     validated,
     workload_of,
 )
@@ -75,7 +82,10 @@ from summhay_ray.llm import (
     ModelSettings,
     RawAnswer,
     Request,
+    Unpriced,
     assistant,
+    find_price,
+    find_window,
     is_local,
     is_service,
     scores_of,
@@ -86,7 +96,20 @@ from summhay_ray.llm import (
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import ATTRIBUTION, Chain, Finished, RunStore, Store, StoreError, Table, VectorSpace
+from summhay_ray.store import (
+    ATTRIBUTION,
+    Chain,
+    Finished,
+    LogIndex,
+    Parts,
+    RunStore,
+    Store,
+    StoreError,
+    Table,
+    Tally,
+    VectorSpace,
+    columns_of,
+)
 
 S = TypeVar("S", bound=Spec)
 
@@ -117,11 +140,10 @@ class Claims:
 class Benchmark(Workload[S]):
     """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
-    own_models: ClassVar[Sequence[type[Any]]] = ()
+    own_models: Sequence[Any] = ()
     """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
 
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """The models of this package that need no key, and those of `own_models`."""
+    def _local_models(self) -> Mapping[str, LocalModel]:
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
     def claims(self, run: RunStore) -> Claims:
@@ -164,6 +186,7 @@ def mean_interval(
 
 __all__ = [
     "ATTRIBUTION",
+    "ITEM",
     "QUERY_FIELD",
     "RAW_ANSWERS",
     "Answer",
@@ -185,6 +208,7 @@ __all__ = [
     "Inputs",
     "Item",
     "LocalModel",
+    "LogIndex",
     "Malformed",
     "Message",
     "Model",
@@ -193,17 +217,20 @@ __all__ = [
     "NoAnswers",
     "NoReply",
     "Outcome",
+    "Parts",
     "Pivot",
     "Prepared",
     "Queue",
     "RawAnswer",
     "Reach",
     "Refusal",
+    "Replay",
     "Request",
     "ResourcesSpec",
     "Results",
     "Rows",
     "RunOptions",
+    "RunResult",
     "RunStore",
     "SampleRecord",
     "Samples",
@@ -218,17 +245,25 @@ __all__ = [
     "Strict",
     "Table",
     "Tables",
+    "Tally",
     "Text",
+    "Unpriced",
     "Unreadable",
     "VectorSpace",
     "Workload",
+    "answers_of",
     "assistant",
     "check_spec",
+    "columns_of",
+    "find_price",
+    "find_window",
     "first_request",
     "is_local",
     "is_service",
     "load_workload",
+    "many",
     "mean_interval",
+    "missing_keys",
     "model_entry",
     "model_settings",
     "planning",
@@ -239,6 +274,7 @@ __all__ = [
     "semantic_hash",
     "system",
     "table_pieces",
+    "through",
     "user",
     "validated",
     "vectors_of",

@@ -441,7 +441,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
         """The meta fields of a model in this role: name, sampling, and revision of a local model."""
-        revision = self.revision_of(model.model).get("extra_body", {})
+        revision = self.models.revision(model.model).get("extra_body", {})
         return {
             role: model.model,
             f"{role}_sampling": model.sampling(),

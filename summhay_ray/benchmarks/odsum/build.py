@@ -160,11 +160,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
             members = [self.parts.queries[index].query_id for index in cluster]
             yield Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
 
-    def check_answers(self) -> None:
-        """See `Workload`. Which queries a model's vectors put together is not known before they are computed."""
-        if not self.spec.embed:
-            super().check_answers()
-
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """Contextualize each member; merge several members into one query and one summary."""
         members = [self.parts.by_id[name] for name in item.data["members"]]

@@ -117,7 +117,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        models = tuple(self.settings())
+        models = tuple(self.models.settings())
         return {"": Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
     async def answer(self, item: Item, ask: Ask) -> Rows:

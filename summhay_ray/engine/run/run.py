@@ -194,7 +194,7 @@ def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
         None if budget_usd is None else _micros(budget_usd),
         {name: _micros(dollars) for name, dollars in spec.stage_budgets_usd.items()},
         {name: _micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
-        margins_of(workload.settings()),
+        margins_of(workload.models.settings()),
     )
 
 
@@ -455,10 +455,10 @@ class Start:
 
     @property
     def _reach(self) -> RecordedReach:
-        return RecordedReach.of(self.workload.settings())
+        return RecordedReach.of(self.workload.models.settings())
 
     def _paying(self) -> bool:
-        return any(settings.price != FREE for settings in self.workload.settings().values())
+        return any(settings.price != FREE for settings in self.workload.models.settings().values())
 
     def _answered(self, execution: Execution, planning: _Planning, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
@@ -516,7 +516,7 @@ class Start:
             rows=sum(sizes.values()) if counted.table else 0,
             rows_before=sum(sizes[item] for item in done) if counted.table else 0,
             budget_usd=self.options.budget_usd,
-            models=self.workload.settings(),
+            models=self.workload.models.settings(),
         )
         timeline = Timeline(extent, self.began, planned)
         watch = self.options.watch
