@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from tiny_models import WORDS, bert, cross_encoder, sentence_model
 
-pytest.importorskip("sentence_transformers")
-
 from summhay_ray import api, retrieve
 from summhay_ray.benchmark import SpecError
 from summhay_ray.encoders import Encoding, NoModel, Scoring, find_model, load_encoder, load_scorer, load_token_encoder
