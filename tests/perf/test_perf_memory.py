@@ -80,6 +80,7 @@ def test_peaks_are_of_the_sum_and_of_each_kind() -> None:
     assert peaks.to_json() == {"peak_mib": {"total": 8, "driver": 4, "WorkerActor": 5}, "at_s": 1.0}
 
 
+@pytest.mark.soak
 @pytest.mark.core
 def test_what_a_process_and_its_children_hold_is_seen() -> None:
     child = subprocess.Popen([sys.executable, "-c", "held = b'x' * (64 << 20); import time; time.sleep(60)", "WorkerActor"])
@@ -97,6 +98,7 @@ def test_what_a_process_and_its_children_hold_is_seen() -> None:
     assert own_bytes(child.pid) == 0
 
 
+@pytest.mark.soak
 @pytest.mark.core
 def test_growth_is_what_came_and_what_stayed() -> None:
     found: dict[str, Any] = {}

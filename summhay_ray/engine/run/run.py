@@ -175,9 +175,10 @@ class RunOptions:
 def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
     """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
     began = time.monotonic()
-    store.files.check()
+    # A refused run leaves no store behind.
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
+    store.files.check()
     return Start.of(workload, open_run(workload, store), options, began).result()
 
 

@@ -48,6 +48,7 @@ class Provider(Gateway):
         return Failed("refused", "no more is asked"), None
 
 
+@pytest.mark.soak
 def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
     others = alive()
     model = {"model": "openai/x", "price": 0}

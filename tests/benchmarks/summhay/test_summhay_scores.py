@@ -108,7 +108,7 @@ def raw(score: SystemScore) -> dict[str, Any]:
     return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, bias=None))
 
 
-@pytest.mark.parametrize("at_a_time", [1, 7])
+@pytest.mark.parametrize("at_a_time", [pytest.param(1, marks=pytest.mark.soak), 7])
 def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges_module, "SUMMARIES_AT_ONCE", at_a_time)
     monkeypatch.setattr(rows_module, "TOGETHER", at_a_time)
