@@ -21,6 +21,7 @@ from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_
 from summhay_ray import api, engine
 from summhay_ray.benchmarks.summhay import import_released, score_run
 from summhay_ray.benchmarks.summhay.haystacks.opening import HAYSTACKS_A_BLOCK
+from summhay_ray.engine import open_run
 from summhay_ray.store import Store
 
 LARGE = {"documents": 20, "words": 400, "subtopics": 2, "insights": 2}
@@ -51,7 +52,7 @@ def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, mo
     def parts(number: int) -> dict[str, Callable[[], Any]]:
         spec = spec_of(paths[:number], ["oracle"])
         workload, store = api.load(spec), Store(str(tmp_path / f"store-{number}"))
-        run = workload.open(store)
+        run = open_run(workload, store)
         commit_all(workload, run)
         return {
             "load": lambda: api.load(spec),

@@ -79,7 +79,7 @@ def answered(made: tuple[str, RunStore]) -> RunStore:
 
 
 def described(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).results(run).scores.haystacks
+    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
     return found
 
 
