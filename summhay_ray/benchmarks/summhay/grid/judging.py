@@ -11,7 +11,8 @@ from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_ide
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, Haystacks, Late, Outline, stored_haystacks, stored_outlines
-from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.citations import SUPPORT_REVISION
 from summhay_ray.local_models import LocalModels
 from summhay_ray.store import RunStore, Store
 
@@ -60,7 +61,8 @@ class Judging(Benchmark[S]):
         return LocalModels([Replay(self.haystacks.file)], self.inputs.folder)
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
-        """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
+        """What identifies a summarizer or judge: model, parameters, prompt, the code of a user-defined strategy, and the
+        revision of the support judge that repairs its citations."""
         if isinstance(model, JudgeSpec) and model.composed:
             parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
             return {"strategy": model.strategy, "parts": parts}
@@ -72,6 +74,8 @@ class Judging(Benchmark[S]):
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
         own = {**semantic_model(model, identity), **self.revision_of(model.model), "code": self.inputs.code(code)}
+        if isinstance(model, CitingSpec) and model.recite is not None:
+            own["support_judge"] = SUPPORT_REVISION
         return {**own, **reduce_identity(self, model)} if isinstance(model, SummarizerSpec) else own
 
     def identity_of(self, judging: JudgeSpec) -> str:
