@@ -602,6 +602,8 @@ def support(
     options = _options(budget, executor, address, watch, note)
     request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
     if documents is None:
+        if Path(what).is_file():
+            raise UserError(f"{what} is a file of answers; give the folder of the documents that they cite: --documents FOLDER")
         request = replace(request, run=_run(str(what), store))
     else:
         request = replace(request, answers=str(what), documents=str(documents))

@@ -61,7 +61,7 @@ def scores(tables: Tables, seed: int) -> Tables:
         "value", *place, descending=[True, *[False] * 3]
     )
     uncited = uncited.select(*place, "document_id", pl.col("evidence").str.head(CUT), "value", n=pl.lit(1, pl.Int64))
-    lists = {"unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets)}
+    lists = {"unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets, items)}
     return {"systems": systems, **lists, "votes": tables[VOTES.name]}
 
 
@@ -72,12 +72,13 @@ def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
 
 
-def _flaws(bullets: pl.DataFrame) -> pl.DataFrame:
-    """What is wrong with bullets and their citations, as counts."""
+def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    """What is wrong with answers, bullets and their citations, as counts."""
     counts = {
         "bullets": bullets.height,
+        "answers without a bullet": (items["bullets"] == 0).sum(),
         "headings, which are no claims": bullets["heading"].sum(),
-        "bullets without a citation": bullets.filter((pl.col("cited") == 0) & ~pl.col("heading")).height,
+        "bullets that cite no document": bullets.filter((pl.col("cited") == 0) & ~pl.col("heading")).height,
         "citations of numbers that no document has": bullets["out_of_range"].list.len().sum(),
         "citations of documents that the system was not shown": bullets["not_shown"].list.len().sum(),
         "ranges such as [3-7], read as every document in them": bullets["ranges"].sum(),
