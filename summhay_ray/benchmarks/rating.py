@@ -174,7 +174,7 @@ class RaterSpec(ModelSpec):
         return samples
 
     def rater(self, revision: Mapping[str, Any]) -> judge.Rater:
-        """The rater as the judge room expects it. `revision`: see `Workload.revision_of`."""
+        """The rater as the judge room expects it. `revision`: see `RunModels.revision`."""
         sampling = {**self.sampling(), **revision}
         return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role)
 
@@ -198,7 +198,7 @@ async def rated(
     """
 
     async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
-        settings = one.rater(workload.revision_of(one.model))
+        settings = one.rater(workload.models.revision(one.model))
         async with ask.turn(stage, one.model, one.label):
             shown = reduced(ask, stage, settings, criterion, values, one.extract)
             ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)

@@ -41,7 +41,7 @@ from summhay_ray.engine.run.progress import ModelProgress, Progress
 from summhay_ray.engine.run.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run.run import run as run_workload
 from summhay_ray.engine.run.state import ITEM
-from summhay_ray.engine.spec.inputs import FOLDER, Inputs
+from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning
 from summhay_ray.engine.spec.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
 from summhay_ray.engine.spec.spec import (
@@ -64,7 +64,6 @@ from summhay_ray.engine.spec.spec import (
 )
 
 __all__ = [
-    "FOLDER",
     "FAILURES",
     "FILL_IN",
     "ITEM",

@@ -26,7 +26,9 @@ from summhay_ray.benchmark import (
     NoReply,
     Outcome,
     Queue,
+    RawAnswer,
     Rows,
+    RunStore,
     Section,
     Size,
     Stage,
@@ -43,9 +45,7 @@ from summhay_ray.benchmarks.ethic.spec import EthicJudge, EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import RatingTable, lever_code, panel_rated
 from summhay_ray.judge import Rating
-from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_models
-from summhay_ray.store import RunStore
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
@@ -94,7 +94,7 @@ class Ethic(Benchmark[EthicSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. An item calls its model and all judges; it computes locally if all of them are local."""
-        settings = self.settings()
+        settings = self.models.settings()
         judges = [judge.model for judge in self.spec.raters]
         local = all(settings[judge].local for judge in judges)
         return {
@@ -177,7 +177,7 @@ class Ethic(Benchmark[EthicSpec]):
         shown = contexts.shown(record.context, record.question, model.context)
         messages = self._messages(record, shown)
         tokens = sum(count(message.content) for message in messages)
-        window = self.settings()[model.model].context_window
+        window = self.models.settings()[model.model].context_window
         room = None if window is None else window - model.max_tokens
         if room is None or tokens <= room:
             return _Prompt(messages=messages, tokens=tokens, shown_tokens=tokens)
@@ -225,7 +225,7 @@ class Ethic(Benchmark[EthicSpec]):
 
         async def one(judge: EthicJudge, pair: scoring.RatedPair, name: str) -> SectionRating | None:
             async def alone(single: EthicJudge) -> Outcome[Rating]:
-                return await rate(self._criteria[name], pair.section, pair.summary, single, self.sampling_of(single), ask)
+                return await rate(self._criteria[name], pair.section, pair.summary, single, self.models.sampling(single), ask)
 
             outcome = await panel_rated(judge, judge.members, alone)
             released = None if judge.members else released_value(ask.raw.get(outcome.key))

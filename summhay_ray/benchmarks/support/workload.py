@@ -25,11 +25,14 @@ from summhay_ray.benchmark import (
     Item,
     Queue,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
+    Store,
     Tables,
     semantic_hash,
+    workload_of,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
 from summhay_ray.benchmarks.support.answers import claims_json, claims_of, read_answers
@@ -39,13 +42,13 @@ from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, n
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading
 from summhay_ray.encoders import Comparing, Encoding, Vectors, check_model, placed
-from summhay_ray.engine import FOLDER, workload_of
 from summhay_ray.extract import Compute, Nli
 from summhay_ray.inputs import read_file
-from summhay_ray.store import RunStore, Store
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
+PLACES = "nli"
+"""The field of a run's record with the folder or hub name of each NLI model."""
 _AT_ONCE = 32
 
 
@@ -66,7 +69,9 @@ class SupportBench(Benchmark[SupportSpec]):
         self._corpora = {name: CitedDocuments(documents) for name, documents in self.judged.documents.items()}
         self._lock = threading.Lock()
         self._judge = named_judge(spec.judge)
-        self._nli = {name: Nli(placed(model, inputs.folder)) for name, model in nli_models(self._judge).items()}
+        named = nli_models(self._judge)
+        places = {name: placed(model, inputs.folder.absolute()) for name, model in named.items()}
+        self._nli = {name: Nli(place) for name, place in (inputs.record or {}).get(PLACES, places).items()}
         for one in self._nli.values():
             one.rows = self._rows
             if not inputs.settled:
@@ -103,9 +108,8 @@ class SupportBench(Benchmark[SupportSpec]):
         return {**found, "spec": {**found["spec"], "judge": judge}, "free": SUPPORT_REVISION}
 
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. With the spec's folder, from which workers find the models' folders."""
-        folder = {FOLDER: str(self.inputs.folder.absolute())} if self._nli else {}
-        return {**super().record(store), **folder}
+        """See `Workload`. With the folders of the NLI models, for workers elsewhere."""
+        return {**super().record(store), PLACES: {name: model.model for name, model in self._nli.items()}}
 
     # --- items ----------------------------------------------------------------------------------------------------------
 
@@ -138,7 +142,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        models = tuple(self.settings())
+        models = tuple(self.models.settings())
         return {"": Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
