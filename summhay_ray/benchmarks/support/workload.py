@@ -20,15 +20,19 @@ from summhay_ray.benchmark import (
     Benchmark,
     ByQuery,
     CitedAnswer,
+    Computation,
     Counted,
     Inputs,
     Item,
+    Part,
     Queue,
+    Reader,
     Rows,
     RunStore,
     Section,
     SpecError,
     Stage,
+    Storage,
     Store,
     Tables,
     semantic_hash,
@@ -41,8 +45,8 @@ from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, nli_models
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading
-from summhay_ray.encoders import Comparing, Encoding, Vectors, check_model, placed
-from summhay_ray.extract import Compute, Nli
+from summhay_ray.encoders import check_model, placed
+from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
 
 CLAIMS = "claims.json"
@@ -52,14 +56,67 @@ PLACES = "nli"
 _AT_ONCE = 32
 
 
+class SupportBenchReader(Reader["SupportBench"]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Reader`."""
+        return {"of": self.workload.spec.of, "judge": self.workload.spec.label, "unread": list(self.workload.unread)}
+
+    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
+        """See `Reader`: the system and the query."""
+        wanted = set(item_ids)
+        names = ("haystack_id", "query_id", "system")
+        return {item.id: {name: item.data[name] for name in names} for item in self.workload.items() if item.id in wanted}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Reader`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
+        query, _, rest = key.partition("/")
+        for item in self.workload.items() if rest else ():
+            if item.data["query_id"] != query or not f"{rest}/".startswith(f"{item.data['system']}/"):
+                continue
+            bullet = rest.removeprefix(item.data["system"]).strip("/")
+            if bullet and not bullet.isdecimal():
+                continue
+            found = super().explain(run, item.id, compat)
+            rows = {
+                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
+                for name, of in found["rows"].items()
+            }
+            return {**found, "rows": rows}
+        return super().explain(run, key, compat)
+
+
+class SupportBenchStorage(Storage["SupportBench"]):
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Storage`. With the folders of the NLI models, for workers elsewhere."""
+        return {**super().record(store), PLACES: {name: model.model for name, model in self.workload.nli.items()}}
+
+
+class SupportBenchComputation(Computation["SupportBench"]):
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`: the answers of a haystack that an NLI model judges, divided among the actors."""
+        by_haystack: dict[str, list[int]] = {}
+        for item in items if self.workload.nli else ():
+            by_haystack.setdefault(item.source, []).append(item.data["place"])
+        return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`: judge these answers by the models in this process alone; the models' numbers go to the store."""
+        before = replace(self.workload.stored.computed)
+        for place in part["answers"]:
+            asyncio.run(self.workload.opinions(self.workload.judged.answers[place], None))
+        return self.workload.stored.computed.since(before)
+
+
 class SupportBench(Benchmark[SupportSpec]):
     """Judges the citations of answers."""
 
     kind = "support"
-    prefix = "u"
     stages = (Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
     tables = (SUPPORTS, BULLETS, VOTES)
-    counted = Counted("answers", SUPPORTS.name)
+    counted = Counted("answers", SUPPORTS.name, prefix="u")
+    storage = Part(SupportBenchStorage)
+    computation = Part(SupportBenchComputation)
+    reader = Part(SupportBenchReader)
 
     def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -71,9 +128,9 @@ class SupportBench(Benchmark[SupportSpec]):
         self._judge = named_judge(spec.judge)
         named = nli_models(self._judge)
         places = {name: placed(model, inputs.folder.absolute()) for name, model in named.items()}
-        self._nli = {name: Nli(place) for name, place in (inputs.record or {}).get(PLACES, places).items()}
-        for one in self._nli.values():
-            one.rows = self._rows
+        self.nli = {name: Nli(place) for name, place in (inputs.record or {}).get(PLACES, places).items()}
+        for one in self.nli.values():
+            one.rows = self.stored.rows
             if not inputs.settled:
                 check_model(one.model)
 
@@ -94,7 +151,7 @@ class SupportBench(Benchmark[SupportSpec]):
         workload = workload_of(run)
         if not isinstance(workload, Benchmark):
             raise SpecError(f"spec: of: {run.run_id} is of kind {run.record['kind']}, which holds no answers")
-        found = workload.claims(run)
+        found = workload.reader.claims(run)
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
         return claims_json(found)
@@ -103,13 +160,9 @@ class SupportBench(Benchmark[SupportSpec]):
         """See `Workload`: what is judged, by whom, by which free judge, and by the content of which weights in a folder."""
         found = super().identity()
         # A folder of weights is told by its content, whatever its place.
-        known = {name: f"{NLI}/{model.revision}" for name, model in self._nli.items() if model.revision}
+        known = {name: f"{NLI}/{model.revision}" for name, model in self.nli.items() if model.revision}
         judge = re.sub(r"[^\s(),]+", lambda part: known.get(part[0], part[0]), self.spec.judge)
         return {**found, "spec": {**found["spec"], "judge": judge}, "free": SUPPORT_REVISION}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. With the folders of the NLI models, for workers elsewhere."""
-        return {**super().record(store), PLACES: {name: model.model for name, model in self._nli.items()}}
 
     # --- items ----------------------------------------------------------------------------------------------------------
 
@@ -132,9 +185,14 @@ class SupportBench(Benchmark[SupportSpec]):
         """The citations of each bullet."""
         return self._corpora[answer.haystack_id].cited(answer.bullets)
 
-    def _case(self, answer: CitedAnswer, planning: bool = False) -> Case:
+    async def opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
+        """What the judge says of each citation. Without `ask`, only the models in this process are asked."""
+        judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
+        return await judging.judge(self._judge, _pairs(self.cited(answer))), judging
+
+    def _case(self, answer: CitedAnswer, ask: Ask | None) -> Case:
         corpus, free = self._corpora[answer.haystack_id], None
-        if not planning:
+        if ask is None or not ask.planning:
             # One thread at a time: the first one makes the index.
             with self._lock:
                 free = corpus.support(answer.bullets)
@@ -148,43 +206,21 @@ class SupportBench(Benchmark[SupportSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the rows of one answer, and a failure for each citation that was not judged."""
         answer = self.judged.answers[item.data["place"]]
-        corpus, cited = self._corpora[answer.haystack_id], self.cited(answer)
-        case = await asyncio.to_thread(self._case, answer, ask.planning)
-        judging = Judging(self.spec, self._nli, case, ask)
-        opinions = await judging.judge(self._judge, _pairs(cited))
-        if case.free is None:
+        opinions, judging = await self.opinions(answer, ask)
+        corpus, free = judging.case.corpus, judging.case.free
+        if free is None:
             return {}
         for (bullet, document), opinion in sorted(opinions.items()):
             if not isinstance(opinion, Answer):
                 where = f"bullet {bullet + 1}, {corpus.documents[document][0]}"
                 ask.fail(STAGE, replace(opinion, message=f"{where}: {opinion.message}"))
         votes = [vote_row(answer, corpus, vote) for vote in judging.votes]
-        return {**rows_of(answer, corpus, cited, opinions, case.free), VOTES.name: votes}
-
-    # --- NLI models, which run in this process --------------------------------------------------------------------------
+        return {**rows_of(answer, corpus, self.cited(answer), opinions, free), VOTES.name: votes}
 
     @functools.cached_property
-    def _models(self) -> StoredModels:
+    def stored(self) -> StoredModels:
+        """What NLI models have computed."""
         return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
-
-    def _rows(self, made_by: Encoding | Comparing, texts: Sequence[str], compute: Compute) -> Vectors:
-        return self._models.rows(made_by, texts, compute)
-
-    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: the answers of a haystack that an NLI model judges, divided among the actors."""
-        by_haystack: dict[str, list[int]] = {}
-        for item in items if self._nli else ():
-            by_haystack.setdefault(item.source, []).append(item.data["place"])
-        return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: judge these answers by the models in this process alone; the models' numbers go to the store."""
-        before = replace(self._models.computed)
-        for place in part["answers"]:
-            answer = self.judged.answers[place]
-            judging = Judging(self.spec, self._nli, self._case(answer), None)
-            asyncio.run(judging.judge(self._judge, _pairs(self.cited(answer))))
-        return self._models.computed.since(before)
 
     # --- results --------------------------------------------------------------------------------------------------------
 
@@ -196,36 +232,9 @@ class SupportBench(Benchmark[SupportSpec]):
         """See `Workload`."""
         return sections(scores, self.spec.label, self.unread)
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`."""
-        return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
-
     def by_query(self, tables: Tables) -> ByQuery | None:
         """See `Workload`."""
         return by_query(tables)
-
-    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`: the system and the query."""
-        wanted = set(item_ids)
-        names = ("haystack_id", "query_id", "system")
-        return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
-        query, _, rest = key.partition("/")
-        for item in self.items() if rest else ():
-            if item.data["query_id"] != query or not f"{rest}/".startswith(f"{item.data['system']}/"):
-                continue
-            bullet = rest.removeprefix(item.data["system"]).strip("/")
-            if bullet and not bullet.isdecimal():
-                continue
-            found = super().explain(run, item.id, compat)
-            rows = {
-                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
-                for name, of in found["rows"].items()
-            }
-            return {**found, "rows": rows}
-        return super().explain(run, key, compat)
 
 
 def id_of(answer: CitedAnswer) -> str:
