@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +43,9 @@ from summhay_ray.mine import (
     Evidence,
     Grouped,
     Mined,
+    Mining,
     Source,
+    Step,
     Unread,
     group_insights,
     haystack_json,
@@ -51,7 +55,6 @@ from summhay_ray.mine import (
     merged,
     read_folder,
 )
-from summhay_ray.mine import mine as mine_documents
 from summhay_ray.store import Chain, RunStore, Store, StoreError
 from summhay_ray.synth import is_quoted, leak
 
@@ -135,6 +138,8 @@ class Mine(Benchmark[MineSpec]):
         self.folder_name: str = held["name"]
         self.sources = [Source(*row) for row in held["documents"]]
         self.unread = [Unread(*row) for row in held["unread"]]
+        # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
+        self.least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
 
     @classmethod
     def from_record(cls, store: Store, record: Mapping[str, Any]) -> Mine:
@@ -169,6 +174,36 @@ class Mine(Benchmark[MineSpec]):
         """The haystack's name."""
         return self.folder_name
 
+    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Workload`: all blocks of documents are read, then compared; a model's claims are compared when they are there."""
+        mining = self._mining
+        steps = [*mining.reading, *(() if self.spec.models.claim else mining.comparing)]
+        return [asdict(step) for step in steps] if len(mining.reading) > 1 else []
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Workload`: a step of one block, whose result the run keeps until it has its haystack."""
+        began = time.perf_counter()
+        self._mining.do(Step(**part))
+        return {"compute_s": time.perf_counter() - began}
+
+    @functools.cached_property
+    def _mining(self) -> Mining:
+        return Mining(self.sources, self.least, keep=self._kept)
+
+    def _kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
+        """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
+        if self.store is None:
+            return make()
+        try:
+            return self.store.files.read(self._file(step))
+        except FileNotFoundError:
+            content = make()
+            self.store.files.create(self._file(step), content)
+            return content
+
+    def _file(self, step: Step) -> str:
+        return f"runs/{self.run_id}/blocks/{step.name}-{step.begin}"
+
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
         for unread in self.unread:
@@ -181,9 +216,8 @@ class Mine(Benchmark[MineSpec]):
             # What follows would be asked about some claims now, and again about all of them.
             return {}
         least = self.spec.min_documents
-        # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
-        first = min(2, least) if "group" in models else least
-        mined, copies = await asyncio.to_thread(mine_documents, self.sources, first, claims)
+        mining = Mining(self.sources, self.least, claims, self._kept) if claims else self._mining
+        mined = await asyncio.to_thread(mining.mined)
         if "group" in models:
             mined = await self._joined(mined, ask)
         if not mined:
@@ -204,7 +238,7 @@ class Mine(Benchmark[MineSpec]):
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self.sources, copies, "check" in models)
+        notes = _notes(self.sources, mining.copies, "check" in models)
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
@@ -217,6 +251,8 @@ class Mine(Benchmark[MineSpec]):
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.store is not None
         digest = self.store.put_object("haystack", source_bytes(raw))
+        for step in (*self._mining.reading, *self._mining.comparing):
+            self.store.files.delete(self._file(step))
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
         for one, kept in zip(mined, kept_insights(raw), strict=True):
