@@ -221,10 +221,10 @@ class Mine(Benchmark[MineSpec]):
         if "group" in models:
             mined = await self._joined(mined, ask)
         if not mined:
-            why = (
-                f"nothing recurs in {least} of the {len(self.sources)} documents; lower min_documents, or give more that overlap"
-            )
-            ask.fail("group", Failed("nothing_recurs", why))
+            n_copies = len(mining.copies)
+            equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
+            what = f"nothing recurs in {least} of the {len(self.sources)} documents{equal}"
+            ask.fail("group", Failed("nothing_recurs", f"{what}; lower min_documents, or give more that overlap"))
             return {}
         if "check" in models:
             mined = await self._checked(mined, ask)
