@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from summhay_ray import metrics
 from summhay_ray.engine import (
+    ITEM,
     ITEM_ID,
     RAW_ANSWERS,
     Ask,
@@ -22,6 +23,7 @@ from summhay_ray.engine import (
     ByQuery,
     Chart,
     Compat,
+    Computation,
     Counted,
     Facet,
     Failure,
@@ -31,13 +33,20 @@ from summhay_ray.engine import (
     ModelSpec,
     NoAnswers,
     NoReply,
+    Part,
     Pivot,
+    Planner,
     Prepared,
     Queue,
     Reach,
+    Replay,
     ResourcesSpec,
     Results,
     Rows,
+    RunModels,
+    RunOptions,
+    RunReader,
+    RunResult,
     SampleRecord,
     Samples,
     Section,
@@ -46,25 +55,72 @@ from summhay_ray.engine import (
     SpecError,
     Stage,
     StagePlan,
+    Storage,
     Strict,
     Tables,
     Text,
     Unreadable,
     Workload,
+    all_tables,
+    answers_of,
+    check_spec,
     expected_rows,
+    first_request,
+    load_workload,
+    many,
+    missing_keys,
     model_entry,
+    model_settings,
+    open_run,
     planning,
+    read_fields,
     read_json,
+    run_workload,
     semantic_hash,
     table_pieces,
+    through,
+    validated,
+    workload_of,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.llm import LocalModel, Message, Request, assistant, system, user
+from summhay_ray.llm import (
+    QUERY_FIELD,
+    LocalModel,
+    Message,
+    ModelSettings,
+    RawAnswer,
+    Request,
+    Unpriced,
+    assistant,
+    find_price,
+    find_window,
+    is_local,
+    is_service,
+    scores_of,
+    system,
+    user,
+    vectors_of,
+)
+from summhay_ray.llm import Ask as AskModel
 from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import RunStore, Table
+from summhay_ray.store import (
+    ATTRIBUTION,
+    Chain,
+    Finished,
+    LogIndex,
+    Parts,
+    RunStore,
+    Store,
+    StoreError,
+    Table,
+    Tally,
+    VectorSpace,
+    columns_of,
+)
 
 S = TypeVar("S", bound=Spec)
+W = TypeVar("W", bound=Workload[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +146,24 @@ class Claims:
     answers: Sequence[CitedAnswer]
 
 
-class Benchmark(Workload[S]):
-    """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
-
-    own_models: ClassVar[Sequence[type[Any]]] = ()
-    """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
-
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """The models of this package that need no key, and those of `own_models`."""
-        return LocalModels((model() for model in self.own_models), self.inputs.folder)
+class Reader(RunReader[W]):
+    """What is read of a stored run: results, report, samples, and what led to each. By default all from `score` and `report`."""
 
     def claims(self, run: RunStore) -> Claims:
         """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
-        raise UserError(f"{run.run_id} is of kind {self.record_kind}, whose answers cite no documents; give a run of summaries")
+        kind = run.record["kind"]
+        raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
+
+
+class Benchmark(Workload[S]):
+    """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
+
+    reader = Part[Reader[Any]](Reader)
+    own_models: Sequence[Any] = ()
+    """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
+
+    def _local_models(self) -> Mapping[str, LocalModel]:
+        return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
 
 def mean_interval(
@@ -139,39 +200,58 @@ def mean_interval(
 
 
 __all__ = [
+    "ATTRIBUTION",
+    "ITEM",
+    "QUERY_FIELD",
     "RAW_ANSWERS",
     "Answer",
     "Ask",
+    "AskModel",
     "BadBenchmark",
     "Benchmark",
     "ByQuery",
+    "Chain",
     "Chart",
     "CitedAnswer",
     "Claims",
     "Compat",
+    "Computation",
     "Counted",
     "Facet",
     "Failed",
     "Failure",
+    "Finished",
     "Inputs",
     "Item",
     "LocalModel",
+    "LogIndex",
     "Malformed",
     "Message",
     "Model",
+    "ModelSettings",
     "ModelSpec",
     "NoAnswers",
     "NoReply",
     "Outcome",
+    "Part",
+    "Parts",
     "Pivot",
+    "Planner",
     "Prepared",
     "Queue",
+    "RawAnswer",
     "Reach",
+    "Reader",
     "Refusal",
+    "Replay",
     "Request",
     "ResourcesSpec",
     "Results",
     "Rows",
+    "RunModels",
+    "RunOptions",
+    "RunResult",
+    "RunStore",
     "SampleRecord",
     "Samples",
     "Section",
@@ -180,18 +260,46 @@ __all__ = [
     "SpecError",
     "Stage",
     "StagePlan",
+    "Storage",
+    "Store",
+    "StoreError",
     "Strict",
     "Table",
     "Tables",
+    "Tally",
     "Text",
+    "Unpriced",
     "Unreadable",
+    "VectorSpace",
+    "Workload",
+    "all_tables",
+    "answers_of",
     "assistant",
+    "check_spec",
+    "columns_of",
+    "find_price",
+    "find_window",
+    "first_request",
+    "is_local",
+    "is_service",
+    "load_workload",
+    "many",
     "mean_interval",
+    "missing_keys",
     "model_entry",
+    "model_settings",
+    "open_run",
     "planning",
+    "read_fields",
     "read_json",
+    "run_workload",
+    "scores_of",
     "semantic_hash",
     "system",
     "table_pieces",
+    "through",
     "user",
+    "validated",
+    "vectors_of",
+    "workload_of",
 ]

@@ -28,6 +28,10 @@ Keep = Callable[[Step, Callable[[], bytes]], bytes]
 Claims = Mapping[int, Sequence[DocumentClaim]]
 
 
+def _made(step: Step, make: Callable[[], bytes]) -> bytes:
+    return make()
+
+
 class Mining:
     """Mines documents. Blocks can be read, and when all are read compared, one by one, in any process that has the documents.
 
@@ -35,10 +39,8 @@ class Mining:
     document -> its claims, of which insights are made; where it is missing, insights are made of the document's sentences.
     """
 
-    def __init__(
-        self, sources: Sequence[Source], least: int, claims: Claims | None = None, keep: Keep = lambda step, make: make()
-    ) -> None:
-        self._sources, self._least, self._claims, self._keep = sources, least, claims or {}, keep
+    def __init__(self, sources: Sequence[Source], least: int, claims: Claims | None = None, keep: Keep | None = None) -> None:
+        self._sources, self._least, self._claims, self._keep = sources, least, claims or {}, keep or _made
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]
         self._distinct = [place for place, kept in enumerate(self._copy_of) if place == kept]

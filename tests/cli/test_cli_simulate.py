@@ -82,6 +82,7 @@ def test_options_reach_the_provider(served: Simulated) -> None:
     assert served.tally("cheap")["micros"] == cheap["prompt_tokens"] * 1 + 1 * 10
 
 
+@pytest.mark.soak
 def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
     with simulated_provider("--answers", "short", "--hangs", "0.5", record=tmp_path / "record") as provider:
         for n in range(8):
@@ -111,7 +112,7 @@ def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signa
     assert (model["model"], model["api_base"], model["api_key_env"]) == ("openai/simulated", base[0], "SIMULATED_API_KEY")
     price = find_price(model["model"], model["price"])
     assert (price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok) == (2.5, 10.0, 0.5)
-    assert Simulated(base[0]).chat("a toll").text == "- The documents say so. [1]"
+    assert Simulated(base[0]).chat("a toll").text.startswith("- The documents say so")
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")

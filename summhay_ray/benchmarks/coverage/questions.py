@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from summhay_ray.benchmark import Item, SpecError
-from summhay_ray.engine import Workload, first_request
+from summhay_ray.benchmark import Item, SpecError, Workload, first_request
 from summhay_ray.loops import run_loop
 
 _FRAMED = re.compile(r"\A(.*?)### Context:\n(.*)\n\n(Now, respond to the instruction.*)\Z", re.DOTALL)
@@ -72,7 +71,7 @@ def _questions(workload: Workload[Any], group: str, items: Sequence[Item], most:
         if parts is None or parts in seen:
             continue
         seen.add(parts)
-        references = tuple(run_loop(lambda item=item: workload.references(item)))  # type: ignore[misc]
+        references = tuple(run_loop(lambda item=item: workload.planner.references(item)))  # type: ignore[misc]
         document = str(item.data.get("document") or item.id)
         questions.append(Question(item.id, group, document, *parts, references))
         if len(questions) == most:

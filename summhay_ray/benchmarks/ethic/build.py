@@ -28,7 +28,10 @@ from summhay_ray.benchmark import (
     Item,
     Model,
     ModelSpec,
+    Part,
+    Reader,
     Rows,
+    RunStore,
     Section,
     Spec,
     SpecError,
@@ -48,7 +51,6 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.local_models import check_models
 from summhay_ray.outputs import write_new
-from summhay_ray.store import RunStore
 from summhay_ray.text import BACK, chunks, citations, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
 
 TOKENIZER = "cl100k_base"
@@ -206,18 +208,25 @@ MADE = Table(RECORDS, EthicRecord, ("task", "domain", "record"))
 LABELS = Table("ethic_labels", ChunkLabels, ("domain", "document", "task", "chunk"))
 
 
+class EthicBuildReader(Reader["EthicBuild"]):
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
+        rows, labels = run.table(MADE.name), run.table(LABELS.name)
+        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.workload.spec.seed)})
+
+
 class EthicBuild(Benchmark[EthicBuildSpec]):
     """Builds one set of records."""
 
     kind = "ethic_build"
-    prefix = "c"
     stages = (
         Stage("label", output_tokens=60, example="None"),
         Stage("question", output_tokens=40, example="Question: Who is named?\nAnswer: Anna"),
         Stage("summarize", output_tokens=150, example="A summary."),
     )
     tables = (MADE, LABELS)
-    counted = Counted("documents", MADE.name)
+    counted = Counted("documents", MADE.name, prefix="c")
+    reader = Part(EthicBuildReader)
 
     def __init__(self, spec: EthicBuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -441,7 +450,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
         """The meta fields of a model in this role: name, sampling, and revision of a local model."""
-        revision = self.revision_of(model.model).get("extra_body", {})
+        revision = self.models.revision(model.model).get("extra_body", {})
         return {
             role: model.model,
             f"{role}_sampling": model.sampling(),
@@ -463,11 +472,6 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         """The table of built records."""
         text = "tokens: mean cl100k tokens of a context. labels: mean labels of a record, for Recalling, Lookup and Attributing."
         return [Section("Records", text=text, table=scores["made"])]
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. Writes `records.jsonl` in the release's format, and `audit.csv`, a sheet for people to check labels."""
-        rows, labels = run.table(MADE.name), run.table(LABELS.name)
-        return write_new(folder, {"records.jsonl": jsonl(rows.to_dicts()), "audit.csv": sheet(labels, self.spec.seed)})
 
 
 def _headed(word: str, parts: Sequence[str]) -> str:

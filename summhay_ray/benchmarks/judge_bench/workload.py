@@ -16,18 +16,25 @@ from summhay_ray.benchmark import (
     RAW_ANSWERS,
     Answer,
     Ask,
+    AskModel,
     Benchmark,
     Compat,
     Counted,
     Failed,
     Inputs,
     Item,
+    ModelSettings,
+    Part,
     Queue,
+    RawAnswer,
+    Reader,
     Request,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
+    Storage,
     Table,
     semantic_hash,
 )
@@ -36,14 +43,11 @@ from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import guarded
-from summhay_ray.benchmarks.summhay.grid.cell import one_each
-from summhay_ray.benchmarks.summhay.grid.judging import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
-from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer
 from summhay_ray.outcome import Outcome, no_answer
-from summhay_ray.store import RunStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +84,36 @@ _WHOLE = -1
 """Instead of an insight's index: the outcome of a whole item."""
 
 
+class JudgeBenchStorage(Storage["JudgeBench"]):
+    def own_code(self) -> Sequence[str]:
+        code = (leaf.text for judge in self.workload.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
+        return [*super().own_code(), *dict.fromkeys(code)]
+
+
+class JudgeBenchReader(Reader["JudgeBench"]):
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        measured = self.workload.measured(_outcomes(run), _micros(run))
+        return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        return sections(self.workload.measured(_outcomes(run), _micros(run)).judges)
+
+
 class JudgeBench(Benchmark[JudgeBenchSpec]):
     """Judges measured on a file of annotated summaries."""
 
     kind = "judge_bench"
-    prefix = "b"
     stages = (STAGE,)
     tables = (VERDICTS, ANSWERS, BY_NAME["failures"])
-    counted = Counted("questions", "verdicts")
+    counted = Counted("questions", "verdicts", prefix="b")
+    storage = Part(JudgeBenchStorage)
+    reader = Part(JudgeBenchReader)
 
     def __init__(self, spec: JudgeBenchSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         self.summaries = bench.read_summaries(inputs.read(spec.file), Path(spec.file))
         prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.judges if entry.prompt}
-        self.known = read_judges(spec, prompts, bench.stored_keys(self.summaries), self.revision_of)
+        self.known = read_judges(spec, prompts, bench.stored_keys(self.summaries), self.models.revision)
         if spec.held_out and len({summary.topic for summary in self.summaries}) < 2:
             raise SpecError(f"{spec.file} has only one topic; --held-out fits offline on the others: leave it out")
         self._free = FreeRatings(self.summaries, spec.held_out)
@@ -103,8 +123,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self.known.content(), "asked": asked}
 
-    def settings(self) -> dict[str, ModelSettings]:
-        """See `Workload`: every model that may be asked."""
+    def _model_settings(self) -> dict[str, ModelSettings]:
         return self._settings
 
     @functools.cached_property
@@ -113,12 +132,8 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
-        settings = self.settings()
+        settings = self.models.settings()
         return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
-
-    def own_code(self) -> Sequence[str]:
-        code = (leaf.text for judge in self.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
-        return [*super().own_code(), *dict.fromkeys(code)]
 
     @functools.cached_property
     def parts(self) -> Sequence[tuple[BenchJudge, Named, Wanted]]:
@@ -180,7 +195,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         """Index of each insight -> the outcome of judging it; Malformed if scoring would not use it."""
         _, strategy, settings = self._who(item)
         summary, places = self.summaries[item.data["summary"]], item.data["places"]
-        named = self.settings()
+        named = self.models.settings()
 
         async def known(request: Request) -> Outcome[RawAnswer]:
             if request.model not in named:
@@ -198,13 +213,6 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         """The judge's name, its strategy and its settings for an item."""
         judge, leaf, _ = self.parts[item.data["part"]]
         return judge.name, *self.known.asked(judge, leaf)
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        measured = self.measured(_outcomes(run), _micros(run))
-        return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        return sections(self.measured(_outcomes(run), _micros(run)).judges)
 
     def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:
         """The figures of all judges, from the outcomes of the items and the costs of their answers."""

@@ -16,16 +16,24 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
+    Chain,
+    Computation,
     Counted,
     Failed,
     Inputs,
     Item,
     NoReply,
+    Part,
     Queue,
+    Reader,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
+    Storage,
+    Store,
+    StoreError,
     Table,
     Tables,
     Unreadable,
@@ -55,7 +63,6 @@ from summhay_ray.mine import (
     merged,
     read_folder,
 )
-from summhay_ray.store import Chain, RunStore, Store, StoreError
 from summhay_ray.synth import is_quoted, leak
 
 SHOWN, CUT = 20, 80
@@ -114,11 +121,96 @@ EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
 HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
+class MineStorage(Storage["Mine"]):
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Storage`: what was read, and the haystacks that were made of it."""
+        yield from super().objects(run)
+        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
+        if newest := reviews_of(run).newest():
+            yield "haystack", newest[1]["digest"]
+
+
+class MineComputation(Computation["Mine"]):
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`: all blocks of documents are read, then compared; where a model states claims, they are read alone."""
+        steps = [*self._mining.reading, *(() if self.workload.spec.models.claim else self._mining.comparing)]
+        return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`: a step of one block, whose result the run keeps until it has its haystack."""
+        began = time.perf_counter()
+        self._mining.do(Step(**part))
+        return {"compute_s": time.perf_counter() - began}
+
+    @functools.cached_property
+    def _mining(self) -> Mining:
+        return Mining(self.workload.sources, self.workload.least, keep=self.kept)
+
+    def kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
+        """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
+        files = self._store.files
+        try:
+            return files.read(self._file(step))
+        except FileNotFoundError:
+            content = make()
+            files.create(self._file(step), content)
+            return content
+
+    def forget(self) -> None:
+        """Delete the results of all steps."""
+        for step in (*self._mining.reading, *self._mining.comparing):
+            self._store.files.delete(self._file(step))
+
+    @property
+    def _store(self) -> Store:
+        assert self.workload.inputs.store is not None
+        return self.workload.inputs.store
+
+    def _file(self, step: Step) -> str:
+        return f"runs/{self.workload.run_id}/blocks/{step.name}-{step.begin}"
+
+
+class MineReader(Reader["Mine"]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Reader`: the sizes of the haystack, null if there is none."""
+        made = next(scores["haystack"].iter_rows(named=True), None) or {}
+        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
+        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Reader`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
+        insight_id, _, document_id = key.partition("/")
+        found = _insight(run, insight_id)
+        if found is None:
+            return super().explain(run, key, compat)
+        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
+        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
+        if document_id and rows is found["evidence"]:
+            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
+        keys = {one["key"] for one in rows if one["key"]}
+        calls = super().explain(run, self.workload.name, compat)["calls"] if keys else []
+        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
+        return {
+            "run": run.run_id,
+            "kind": self.workload.kind,
+            "item": {"id": found["insight_id"], "queue": "", "data": data},
+            "rows": {"mined_evidence": rows},
+            "calls": [call for call in calls if call["key"] in keys],
+        }
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`: as released JSON."""
+        path = folder / f"{self.workload.name}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_mined(run, path)
+        return [path]
+
+
 class Mine(Benchmark[MineSpec]):
     """The folder is read, mined and written as a haystack; each step is free, or asks a model."""
 
     kind = "mine"
-    prefix = "m"
     stages = (
         Stage("claim", output_tokens=600, example="[]"),
         Stage("group", output_tokens=30, example="[]"),
@@ -127,11 +219,13 @@ class Mine(Benchmark[MineSpec]):
         Stage("query", output_tokens=30, example="What do the documents say?"),
     )
     tables = (MINED, EVIDENCE, HAYSTACK)
-    counted = Counted("folders")
+    counted = Counted("folders", prefix="m")
+    storage = Part(MineStorage)
+    computation = Part(MineComputation)
+    reader = Part(MineReader)
 
     def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        self.store: Store | None = None
         if not inputs.settled:
             inputs.give(DOCUMENTS, _read(spec, inputs))
         held = json.loads(inputs.read(DOCUMENTS))
@@ -141,29 +235,9 @@ class Mine(Benchmark[MineSpec]):
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
         self.least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
 
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Mine:
-        """See `Workload`."""
-        workload: Mine = super().from_record(store, record)  # type: ignore[assignment]
-        workload.store = store
-        return workload
-
-    def open(self, store: Store) -> RunStore:
-        """See `Workload`."""
-        self.store = store
-        return super().open(store)
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: what was read, and the haystacks that were made of it."""
-        yield from super().objects(run)
-        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        if newest := reviews_of(run).newest():
-            yield "haystack", newest[1]["digest"]
-
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        return {"": Queue(tuple(self.settings()), computes=not self.spec.models.used())}
+        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
@@ -173,36 +247,6 @@ class Mine(Benchmark[MineSpec]):
     def name(self) -> str:
         """The haystack's name."""
         return self.folder_name
-
-    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`: all blocks of documents are read, then compared; a model's claims are compared when they are there."""
-        mining = self._mining
-        steps = [*mining.reading, *(() if self.spec.models.claim else mining.comparing)]
-        return [asdict(step) for step in steps] if len(mining.reading) > 1 else []
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`: a step of one block, whose result the run keeps until it has its haystack."""
-        began = time.perf_counter()
-        self._mining.do(Step(**part))
-        return {"compute_s": time.perf_counter() - began}
-
-    @functools.cached_property
-    def _mining(self) -> Mining:
-        return Mining(self.sources, self.least, keep=self._kept)
-
-    def _kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
-        """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
-        if self.store is None:
-            return make()
-        try:
-            return self.store.files.read(self._file(step))
-        except FileNotFoundError:
-            content = make()
-            self.store.files.create(self._file(step), content)
-            return content
-
-    def _file(self, step: Step) -> str:
-        return f"runs/{self.run_id}/blocks/{step.name}-{step.begin}"
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
@@ -216,7 +260,7 @@ class Mine(Benchmark[MineSpec]):
             # What follows would be asked about some claims now, and again about all of them.
             return {}
         least = self.spec.min_documents
-        mining = Mining(self.sources, self.least, claims, self._kept) if claims else self._mining
+        mining = Mining(self.sources, self.least, claims, None if ask.planning else self.computation.kept)
         mined = await asyncio.to_thread(mining.mined)
         if "group" in models:
             mined = await self._joined(mined, ask)
@@ -224,14 +268,13 @@ class Mine(Benchmark[MineSpec]):
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
             what = f"nothing recurs in {least} of the {len(self.sources)} documents{equal}"
-            ask.fail("group", Failed("nothing_recurs", f"{what}; lower min_documents, or give more that overlap"))
-            return {}
+            return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
             mined = await self._checked(mined, ask)
         if not mined:
-            why = f"by the check model's word, no {least} documents say the same; lower min_documents"
-            ask.fail("check", Failed("nothing_recurs", why))
-            return {}
+            return self._nothing(
+                ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
+            )
         if "insight" in models:
             mined = await self._worded(mined, ask)
         topic = self.spec.topic or self.folder_name
@@ -248,11 +291,16 @@ class Mine(Benchmark[MineSpec]):
         raw = haystack_json(self.sources, mined, grouped, topic, made)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
+    def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
+        ask.fail(stage, Failed("nothing_recurs", why))
+        if not ask.planning:
+            self.computation.forget()
+        return {}
+
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
-        assert self.store is not None
-        digest = self.store.put_object("haystack", source_bytes(raw))
-        for step in (*self._mining.reading, *self._mining.comparing):
-            self.store.files.delete(self._file(step))
+        assert self.inputs.store is not None
+        digest = self.inputs.store.put_object("haystack", source_bytes(raw))
+        self.computation.forget()
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
         for one, kept in zip(mined, kept_insights(raw), strict=True):
@@ -444,33 +492,6 @@ class Mine(Benchmark[MineSpec]):
         every = Section("All insights", table=insights, more=True, name="insights")
         return [surest, every, Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics")]
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`: the sizes of the haystack, null if there is none."""
-        made = next(scores["haystack"].iter_rows(named=True), None) or {}
-        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
-        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
-        insight_id, _, document_id = key.partition("/")
-        found = _insight(run, insight_id)
-        if found is None:
-            return super().explain(run, key, compat)
-        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
-        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
-        if document_id and rows is found["evidence"]:
-            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
-        keys = {one["key"] for one in rows if one["key"]}
-        calls = super().explain(run, self.name, compat)["calls"] if keys else []
-        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
-        return {
-            "run": run.run_id,
-            "kind": self.kind,
-            "item": {"id": found["insight_id"], "queue": "", "data": data},
-            "rows": {"mined_evidence": rows},
-            "calls": [call for call in calls if call["key"] in keys],
-        }
-
     def entries(self, store: Store, path: str) -> list[str]:
         """The haystack, as last accepted, as an entry for another spec. Raises SpecError if it is not made yet."""
         if store.files.exists(f"runs/{self.run_id}/run.json"):
@@ -478,13 +499,6 @@ class Mine(Benchmark[MineSpec]):
             if digest := latest_digest(run):
                 return [f"{STORE}{digest}/{self.name}.json"]
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: as released JSON."""
-        path = folder / f"{self.name}.json"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_mined(run, path)
-        return [path]
 
 
 def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:

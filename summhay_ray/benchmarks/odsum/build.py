@@ -29,8 +29,11 @@ from summhay_ray.benchmark import (
     Model,
     ModelSpec,
     NoReply,
+    Part,
+    Reader,
     Request,
     Rows,
+    RunStore,
     Section,
     Spec,
     Stage,
@@ -46,7 +49,6 @@ from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.outputs import write_new
-from summhay_ray.store import RunStore
 
 
 class BuildSpec(Spec):
@@ -109,6 +111,18 @@ class Editor:
         return " ".join(dict.fromkeys(sentences))
 
 
+class OdsumBuildReader(Reader["OdsumBuild"]):
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`: the new collection, its attribution, and the provenance of its queries."""
+        rows = run.table("odsum_built").sort("query_id").to_dicts()
+        queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
+        files = collection_files(replace(self.workload.parts, queries=queries))
+        names = ("query_id", "members", "member_texts", "alike")
+        provenance = ({name: row[name] for name in names} for row in rows)
+        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
+        return write_new(folder, files)
+
+
 class OdsumBuild(OnCollection[BuildSpec]):
     """Builds a collection. An item is one query of the new collection: a query kept as it is, or a merged cluster."""
 
@@ -120,6 +134,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
     )
     tables = (Table("odsum_built", BuiltQuery, ("query_id",)),)
     own_models = (Editor,)
+    reader = Part(OdsumBuildReader)
 
     def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -160,11 +175,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
             members = [self.parts.queries[index].query_id for index in cluster]
             yield Item("+".join(members), model=self.spec.model, data={"members": members, "alike": alike})
 
-    def check_answers(self) -> None:
-        """See `Workload`. Which queries a model's vectors put together is not known before they are computed."""
-        if not self.spec.embed:
-            super().check_answers()
-
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """Contextualize each member; merge several members into one query and one summary."""
         members = [self.parts.by_id[name] for name in item.data["members"]]
@@ -198,16 +208,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
         counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
         text = f"{counts} {self.whole.attribution}".strip()
         return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self.whole.warnings)]
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
-        rows = run.table("odsum_built").sort("query_id").to_dicts()
-        queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
-        files = collection_files(replace(self.parts, queries=queries))
-        names = ("query_id", "members", "member_texts", "alike")
-        provenance = ({name: row[name] for name in names} for row in rows)
-        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
-        return write_new(folder, files)
 
 
 def _split(collection: Collection, pattern: str | None) -> Collection:

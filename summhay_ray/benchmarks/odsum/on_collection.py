@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import Benchmark, Inputs, Spec, SpecError
+from summhay_ray.benchmark import ATTRIBUTION, Benchmark, Inputs, Part, RunStore, Spec, SpecError, Storage, Store, StoreError
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.reading import read_collection
-from summhay_ray.store import ATTRIBUTION, RunStore, Store, StoreError
 
 COLLECTION = "collection"
 """Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
@@ -19,33 +18,24 @@ _IN_STORE = re.compile(r"store/([0-9a-f]{64})")
 S = TypeVar("S", bound=Spec)
 
 
-class OnCollection(Benchmark[S]):
-    """A benchmark whose spec has a `corpus`; `whole` is that collection."""
+O_W = TypeVar("O_W", bound="OnCollection[Any]")
 
-    def __init__(self, spec: S, inputs: Inputs) -> None:
-        super().__init__(spec, inputs)
-        self.whole = _collection(self._corpus(), inputs)
 
-    def _corpus(self) -> str:
-        corpus: str = getattr(self.spec, "corpus")  # noqa: B009
-        return corpus
-
+class OnCollectionStorage(Storage[O_W]):
     def record(self, store: Store) -> dict[str, Any]:
-        """See `Workload`. Stores the collection, and records its digest and attribution."""
-        kept = {COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes()), ATTRIBUTION: self.whole.attribution}
+        """See `Storage`. Stores the collection, and records its digest and attribution."""
+        kept = {
+            COLLECTION: store.put_object(COLLECTION, self.workload.whole.to_bytes()),
+            ATTRIBUTION: self.workload.whole.attribution,
+        }
         return {**super().record(store), **kept}
 
     @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> OnCollection[Any]:
-        spec: Any = cls.spec_class.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
-        return cls(spec, Inputs.stored(store, record))
-
-    @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
+    def flaw(cls, record: Mapping[str, Any]) -> str:
         digest = record.get(COLLECTION)
         if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
             return f"field {COLLECTION}: expected 64 hex digits"
-        return super().record_flaw(record)
+        return super().flaw(record)
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -53,10 +43,29 @@ class OnCollection(Benchmark[S]):
         yield COLLECTION, run.record[COLLECTION]
 
     def by_store(self) -> Mapping[str, str]:
-        return {} if _IN_STORE.fullmatch(self._corpus()) else {self._corpus(): f"store/{self.whole.stored_as}"}
+        return (
+            {}
+            if _IN_STORE.fullmatch(self.workload._corpus())
+            else {self.workload._corpus(): f"store/{self.workload.whole.stored_as}"}
+        )
 
     def keep_by_store(self, store: Store) -> None:
-        store.put_object(COLLECTION, self.whole.to_bytes())
+        store.put_object(COLLECTION, self.workload.whole.to_bytes())
+
+
+class OnCollection(Benchmark[S]):
+    """A benchmark whose spec has a `corpus`; `whole` is that collection."""
+
+    storage = Part(OnCollectionStorage)
+
+    def __init__(self, spec: S, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        record = inputs.record
+        self.whole = _collection(self._corpus() if record is None else f"store/{record[COLLECTION]}", inputs)
+
+    def _corpus(self) -> str:
+        corpus: str = getattr(self.spec, "corpus")  # noqa: B009
+        return corpus
 
 
 def _collection(entry: str, inputs: Inputs) -> Collection:

@@ -20,13 +20,17 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
+    Part,
     Queue,
+    Reader,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
     Tables,
     semantic_hash,
+    workload_of,
 )
 from summhay_ray.benchmarks.support.answers import claims_json, claims_of, read_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Opinion, Opinions, Pair, free_opinion, make_support_judge
@@ -34,24 +38,51 @@ from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import SupportSpec, named_judge
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, BulletRow, SupportRow
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading, verdict_of
-from summhay_ray.engine import workload_of
 from summhay_ray.inputs import read_file
 from summhay_ray.outcome import NoAnswer
-from summhay_ray.store import RunStore
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
 _AT_ONCE = 32
 
 
+class SupportBenchReader(Reader["SupportBench"]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Reader`."""
+        return {"of": self.workload.spec.of, "judge": self.workload.spec.label, "unread": list(self.workload.unread)}
+
+    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
+        """See `Reader`: the system and the query."""
+        wanted = set(item_ids)
+        names = ("haystack_id", "query_id", "system")
+        return {item.id: {name: item.data[name] for name in names} for item in self.workload.items() if item.id in wanted}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Reader`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
+        query, _, rest = key.partition("/")
+        for item in self.workload.items() if rest else ():
+            if item.data["query_id"] != query or not f"{rest}/".startswith(f"{item.data['system']}/"):
+                continue
+            bullet = rest.removeprefix(item.data["system"]).strip("/")
+            if bullet and not bullet.isdecimal():
+                continue
+            found = super().explain(run, item.id, compat)
+            rows = {
+                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
+                for name, of in found["rows"].items()
+            }
+            return {**found, "rows": rows}
+        return super().explain(run, key, compat)
+
+
 class SupportBench(Benchmark[SupportSpec]):
     """Judges the citations of answers."""
 
     kind = "support"
-    prefix = "u"
     stages = (Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
     tables = (SUPPORTS, BULLETS)
-    counted = Counted("answers", SUPPORTS.name)
+    counted = Counted("answers", SUPPORTS.name, prefix="u")
+    reader = Part(SupportBenchReader)
 
     def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -79,7 +110,7 @@ class SupportBench(Benchmark[SupportSpec]):
         workload = workload_of(run)
         if not isinstance(workload, Benchmark):
             raise SpecError(f"spec: of: {run.run_id} is of kind {run.record['kind']}, which holds no answers")
-        found = workload.claims(run)
+        found = workload.reader.claims(run)
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
         return claims_json(found)
@@ -117,7 +148,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        models = tuple(self.settings())
+        models = tuple(self.models.settings())
         return {"": Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
@@ -147,36 +178,9 @@ class SupportBench(Benchmark[SupportSpec]):
         """See `Workload`."""
         return sections(scores, self.spec.label, self.unread)
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`."""
-        return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
-
     def by_query(self, tables: Tables) -> ByQuery | None:
         """See `Workload`."""
         return by_query(tables)
-
-    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`: the system and the query."""
-        wanted = set(item_ids)
-        names = ("haystack_id", "query_id", "system")
-        return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
-        query, _, rest = key.partition("/")
-        for item in self.items() if rest else ():
-            if item.data["query_id"] != query or not f"{rest}/".startswith(f"{item.data['system']}/"):
-                continue
-            bullet = rest.removeprefix(item.data["system"]).strip("/")
-            if bullet and not bullet.isdecimal():
-                continue
-            found = super().explain(run, item.id, compat)
-            rows = {
-                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
-                for name, of in found["rows"].items()
-            }
-            return {**found, "rows": rows}
-        return super().explain(run, key, compat)
 
 
 def rows_of(

@@ -21,7 +21,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.engine.contract import Item
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor
 from summhay_ray.engine.ray.placement import EMBED, PlacementError, place, result_of
 from summhay_ray.engine.ray.pools import Left, Pools
@@ -204,7 +204,7 @@ class RayExecution:
             + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,
         )
-        limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}
+        limits = {model: settings.limits for model, settings in workload.models.settings().items() if not settings.local}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]

@@ -102,14 +102,14 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     if said := workload.spec.workers:
         bounds = Bounds(max(1, said.min), said.max)
     else:
-        called = sum(model.limits.concurrency for model in workload.settings().values() if not model.local)
+        called = sum(model.limits.concurrency for model in workload.models.settings().values() if not model.local)
         bounds = Bounds(now, now if own_ray else max(now, -(-called // CALLS_A_WORKER)))
     queues = queue_settings(workload, left, bounds.most, resources)
     of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
     workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
     seats = {kind: some.fewest for kind, some in workers.items()}
     kinds = [POOL] if len(left) < len(work.in_queues()) else []
-    if workload.computing([item for items in work.left.values() for item in items]):
+    if workload.computation.parts([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)
     needed = CPUS_A_WORKER * (seated + n_pools)

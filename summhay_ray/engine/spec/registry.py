@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -10,10 +11,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
+from summhay_ray.engine.contract import Workload, damaged, own_name, spec_class_of
+from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
+from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.run.state import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.spec import Spec, SpecError, check_spec, overridden, read_fields, validated
+from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import RunStore, Store, Table, columns_of
@@ -103,7 +106,10 @@ def _loaded(
         kind = fields["kind"]
         benchmark = find(kind)
     parsed = validated(
-        benchmark.spec_class, {**fields, "kind": kind}, where, [change for change in changes if not change.startswith("kind=")]
+        spec_class_of(benchmark),
+        {**fields, "kind": kind},
+        where,
+        [change for change in changes if not change.startswith("kind=")],
     )
     check_spec(parsed, where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
@@ -118,24 +124,40 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
     """An instance of the benchmark. Raises UnknownName if a user's own class raises in its constructor."""
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
-        workload.settings()
+        workload.models.settings()
         # An installed benchmark is the user's choice, not the spec's.
-        if inputs.untrusted and (named := [name for name in workload.own_code() if name != workload.own_name()]):
+        if inputs.untrusted and (named := [name for name in workload.storage.own_code() if name != own_name(workload)]):
             raise OwnCodeRefused(named[0])
-        if workload.own_name():
+        if own_name(workload):
             _check_local_models(workload)
             # The files that `items` reads are part of the run's identity, so read them before its id is used.
             for _ in checked_items(workload):
                 pass
             inputs.settle()
-    workload.check_answers()
+    _check_answers(workload)
     return workload
+
+
+def _check_answers(workload: Workload[Any]) -> None:
+    """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
+    if not (answers := workload.models.given):
+        return
+    queries = dict.fromkeys(workload.planner.query_of(item) for item in workload.items())
+    known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
+    for given in answers.values():
+        if others := [query for query in given.texts if query not in known]:
+            more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+            nearest = [*difflib.get_close_matches(others[0], queries, n=1), *queries][0]
+            raise SpecError(
+                f"spec: {given.file}: query_id: {others[0]!r}{more} is no query of this run, as {nearest!r} is; correct or "
+                "remove it"
+            )
 
 
 def _check_local_models(workload: Workload[Any]) -> None:
     """Raises UnknownName for a local model that neither this package nor the benchmark provides."""
-    wanted = [model for model, settings in workload.settings().items() if settings.local]
-    here = workload.models_here() if wanted else {}
+    wanted = [model for model, settings in workload.models.settings().items() if settings.local]
+    here = workload.models.local if wanted else {}
     for model in wanted:
         if model not in here and f"{model.partition('/')[0]}/" not in here:
             raise unknown("model that needs no key", model, here)
@@ -150,14 +172,20 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     for table in benchmark.tables:
         if table.name in ("items", RAW_ANSWERS.name):
             raise SpecError(f"{where}: a table is named {table.name!r}, as one that every run has; give it another name")
-    columns_of(benchmark.all_tables())
+    columns_of(all_tables(benchmark))
     if not inspect.iscoroutinefunction(benchmark.answer):
         raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
-    return find(str(record.get("kind", ""))).from_record(store, record)
+    return _restored(find(str(record.get("kind", ""))), store, record)
+
+
+def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str, Any]) -> Workload[Any]:
+    """A benchmark's instance as `made` makes it, from what a run stored. An imported run has no spec."""
+    spec = spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
+    return benchmark(spec, Inputs.stored(store, record))
 
 
 def workload_of(run: RunStore) -> Workload[Any]:
@@ -165,7 +193,7 @@ def workload_of(run: RunStore) -> Workload[Any]:
     record = run.record
     benchmark = checked(run, record)
     try:
-        return benchmark.from_record(run.store, record)
+        return _restored(benchmark, run.store, record)
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise damaged(run, reason) from error
@@ -174,12 +202,12 @@ def workload_of(run: RunStore) -> Workload[Any]:
 def scores_itself(run: RunStore) -> bool:
     """Whether the run's benchmark computes its results with `score` and `report`. Raises UnknownName."""
     benchmark = checked(run, run.record)
-    return benchmark.results is Workload.results or benchmark.score is not Workload.score
+    return benchmark.reader.results is RunReader.results or benchmark.score is not Workload.score
 
 
 def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
     """The benchmark of a run, after checking that it can use the run's record. Raises UnknownName, StoreError."""
     benchmark = find(str(record.get("kind", "")))
-    if wrong := benchmark.record_flaw(record):
+    if wrong := benchmark.storage.flaw(record):
         raise damaged(run, wrong)
     return benchmark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -19,14 +20,13 @@ from summhay_ray.benchmarks.summhay.haystacks import sources as sources_module
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     KEPT,
     Haystacks,
-    Late,
     Outline,
     Recent,
     outline_of,
     source_bytes,
     stored_outlines,
 )
-from summhay_ray.engine import stored_workload
+from summhay_ray.engine import open_run, stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 from summhay_ray.store import Store, StoreError
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.core
 
 def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
     """What a run's record says of the workload, whose outlines lie in the store then."""
-    return {"kind": grid.kind, **grid.record(store)}
+    return {"kind": grid.kind, **grid.storage.record(store)}
 
 
 def released(name: str = "news") -> ReleasedFile:
@@ -82,11 +82,11 @@ def test_an_outline_holds_no_documents() -> None:
 def test_outlines_come_back_from_the_store_and_from_the_sources_where_the_record_names_none(tmp_path: Path) -> None:
     grid, store = grid_of(haystacks=["sample/news", "sample/conversation"]), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    assert tuple(stored_outlines(store, record)) == tuple(grid.sources)
-    for source in grid.sources:
-        assert store.put_object("haystack", source_bytes(grid.haystacks.file(source.haystack_id).raw)) == source.digest
+    assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
+    for source in grid.grid.haystacks.outlines:
+        assert store.put_object("haystack", source_bytes(grid.grid.haystacks.file(source.haystack_id).raw)) == source.digest
     del record["outlines"]
-    assert tuple(stored_outlines(store, record)) == tuple(grid.sources)
+    assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
 
 
 def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
 
 def test_few_haystacks_are_kept_and_the_least_used_goes_first() -> None:
     shelf = Shelf(4)
-    haystacks = Haystacks(shelf.ids, shelf, Recent(2))
+    haystacks = Haystacks(shelf.ids, shelf, recent=Recent(2))
     first, second, third, _ = shelf.ids
     assert (len(haystacks), list(haystacks)) == (4, shelf.ids) and not shelf.read
     for one in (first, second, first, third, first, second):
@@ -162,41 +162,28 @@ def test_the_event_loop_goes_on_while_a_haystack_is_loaded() -> None:
     assert sorted(shelf.read) == sorted(shelf.ids)
 
 
-def test_late_outlines_are_read_once_and_not_before() -> None:
-    reads = []
-
-    def read() -> list[Outline]:
-        reads.append(1)
-        return [outline_of(released())]
-
-    late = Late(read)
-    assert not reads
-    assert (len(late), late[0].name, [one.name for one in late], late[:1][0].name) == (1, "news", ["news"], "news")
-    assert reads == [1]
-
-
 def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) -> None:
     grid, store = grid_of(), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    # Not one object of a haystack lies in the store.
+    shutil.rmtree(tmp_path / "store" / "objects" / "haystack")
     stored = stored_workload(store, record)
     assert isinstance(stored, SummHay)
-    assert stored.systems == grid.systems and stored.settings() == grid.settings()
+    assert stored.grid.systems == grid.grid.systems and stored.models.settings() == grid.models.settings()
     assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
     with pytest.raises(StoreError, match="has no haystack"):
-        stored.haystacks[grid.sources[0].haystack_id]
+        stored.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id]
 
 
 def test_a_grid_holds_only_the_haystacks_it_read_last(tmp_path: Path) -> None:
     grid, paths = grid_of_files(tmp_path, KEPT + 2)
-    assert [source.name for source in grid.sources] == [path.stem for path in paths]
+    assert [source.name for source in grid.grid.haystacks.outlines] == [path.stem for path in paths]
     for path in paths[1:]:
         path.unlink()
-    for held, source in enumerate(grid.sources[2:], 2):
-        assert grid.haystacks[source.haystack_id].name == paths[held].stem
-    assert grid.haystacks[grid.sources[0].haystack_id].name == paths[0].stem
+    for held, source in enumerate(grid.grid.haystacks.outlines[2:], 2):
+        assert grid.grid.haystacks[source.haystack_id].name == paths[held].stem
+    assert grid.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
-        grid.haystacks[grid.sources[1].haystack_id]
+        grid.grid.haystacks[grid.grid.haystacks.outlines[1].haystack_id]
 
 
 def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +196,7 @@ def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkey
     for module in (sources_module, from_haystacks):
         monkeypatch.setattr(module, "read_released", counted)
     grid, paths = grid_of_files(tmp_path, 3)
-    grid.open(Store(str(tmp_path / "store")))
+    open_run(grid, Store(str(tmp_path / "store")))
     for item in grid.items():
         grid.prepare(item.source, [item])
     assert parsed == [path.name for path in paths]

@@ -8,14 +8,13 @@ from typing import Literal
 
 import polars as pl
 
-from summhay_ray.benchmark import ByQuery
+from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of, standard_error
-from summhay_ray.store import RunStore
 
 Factor = Literal["retriever", "model"]
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
