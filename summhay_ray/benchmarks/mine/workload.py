@@ -133,7 +133,7 @@ class MineStorage(Storage["Mine"]):
 
 class MineComputation(Computation["Mine"]):
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Computation`: all blocks of documents are read, then compared; where a model states claims, they are read alone."""
+        """See `Computation`: all blocks of documents are read, then compared; where a model states claims, only read."""
         steps = [*self._mining.reading, *(() if self.workload.spec.models.claim else self._mining.comparing)]
         return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
 
