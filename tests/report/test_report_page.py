@@ -19,7 +19,7 @@ from inline_runs import answered
 from reported_runs import EVIL, hostile_file, imported, unfinished, with_failures
 
 from summhay_ray import api
-from summhay_ray.engine import Chart, Pivot, Section
+from summhay_ray.engine import Chart, Pivot, Section, open_run
 from summhay_ray.errors import UserError
 from summhay_ray.report.cells import grids_of
 from summhay_ray.report.figures import draw, figure_bytes, page_svg
@@ -157,7 +157,7 @@ def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
     assert results is not None and results["n"].drop_nulls().sum() < results["n_expected"].drop_nulls().sum()
     found.write(str(tmp_path / "out"))
     assert "unfinished" in (tmp_path / "out" / "index.html").read_text()
-    nothing = report([api.load({**run.record["spec"], "name": "empty", "seed": 99}).open(Store(str(tmp_path / "store")))])
+    nothing = report([open_run(api.load({**run.record["spec"], "name": "empty", "seed": 99}), Store(str(tmp_path / "store")))])
     nothing.write(str(tmp_path / "none"))
     assert {"overview", "failures", "money", "made"} <= {one.slug for one in nothing.sections}
     assert "results" not in {one.slug for one in nothing.sections}
