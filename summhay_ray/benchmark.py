@@ -79,6 +79,15 @@ class CitedAnswer:
     bullets: tuple[str, ...]
     shown: tuple[str, ...] | None = None
     """Ids of the documents that the system was shown; None if nobody knows."""
+    label: str = ""
+    """The system's name for people; by default `system`."""
+    model: str = ""
+    retriever: str = ""
+    ordering: str = ""
+    """The system's parts, where they are known."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.system)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,19 @@ CUT = 160
 LONG_WORDS = 1000
 """From so many words on, a bullet is more than one claim, and no judge's verdict says much."""
 _QUERY = "query"
+_NAMES = ("system", "label")
+_SYSTEM = pl.col("label").alias("system")
+"""What people see of a system."""
 
 
 def scores(tables: Tables, seed: int) -> Tables:
     """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
+    # Runs of earlier versions have no column of labels; their items have.
+    supports, bullets = (
+        frame.drop("label", strict=False).join(items.select(*_NAMES).unique(), on="system", how="left")
+        for frame in (supports, bullets)
+    )
     cited = supports.filter("cited").with_columns(
         supported=pl.col("value") >= SUPPORTED, partly=pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == "partly")
     )
@@ -47,12 +55,12 @@ def scores(tables: Tables, seed: int) -> Tables:
         no_citation=(pl.col("cited") == 0).sum(),
         uncited=pl.col("uncited").sum(),
     )
-    systems = items.select("system").unique().sort("system")
+    systems = items.select(*_NAMES).unique().sort("system")
     for frame in (shares, partly, per_bullet, anywhere, lost):
         systems = systems.join(frame, on="system", how="left")
     counts = pl.col("n", "n_expected", "n_bullets", "without", "no_citation", "uncited").fill_null(0)
     systems = systems.with_columns(counts).sort(["supported", "system"], descending=[True, False], nulls_last=True)
-    place = ("system", "query_id", "bullet")
+    place = ("label", "query_id", "bullet")
     unsupported = claims.filter(pl.col("bullets_supported") == False).select(*place, "cited", pl.col("text").str.head(CUT))  # noqa: E712
     uncited = supports.filter(~pl.col("cited") & (pl.col("value") >= SUPPORTED)).sort(
         "value", *place, descending=[True, *[False] * 3]
@@ -92,7 +100,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     flaws = {row["what"]: row["count"] for row in scored["flaws"].iter_rows(named=True) if row["count"]}
     notes = [f"{count:,} {what}" for what, count in flaws.items() if what != "bullets"]
     notes += [f"not read: {one}" for one in unread]
-    shown = ["system", *_columns("supported"), "n", "n_expected", "supported_floor"]
+    shown = [_SYSTEM, *_columns("supported"), "n", "n_expected", "supported_floor"]
     main = Section(
         f"Citations that are supported, by {judge}",
         f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) resample "
@@ -104,7 +112,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         higher_is_better=("supported",),
     )
     by_bullet = systems.select(
-        "system",
+        _SYSTEM,
         *_columns("bullets_supported"),
         *_columns("said"),
         pl.col("n_bullets").alias("n"),
@@ -123,7 +131,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         higher_is_better=("bullets_supported", "said"),
     )
     found = [main, bullets]
-    partly = systems.select("system", *_columns("partly"), "n")
+    partly = systems.select(_SYSTEM, *_columns("partly"), "n")
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
         _listed("Bullets without support", scored["unsupported"], "unsupported"),
@@ -139,7 +147,8 @@ def recited_section(counts: pl.DataFrame, source: str) -> Section:
         f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
         "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."
     )
-    return Section("Citations before and after the repair", text, counts, name="recited")
+    shown = counts.select(_SYSTEM, pl.exclude(*_NAMES))
+    return Section("Citations before and after the repair", text, shown, name="recited")
 
 
 def _columns(name: str) -> tuple[str, str, str]:
@@ -148,7 +157,7 @@ def _columns(name: str) -> tuple[str, str, str]:
 
 def _listed(title: str, frame: pl.DataFrame, name: str) -> Section:
     head = f"{title}: {min(SHOWN, frame.height)} of {frame.height:,} shown"
-    return Section(head, "All of them are in the tables.", frame.head(SHOWN), more=True, name=name)
+    return Section(head, "All of them are in the tables.", frame.head(SHOWN).rename({"label": "system"}), more=True, name=name)
 
 
 def by_query(tables: Tables) -> ByQuery:
@@ -159,4 +168,5 @@ def by_query(tables: Tables) -> ByQuery:
     )
     items = _with_query(tables["items"])
     expected = items.filter(pl.col("citations") > 0).select("system", pl.col("haystack_id").alias("cluster"), _QUERY).unique()
-    return ByQuery(found.sort("system", _QUERY), {"supported": "%"}, "haystack", expected)
+    labels = dict(items.select(*_NAMES).iter_rows())
+    return ByQuery(found.sort("system", _QUERY), {"supported": "%"}, "haystack", expected, labels=labels)

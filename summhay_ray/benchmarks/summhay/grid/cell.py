@@ -268,5 +268,5 @@ def _scores(judgments: list[Judgment], summary: Summary, gold: Mapping[str, froz
             malformed = Malformed(scored.error, scored.message, keys[scored.insight_id])
             ask.fail("judge", malformed, judge=scored.judge, insight_id=scored.insight_id)
         else:
-            scores.append(scored)
+            scores.append(scored.of(summary))
     return scores
