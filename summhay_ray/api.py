@@ -648,8 +648,14 @@ def coverage(
 
     options = _options(budget, executor, address, watch, note)
     named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
-    request = measuring.CoverageRequest(str(spec), named, sample, chunk_tokens, tuple(overrides), untrusted)
-    return measuring.coverage_run(request, Store(store_uri(store)), options)
+    given = {"sample": sample, "chunk_tokens": chunk_tokens, "evaluators": list(named) or None}
+    (fields, folder), changes, opened = engine.read_fields(str(spec)), tuple(overrides), Store(store_uri(store))
+    measured = measuring.coverage_fields(Path(spec), fields, given, changes)
+    own = changes if fields.get("kind") == measuring.Coverage.kind else ()
+    loaded = engine.load_workload(measured, own, opened, untrusted=untrusted, folder=folder)
+    if not isinstance(loaded, measuring.Coverage):
+        raise SpecError(f"{spec}: is of kind {loaded.kind}; expected a benchmark's spec")
+    return engine.run_workload(loaded, opened, options)
 
 
 def mine(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 
 from summhay_ray import metrics
 from summhay_ray.engine import (
+    ITEM,
     ITEM_ID,
     RAW_ANSWERS,
     Ask,
@@ -35,9 +36,12 @@ from summhay_ray.engine import (
     Prepared,
     Queue,
     Reach,
+    Replay,
     ResourcesSpec,
     Results,
     Rows,
+    RunOptions,
+    RunResult,
     SampleRecord,
     Samples,
     Section,
@@ -51,18 +55,61 @@ from summhay_ray.engine import (
     Text,
     Unreadable,
     Workload,
+    answers_of,
+    check_spec,
     expected_rows,
+    first_request,
+    load_workload,
+    many,
+    missing_keys,
     model_entry,
+    model_settings,
     planning,
+    read_fields,
     read_json,
+    run_workload,
     semantic_hash,
     table_pieces,
+    through,
+    validated,
+    workload_of,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.llm import LocalModel, Message, Request, assistant, system, user
+from summhay_ray.llm import (
+    QUERY_FIELD,
+    LocalModel,
+    Message,
+    ModelSettings,
+    RawAnswer,
+    Request,
+    Unpriced,
+    assistant,
+    find_price,
+    find_window,
+    is_local,
+    is_service,
+    scores_of,
+    system,
+    user,
+    vectors_of,
+)
+from summhay_ray.llm import Ask as AskModel
 from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import RunStore, Table
+from summhay_ray.store import (
+    ATTRIBUTION,
+    Chain,
+    Finished,
+    LogIndex,
+    Parts,
+    RunStore,
+    Store,
+    StoreError,
+    Table,
+    Tally,
+    VectorSpace,
+    columns_of,
+)
 
 S = TypeVar("S", bound=Spec)
 
@@ -102,11 +149,10 @@ class Claims:
 class Benchmark(Workload[S]):
     """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
-    own_models: ClassVar[Sequence[type[Any]]] = ()
+    own_models: Sequence[Any] = ()
     """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
 
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """The models of this package that need no key, and those of `own_models`."""
+    def _local_models(self) -> Mapping[str, LocalModel]:
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
 
     def claims(self, run: RunStore) -> Claims:
@@ -148,12 +194,17 @@ def mean_interval(
 
 
 __all__ = [
+    "ATTRIBUTION",
+    "ITEM",
+    "QUERY_FIELD",
     "RAW_ANSWERS",
     "Answer",
     "Ask",
+    "AskModel",
     "BadBenchmark",
     "Benchmark",
     "ByQuery",
+    "Chain",
     "Chart",
     "CitedAnswer",
     "Claims",
@@ -162,25 +213,34 @@ __all__ = [
     "Facet",
     "Failed",
     "Failure",
+    "Finished",
     "Inputs",
     "Item",
     "LocalModel",
+    "LogIndex",
     "Malformed",
     "Message",
     "Model",
+    "ModelSettings",
     "ModelSpec",
     "NoAnswers",
     "NoReply",
     "Outcome",
+    "Parts",
     "Pivot",
     "Prepared",
     "Queue",
+    "RawAnswer",
     "Reach",
     "Refusal",
+    "Replay",
     "Request",
     "ResourcesSpec",
     "Results",
     "Rows",
+    "RunOptions",
+    "RunResult",
+    "RunStore",
     "SampleRecord",
     "Samples",
     "Section",
@@ -189,18 +249,43 @@ __all__ = [
     "SpecError",
     "Stage",
     "StagePlan",
+    "Store",
+    "StoreError",
     "Strict",
     "Table",
     "Tables",
+    "Tally",
     "Text",
+    "Unpriced",
     "Unreadable",
+    "VectorSpace",
+    "Workload",
+    "answers_of",
     "assistant",
+    "check_spec",
+    "columns_of",
+    "find_price",
+    "find_window",
+    "first_request",
+    "is_local",
+    "is_service",
+    "load_workload",
+    "many",
     "mean_interval",
+    "missing_keys",
     "model_entry",
+    "model_settings",
     "planning",
+    "read_fields",
     "read_json",
+    "run_workload",
+    "scores_of",
     "semantic_hash",
     "system",
     "table_pieces",
+    "through",
     "user",
+    "validated",
+    "vectors_of",
+    "workload_of",
 ]

@@ -173,7 +173,7 @@ class RaterSpec(ModelSpec):
         return samples
 
     def rater(self, revision: Mapping[str, Any]) -> judge.Rater:
-        """The rater as the judge room expects it. `revision`: see `Workload.revision_of`."""
+        """The rater as the judge room expects it. `revision`: see `RunModels.revision`."""
         sampling = {**self.sampling(), **revision}
         return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role)
 
@@ -198,7 +198,7 @@ async def rated(
     if rater.members:
         said = await asyncio.gather(*(rated(workload, ask, stage, one, criterion, values, compat) for one in rater.members))
         return _panel(rater, said)
-    settings = rater.rater(workload.revision_of(rater.model))
+    settings = rater.rater(workload.models.revision(rater.model))
     async with ask.turn(stage, rater.model, rater.label):
         shown = reduced(ask, stage, settings, criterion, values, rater.extract)
         ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)

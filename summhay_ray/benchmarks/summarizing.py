@@ -20,16 +20,16 @@ from summhay_ray.benchmark import (
     Model,
     ModelSpec,
     Outcome,
+    RawAnswer,
     Refusal,
+    Store,
     Text,
     model_entry,
     planning,
 )
 from summhay_ray.errors import UserError
-from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import KIND
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import Store
 
 INPUT = "input"
 """The kind of the store's objects that hold files of answers."""
@@ -179,17 +179,17 @@ def check_strategy(strategy: str | Mapping[str, Any]) -> None:
 
 def reducer_of(workload: Benchmark[Any], entry: SummarizerSpec) -> summarize.Reducer | None:
     """The model that merges the summarizer's summaries; None if it is the summarizer's own."""
-    return summarize.Reducer(entry.reduce.model, workload.sampling_of(entry.reduce)) if entry.reduce else None
+    return summarize.Reducer(entry.reduce.model, workload.models.sampling(entry.reduce)) if entry.reduce else None
 
 
 def reduce_identity(workload: Benchmark[Any], entry: SummarizerSpec) -> dict[str, Any]:
     """What identifies that model; empty without one, so that the ids of earlier runs hold."""
-    return {REDUCE: {**entry.reduce.semantic(), **workload.revision_of(entry.reduce.model)}} if entry.reduce else {}
+    return {REDUCE: {**entry.reduce.semantic(), **workload.models.revision(entry.reduce.model)}} if entry.reduce else {}
 
 
 def keep_answers(workload: Benchmark[Any], store: Store) -> dict[str, str]:
     """Put the files of answers into the store; returns name in the spec -> sha256 (hex)."""
-    files = [given.file for given in workload.given_answers.values()]
+    files = [given.file for given in workload.models.given.values()]
     return {file: store.put_object(INPUT, workload.inputs.read(file)) for file in files}
 
 

@@ -42,7 +42,7 @@ def _parameters() -> _Parameters:
             "answers",
             Literal["offline", "short"],
             "offline",
-            "offline: as offline/support, /judge and /writer; short: fixed.",
+            "offline: as offline/support, /judge and /writer; short: quick texts.",
         ),
     ]
     annotated = get_type_hints(Settings, include_extras=True)

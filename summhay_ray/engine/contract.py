@@ -7,12 +7,9 @@ spec. The engine plans, runs, resumes, watches and explains any workload. To wri
 
 from __future__ import annotations
 
-import difflib
-import functools
 import hashlib
 import json
 import random
-from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +19,11 @@ import polars as pl
 
 from summhay_ray.engine.read.samples import Samples
 from summhay_ray.engine.read.sections import Section
-from summhay_ray.engine.spec.given import GivenAnswers
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
+from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
-from summhay_ray.engine.spec.spec import STORED, ModelSpec, Spec, SpecError, model_settings
+from summhay_ray.engine.spec.spec import ModelSpec, Spec, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, RawAnswer, is_local
 from summhay_ray.outcome import NoAnswer
@@ -237,9 +234,16 @@ class Workload(Generic[S]):
     def __init__(self, spec: S, inputs: Inputs) -> None:
         self.spec = spec
         self.inputs = inputs
+        self.models = RunModels(spec, inputs, self._local_models, self._model_settings)
         if not inputs.settled:
             # Reads the files of answers now, since their content is part of the run's identity.
-            _ = self.given_answers
+            _ = self.models.given
+
+    def _local_models(self) -> Mapping[str, LocalModel]:
+        return {}
+
+    def _model_settings(self) -> dict[str, ModelSettings]:
+        return model_settings(self.spec, self.spec.model_entries())
 
     # --- identity and record -------------------------------------------------------------------------------------------
 
@@ -261,27 +265,20 @@ class Workload(Generic[S]):
 
     def _of_folders(self) -> dict[str, str]:
         """Local model -> the hash of its files, for those that lie in a folder."""
-        local = {name for entry in self.spec.model_entries() if is_local(name := entry.model) and name in self._local}
-        return {name: revision for name in local if (revision := self._local[name].revision).startswith(_OF_FILES)}
+        local = {name for entry in self.spec.model_entries() if is_local(name := entry.model) and name in self.models.local}
+        return {name: revision for name in local if (revision := self.models.local[name].revision).startswith(_OF_FILES)}
 
     def record(self, store: Store) -> dict[str, Any]:
-        """The benchmark's part of `run.json`: what `from_record` needs to restore the workload. Stores the input files."""
+        """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""
         return {"spec": self.spec.model_dump(mode="json"), "inputs": self.inputs.keep(store)}
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        """Why `from_record` cannot use a record, naming the field; empty if it can."""
+        """Why a workload cannot be made from a record, naming the field; empty if it can."""
         for name, kind in (("spec", Mapping), ("cells", int)):
             if not isinstance(record.get(name), kind):
                 return f"field {name}: expected {'a mapping' if kind is Mapping else 'a whole number'}"
         return ""
-
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Workload[Any]:
-        """The workload of a stored run. Its input files are read from the store."""
-        spec = cls.spec_class.model_validate(record["spec"], context=STORED)
-        made: Workload[Any] = cls(spec, Inputs.stored(store, record))  # type: ignore[arg-type]
-        return made
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -296,6 +293,7 @@ class Workload(Generic[S]):
         folder = {FOLDER: str(self.inputs.folder.absolute())} if self._of_folders() else {}
         record = {**head, **folder, **self.record(store), **self.code()}
         run = store.create_run(self.run_id, record, self.all_tables())
+        self.inputs.store = store
         if wrong := self.record_flaw(run.record):
             raise damaged(run, wrong)
         return run
@@ -313,68 +311,14 @@ class Workload(Generic[S]):
 
     # --- models, items and answers -------------------------------------------------------------------------------------
 
-    def settings(self) -> dict[str, ModelSettings]:
-        """Model -> how it is reached and what it costs. Raises SpecError for a model without a price."""
-        return model_settings(self.spec, self.spec.model_entries())
-
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """The models that run in the worker, by name, or by `provider/` for a whole family."""
-        return {}
-
-    @functools.cached_property
-    def given_answers(self) -> Mapping[str, GivenAnswers]:
-        """Model -> its answers, for models whose answers come from a file. Raises SpecError, naming the line, for a bad file."""
-        entries = [entry for entry in self.spec.model_entries() if entry.answers is not None]
-        return {
-            entry.model: GivenAnswers(entry.model, self.inputs.read(str(entry.answers)), str(entry.answers)) for entry in entries
-        }
-
     def query_of(self, item: Item) -> str:
         """The item's `query_id` in a file of answers: by default `query_id` of its data, else its id. In such a file, answers to
         any stage after the first have the id `QUERY_ID/STAGE`."""
         return str(item.data.get("query_id", item.id))
 
-    def check_answers(self) -> None:
-        """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
-        if not self.given_answers:
-            return
-        queries = dict.fromkeys(self.query_of(item) for item in self.items())
-        known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in self.stages)}
-        for given in self.given_answers.values():
-            if others := [query for query in given.texts if query not in known]:
-                more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
-                nearest = [*difflib.get_close_matches(others[0], queries, n=1), *queries][0]
-                raise SpecError(
-                    f"spec: {given.file}: query_id: {others[0]!r}{more} is no query of this run, as {nearest!r} is; correct or "
-                    "remove it"
-                )
-
-    def models_here(self) -> Mapping[str, LocalModel]:
-        """All models that answer in the worker: `local_models` and files of answers."""
-        return ChainMap(dict(self.given_answers), self.local_models())  # type: ignore[arg-type]
-
-    def revision_of(self, model: str) -> dict[str, Any]:
-        """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""
-        if not is_local(model):
-            return {}
-        local = self.local_model(model)
-        return {"extra_body": {"revision": local.revision}} if local else {}
-
-    def local_model(self, model: str) -> LocalModel | None:
-        """The model that answers in the worker under this name; None if there is none."""
-        return self._local.get(model) or self._local.get(f"{model.partition('/')[0]}/")
-
-    def sampling_of(self, entry: ModelSpec) -> dict[str, Any]:
-        """The sampling parameters of a model's entry, as its calls send them and as they enter the keys."""
-        return {**entry.sampling(), **self.revision_of(entry.model)}
-
-    @functools.cached_property
-    def _local(self) -> Mapping[str, LocalModel]:
-        return self.models_here()
-
     def queues(self) -> Mapping[str, Queue]:
         """The queues by name. By default one for each model, named by its label, and one named "" for items without a model."""
-        settings, entries = self.settings(), self.spec.model_entries()
+        settings, entries = self.models.settings(), self.spec.model_entries()
         shared = Queue(tuple(settings), computes=bool(settings) and all(model.local for model in settings.values()))
         return {"": shared, **{entry.label: Queue((entry.model,), computes=settings[entry.model].local) for entry in entries}}
 

@@ -1,9 +1,10 @@
 """The mine room: from documents to a haystack, by words alone: reads a folder, and finds the insights that recur in it,
 with every document that says each. For the benchmarks."""
 
-from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights, mine
+from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
+from summhay_ray.mine.mining import Mining, mine
 from summhay_ray.mine.reading import Source, Unread, read_folder
 from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
@@ -16,6 +17,7 @@ __all__ = [
     "Grouped",
     "Kept",
     "Mined",
+    "Mining",
     "Source",
     "Unread",
     "accepted",

@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from summhay_ray.errors import UserError
-from summhay_ray.mine.insights import UNSURE, WORDS, Evidence, Mined, find_insights
+from summhay_ray.mine.insights import UNSURE, WORDS, Evidence, Mined
 from summhay_ray.mine.reading import Source
-from summhay_ray.mine.statements import DocumentClaim, Statements
 from summhay_ray.mine.subtopics import Grouped
 
 COLUMNS = (
@@ -25,32 +23,6 @@ _SEPARATOR = " | "
 PERSON = "a person"
 """Who decided about a document that a review adds."""
 _YES, _NO = ("yes", "y", "x", "1"), ("no", "n", "0")
-
-
-def mine(
-    sources: Sequence[Source], least: int, claims: Mapping[int, Sequence[DocumentClaim]] | None = None
-) -> tuple[list[Mined], list[tuple[int, int]]]:
-    """The insights that recur, the surest first, and pairs (document, earlier one) of equal documents.
-
-    Equal documents count once for recurrence (`least`), and all of them are documents of what they say. `claims`: index of a
-    document -> its claims, of which insights are made; where it is missing, insights are made of the document's sentences.
-    """
-    first: dict[str, int] = {}
-    copies = [(place, first.setdefault(source.text.strip(), place)) for place, source in enumerate(sources)]
-    distinct = [place for place, kept in copies if place == kept]
-    given = {number: claims[place] for number, place in enumerate(distinct) if place in claims} if claims else None
-    found = find_insights(Statements([sources[place].text for place in distinct], given), least)
-    same: dict[int, list[int]] = {}
-    for place, kept in copies:
-        same.setdefault(kept, []).append(place)
-
-    def all_of(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
-        return tuple(replace(one, document=place) for one in evidence for place in same[distinct[one.document]])
-
-    return (
-        [replace(one, evidence=all_of(one.evidence), doubtful=all_of(one.doubtful)) for one in found],
-        [(place, kept) for place, kept in copies if place != kept],
-    )
 
 
 def haystack_json(

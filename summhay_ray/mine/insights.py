@@ -6,13 +6,16 @@
 2. Its core is looked for in windows of one to three sentences of EVERY document. A document that has enough of it is evidence.
 3. Candidates are taken from the strongest on. One that rests on the same sentences as one that was taken is a repetition.
 
+The first two steps are done for one block of sentences at a time, wherever: `Comparing.block`. The last one needs all of them.
+
 Statements that are alike but have other numbers, or of which one denies, are opposites: neither is evidence for the other.
 """
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,6 +49,9 @@ _MOST_NEIGHBOURS = 200
 _MOST_POSTED = 1000
 """A fact that more sentences have tells little: only so many of them, evenly spread, are compared by it, and no window is looked
 for by it alone. So time stays linear."""
+_LEFT_OUT = 0.6
+"""Share of the weight that like sentences have in common at least; a sentence is not compared by its commonest facts up to there.
+At 1, sentences would be compared by the fewest facts, and more pairs looked at in vain."""
 _AT_ONCE = 512
 _ROUNDING = 1e-3
 
@@ -81,32 +87,50 @@ class Mined:
     opposites: tuple[int, ...] = ()
 
 
-def find_insights(statements: Statements, least: int) -> list[Mined]:
-    """The insights that at least `least` documents say, the surest first."""
-    finder = _Finder(statements, least)
-    kept = list(finder.chosen())
-    if not kept:
-        return []
-    most = max(math.log(1 + statements.sizes[found.sentence]) for found in kept)
-    order = sorted(kept, key=lambda found: (-finder.confidence(found), found.sentence))
-    mined = [
-        Mined(statements.texts[found.sentence], *finder.shown(found), round(finder.confidence(found) / most, 4))
-        for found in order
-    ]
-    places = {found.sentence: place for place, found in enumerate(order)}
-    opposed: dict[int, set[int]] = {}
-    for found in order:
-        for other in finder.opposed(found.sentence, [one.sentence for one in order]):
-            opposed.setdefault(places[found.sentence], set()).add(places[other])
-            opposed.setdefault(places[other], set()).add(places[found.sentence])
-    return [replace(one, opposites=tuple(sorted(opposed.get(place, ())))) for place, one in enumerate(mined)]
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The candidates of a block of sentences (k), what is like each (n), and the best window of each document (m)."""
+
+    sentences: Ints
+    """Indexes of the candidates (k)."""
+    strengths: Floats
+    """How strong their groups are (k)."""
+    n_near: Ints
+    """How many sentences are like each (k)."""
+    near: Ints
+    """Indexes of these sentences, the most alike first, the candidate among them (n)."""
+    likeness: Floats
+    """How like they are, 0 to 1 (n)."""
+    n_windows: Ints
+    """How many documents have a window that says the candidate, or comes near it (k)."""
+    firsts: Ints
+    """First sentences of these windows (m)."""
+    lengths: Ints
+    """Numbers of their sentences (m)."""
+    scores: Floats
+    """Shares of the candidate's core in them (m)."""
+
+    def to_bytes(self) -> bytes:
+        """As numpy's archive of arrays."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **{name: getattr(self, name) for name in self.__slots__})
+        return buffer.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Compared:
+        """What `to_bytes` made."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return cls(**arrays)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A candidate, and the best window of each document: its first sentence, its size and its score (m)."""
+    """A candidate with what is like it, and the best window of each document: its first sentence, its size and its score (m)."""
 
     sentence: int
+    strength: float
+    near: Ints
+    likeness: Floats
     firsts: Ints
     lengths: Ints
     scores: Floats
@@ -117,106 +141,153 @@ class _Found:
         return found
 
 
-class _Finder:
-    """Finds and chooses candidates of one collection."""
+def find_insights(comparing: Comparing, compared: Iterable[Compared]) -> list[Mined]:
+    """The insights among the candidates of all blocks, the surest first."""
+    of = comparing.of
+
+    def confidence(found: _Found) -> float:
+        # How surely its documents say it, times how specific it is.
+        return float(found.scores[found.within()].mean() * math.log(1 + of.sizes[found.sentence]))
+
+    def shown(found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
+        listed = [
+            Evidence(int(of.documents[first]), " ".join(of.evidence[first : first + size]), round(score, 4))
+            for first, size, score in zip(found.firsts.tolist(), found.lengths.tolist(), found.scores.tolist(), strict=True)
+        ]
+        return tuple(one for one in listed if one.score >= SAYS), tuple(one for one in listed if one.score < SAYS)
+
+    order = sorted(_chosen(comparing, compared), key=lambda found: (-confidence(found), found.sentence))
+    most = max((math.log(1 + of.sizes[found.sentence]) for found in order), default=1.0)
+    mined = [Mined(of.texts[found.sentence], *shown(found), round(confidence(found) / most, 4)) for found in order]
+    places = np.full(of.n, -1, dtype=np.int64)
+    places[[found.sentence for found in order]] = np.arange(len(order))
+    opposed: dict[int, set[int]] = {}
+    for place, found in enumerate(order):
+        taken = found.near[places[found.near] >= 0]
+        for other in places[taken[comparing.opposite(found.sentence, taken)]].tolist():
+            opposed.setdefault(place, set()).add(other)
+            opposed.setdefault(other, set()).add(place)
+    return [replace(one, opposites=tuple(sorted(opposed.get(place, ())))) for place, one in enumerate(mined)]
+
+
+def _chosen(comparing: Comparing, compared: Iterable[Compared]) -> Iterator[_Found]:
+    """The candidates that repeat no stronger one."""
+    resting: dict[int, list[int]] = {}
+    taken: list[int] = []
+    repeated = np.zeros(comparing.of.n, dtype=bool)
+    for found in sorted(_candidates(compared), key=lambda found: (-found.strength, found.sentence)):
+        if repeated[found.sentence]:
+            continue
+        same = found.near[found.likeness >= SAME]
+        repeated[same[~comparing.opposite(found.sentence, same)]] = True
+        firsts = found.firsts[found.within()].tolist()
+        if len(firsts) < comparing.least:
+            continue
+        shared: dict[int, int] = {}
+        for first in firsts:
+            for place in resting.get(first, ()):
+                shared[place] = shared.get(place, 0) + 1
+        if any(both >= REPEATS * (len(firsts) + taken[place] - both) for place, both in shared.items()):
+            continue
+        for first in firsts:
+            resting.setdefault(first, []).append(len(taken))
+        taken.append(len(firsts))
+        yield found
+
+
+def _candidates(compared: Iterable[Compared]) -> Iterator[_Found]:
+    for block in compared:
+        near, windows = np.cumsum(block.n_near)[:-1], np.cumsum(block.n_windows)[:-1]
+        yield from map(
+            _Found,
+            block.sentences.tolist(),
+            block.strengths.tolist(),
+            np.split(block.near, near),
+            np.split(block.likeness, near),
+            np.split(block.firsts, windows),
+            np.split(block.lengths, windows),
+            np.split(block.scores, windows),
+        )
+
+
+class Comparing:
+    """Compares the sentences of a collection. `least`: documents that must say an insight."""
 
     def __init__(self, statements: Statements, least: int) -> None:
-        self._of, self._least = statements, least
+        self.of, self.least = statements, least
         self._words = np.where(statements.numeric, 0.0, statements.weights)
         self._worded: Floats = statements.bags @ self._words
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
         self._held = np.zeros(statements.n + len(WORTH))
-        self._starts, self._near, self._likeness = self._neighbours()
+        self._thinned = _thinned(statements)
+        self._first = _first_alike(statements)
 
-    def chosen(self) -> Iterator[_Found]:
-        """The candidates that repeat no stronger one."""
-        strength, spread = self._strengths()
-        order = np.argsort(-strength, kind="stable")
-        resting: dict[int, list[int]] = {}
-        taken: list[int] = []
-        repeated = np.zeros(self._of.n, dtype=bool)
-        for sentence in order[spread[order] >= self._least].tolist():
-            if repeated[sentence]:
-                continue
-            found = self._found(sentence)
-            span = slice(self._starts[sentence], self._starts[sentence + 1])
-            repeated[self._near[span][self._likeness[span] >= SAME]] = True
-            firsts = found.firsts[found.within()].tolist()
-            if len(firsts) < self._least:
-                continue
-            shared: dict[int, int] = {}
-            for first in firsts:
-                for place in resting.get(first, ()):
-                    shared[place] = shared.get(place, 0) + 1
-            if any(both >= REPEATS * (len(firsts) + taken[place] - both) for place, both in shared.items()):
-                continue
-            for first in firsts:
-                resting.setdefault(first, []).append(len(taken))
-            taken.append(len(firsts))
-            yield found
+    def block(self, begin: int, end: int) -> Compared:
+        """The candidates among the sentences of the documents from `begin` to before `end`.
 
-    def confidence(self, found: _Found) -> float:
-        """How surely its documents say it, times how specific it is."""
-        return float(found.scores[found.within()].mean() * math.log(1 + self._of.sizes[found.sentence]))
+        A candidate has like sentences in one document less than `least`: its core finds other wordings.
+        """
+        of = self.of
+        first, last = np.searchsorted(of.documents, [begin, end]).tolist()
+        found: list[_Found] = []
+        for at in range(first, last, _AT_ONCE):
+            sentences = np.arange(at, min(at + _AT_ONCE, last))
+            rows, near, likeness = self._alike(sentences)
+            strengths, spread = self._strengths(sentences, rows, near, likeness)
+            starts = np.searchsorted(rows, np.arange(sentences.size + 1))
+            for row in np.flatnonzero((spread >= max(2, self.least - 1)) & self._first[sentences]).tolist():
+                span = slice(starts[row], starts[row + 1])
+                found.append(self._found(at + row, float(strengths[row]), near[span], likeness[span]))
+        none = np.zeros(0, dtype=np.int64)
+        return Compared(
+            np.array([one.sentence for one in found], dtype=np.int64),
+            np.array([one.strength for one in found], dtype=np.float64),
+            np.array([one.near.size for one in found], dtype=np.int64),
+            np.concatenate([none, *(one.near for one in found)]),
+            np.concatenate([none, *(one.likeness for one in found)]),
+            np.array([one.firsts.size for one in found], dtype=np.int64),
+            np.concatenate([none, *(one.firsts for one in found)]),
+            np.concatenate([none, *(one.lengths for one in found)]),
+            np.concatenate([none, *(one.scores for one in found)]),
+        )
 
-    def shown(self, found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
-        """Its evidence, and what comes near it, in the order of the documents."""
-        listed = [
-            Evidence(int(self._of.documents[first]), " ".join(self._of.evidence[first : first + size]), round(score, 4))
-            for first, size, score in zip(found.firsts.tolist(), found.lengths.tolist(), found.scores.tolist(), strict=True)
-        ]
-        return tuple(one for one in listed if one.score >= SAYS), tuple(one for one in listed if one.score < SAYS)
-
-    def opposed(self, sentence: int, others: Sequence[int]) -> Sequence[int]:
-        """Those of `others` that state the opposite of a sentence."""
-        near = self._near[self._starts[sentence] : self._starts[sentence + 1]]
-        listed = np.intersect1d(near, np.array(others, dtype=np.int64))
-        found: list[int] = listed[self._opposite(sentence, listed)].tolist()
-        return found
-
-    def _strengths(self) -> tuple[Floats, Ints]:
-        """How strong each sentence's group is (n): the mean likeness of many and specific sentences; and its documents (n)."""
-        of = self._of
-        owners = np.repeat(np.arange(of.n), np.diff(self._starts))
-        likeness = np.bincount(owners, self._likeness.astype(np.float64) ** SURENESS, of.n)
-        pairs = np.unique(owners * max(1, of.n_documents) + of.documents[self._near])
-        spread = np.bincount(pairs // max(1, of.n_documents), minlength=of.n)
-        mean = np.bincount(owners, self._likeness, of.n) / np.maximum(np.diff(self._starts), 1)
-        strength: Floats = mean * np.log1p(likeness) * np.log1p(of.sizes)
+    def _strengths(self, sentences: Ints, rows: Ints, near: Ints, likeness: Floats) -> tuple[Floats, Ints]:
+        """How strong each sentence's group is (k): the mean likeness of many and specific sentences; and its documents (k)."""
+        of, n = self.of, sentences.size
+        pairs = np.unique(rows * max(1, of.n_documents) + of.documents[near])
+        spread = np.bincount(pairs // max(1, of.n_documents), minlength=n)
+        summed = np.bincount(rows, likeness**SURENESS, n)
+        mean = np.bincount(rows, likeness, n) / np.maximum(np.bincount(rows, minlength=n), 1)
+        strength: Floats = mean * np.log1p(summed) * np.log1p(of.sizes[sentences])
         return np.round(strength, 9), spread
 
-    def _neighbours(self) -> tuple[Ints, Ints, npt.NDArray[np.float32]]:
-        """For each sentence those that are alike, itself included: starts (n + 1), sentences and likeness."""
-        of = self._of
-        rows, columns, likeness = [], [], []
-        thinned = _thinned(of)
-        for begin in range(0, of.n, _AT_ONCE):
-            block = np.arange(begin, min(begin + _AT_ONCE, of.n))
-            asked, untold = self._telling(block)
-            touched = (asked @ thinned).tocoo()
-            one, two = touched.row.astype(np.int64), touched.col
-            needed = ALIKE * np.maximum(np.minimum(of.sizes[one + begin], of.sizes[two]), self._light)
-            may = of.states[two] & (touched.data + untold[one] >= needed - _ROUNDING)
-            one, two = one[may] + begin, two[may].astype(np.int64)
-            shared = self._shared(one, two, of.weights)
-            alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
-            near = alike >= ALIKE
-            one, two, alike = one[near], two[near], alike[near]
-            order = np.lexsort((two, -np.round(alike, 6), one))
-            one, two, alike = one[order], two[order], alike[order]
-            first = np.arange(one.size) - np.searchsorted(one, one) < _MOST_NEIGHBOURS
-            rows.append(one[first])
-            columns.append(two[first].astype(np.int32))
-            likeness.append(alike[first].astype(np.float32))
-        counts = np.bincount(np.concatenate(rows), minlength=of.n) if rows else np.zeros(of.n, dtype=np.int64)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        return starts, np.concatenate(columns) if columns else np.zeros(0, np.int32), np.concatenate(likeness or [np.zeros(0)])
+    def _alike(self, block: Ints) -> tuple[Ints, Ints, Floats]:
+        """The pairs of a sentence of the block and one that is like it, itself included: place in the block, index, likeness."""
+        of = self.of
+        asked, untold = self._telling(block)
+        touched = asked @ self._thinned
+        # Most pairs end here, so this comes first, and is kept cheap.
+        least = (ALIKE * self._light - _ROUNDING - untold).astype(np.float32)
+        rough = touched.data >= np.repeat(least, np.diff(touched.indptr))
+        rows = np.repeat(np.arange(block.size), np.diff(touched.indptr))[rough]
+        two, told = touched.indices[rough].astype(np.int64), touched.data[rough] + untold[rows]
+        may = of.states[two] & (told >= ALIKE * np.minimum(of.sizes[block[rows]], of.sizes[two]) - _ROUNDING)
+        rows, two = rows[may], two[may]
+        one = block[rows]
+        shared = self._shared(one, two, of.weights)
+        alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
+        near = alike >= ALIKE
+        rows, two, alike = rows[near], two[near], np.round(alike[near], 6)
+        order = np.lexsort((two, -alike, rows))
+        rows, two, alike = rows[order], two[order], alike[order]
+        first = np.arange(rows.size) - np.searchsorted(rows, rows) < _MOST_NEIGHBOURS
+        return rows[first], two[first], alike[first]
 
     def _telling(self, block: Ints) -> tuple[sparse.csr_matrix, Floats]:
         """The weights of the block's facts, without each sentence's commonest ones, which together weigh less than what a like
         sentence must share; and the weight of what a comparison by them may miss (m)."""
-        of = self._of
+        of = self.of
         facts, rows = of.facts_of(block)
         weights = of.weights[facts]
         order = np.lexsort((weights, rows))
@@ -224,7 +295,7 @@ class _Finder:
         firsts: Ints = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=block.size))[:-1]])
         before = np.concatenate([[0.0], summed])[firsts]
         keep = np.zeros(weights.size, dtype=bool)
-        keep[order] = summed - before[rows[order]] >= ALIKE * self._light
+        keep[order] = summed - before[rows[order]] >= _LEFT_OUT * ALIKE * self._light
         missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
         untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
         keep &= of.states[block][rows]
@@ -234,14 +305,14 @@ class _Finder:
     def _shared(self, one: Ints, two: Ints, weights: Floats) -> Floats:
         """The weight of the facts that each pair of sentences has in common."""
         shared = [
-            np.asarray(self._of.bags[one[part]].multiply(self._of.bags[two[part]]) @ weights).ravel()
+            np.asarray(self.of.bags[one[part]].multiply(self.of.bags[two[part]]) @ weights).ravel()
             for part in (slice(at, at + 100_000) for at in range(0, one.size, 100_000))
         ]
         return np.concatenate(shared) if shared else np.zeros(0)
 
-    def _opposite(self, sentence: int, others: Ints) -> npt.NDArray[np.bool_]:
+    def opposite(self, sentence: int, others: Ints) -> npt.NDArray[np.bool_]:
         """Which of the others (m) have the sentence's words, but other numbers, or deny what it does not deny."""
-        of = self._of
+        of = self.of
         own = of.facts(sentence)
         facts, rows = of.facts_of(others)
         both, numeric = self._places(own, facts) >= 0, of.numeric[facts]
@@ -260,29 +331,30 @@ class _Finder:
         self._marked[own] = -1
         return found
 
-    def _core(self, sentence: int) -> tuple[npt.NDArray[np.int32], Floats]:
+    def _core(self, sentence: int, near: Ints, likeness: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
         """The facts that a candidate's group agrees on, and their weights, which add up to 1."""
-        of = self._of
-        span = slice(self._starts[sentence], self._starts[sentence + 1])
-        near, likeness = self._near[span].astype(np.int64), self._likeness[span].astype(np.float64) ** SURENESS
-        same_side = ~self._opposite(sentence, near)
-        share = sparse.csr_matrix(likeness[same_side] / likeness[same_side].sum()) @ of.bags[near[same_side]]
-        kept = share.data >= CORE
-        facts = share.indices[kept]
-        weights = share.data[kept] * of.weights[facts]
+        of = self.of
+        same_side = ~self.opposite(sentence, near)
+        sureness = likeness[same_side] ** SURENESS
+        facts, rows = of.facts_of(near[same_side])
+        facts, places = np.unique(facts, return_inverse=True)
+        share = np.bincount(places, sureness[rows]) / sureness.sum()
+        kept = share >= CORE
+        facts = facts[kept]
+        weights = share[kept] * of.weights[facts]
         return facts, weights / weights.sum()
 
-    def _found(self, sentence: int) -> _Found:
+    def _found(self, sentence: int, strength: float, near: Ints, likeness: Floats) -> _Found:
         """The best window of every document that may say a candidate."""
-        of = self._of
-        facts, weights = self._core(sentence)
+        of = self.of
+        facts, weights = self._core(sentence, near, likeness)
         rows = self._touched(facts, weights)
         theirs, owners = of.facts_of(rows)
         places = self._places(facts, theirs)
         held = np.zeros((rows.size, facts.size), dtype=bool)
         held[owners[places >= 0], places[places >= 0]] = True
         says = np.flatnonzero(held @ weights >= SAYS - NEAR)
-        held[says[self._opposite(sentence, rows[says])]] = False
+        held[says[self.opposite(sentence, rows[says])]] = False
         best, sizes = held @ weights, np.ones(rows.size, dtype=np.int64)
         window = held
         for size in range(2, len(WORTH) + 1):
@@ -295,20 +367,20 @@ class _Finder:
             score = (window @ weights) * WORTH[step]
             longer = follows & (score > best + 1e-9)
             best, sizes = np.where(longer, score, best), np.where(longer, size, sizes)
-        near = best >= SAYS - NEAR
-        rows, sizes, best = rows[near], sizes[near], np.round(best[near], 6)
+        kept = best >= SAYS - NEAR
+        rows, sizes, best = rows[kept], sizes[kept], np.round(best[kept], 6)
         documents = of.documents[rows]
         order = np.lexsort((rows, -best, documents))
         first = np.ones(order.size, dtype=bool)
         first[1:] = documents[order][1:] != documents[order][:-1]
         chosen = order[first]
-        return _Found(sentence, rows[chosen], sizes[chosen], best[chosen])
+        return _Found(sentence, strength, near, likeness, rows[chosen], sizes[chosen], best[chosen])
 
     def _touched(self, facts: npt.NDArray[np.int32], weights: Floats) -> Ints:
         """The sentences of all windows that can have enough of a core, in order; its commonest facts alone make no window."""
-        counts = self._of.n_posted(facts)
+        counts = self.of.n_posted(facts)
         listed = np.flatnonzero(counts <= max(_MOST_POSTED, int(counts.min())))
-        posted = [self._of.posted(fact) for fact in facts[listed].tolist()]
+        posted = [self.of.posted(fact) for fact in facts[listed].tolist()]
         for sentences, weight in zip(posted, weights[listed].tolist(), strict=True):
             self._held[sentences] += weight
         hits = np.concatenate(posted).astype(np.int64)
@@ -321,7 +393,7 @@ class _Finder:
         for sentences in posted:
             self._held[sentences] = 0.0
         rows = _distinct((starts[:, None] + np.arange(most)).ravel())
-        return rows[rows < self._of.n]
+        return rows[rows < self.of.n]
 
 
 def _distinct(places: Ints) -> Ints:
@@ -342,3 +414,15 @@ def _thinned(of: Statements) -> sparse.csr_matrix:
         columns = np.repeat(np.arange(counts.size), counts)[keep]
         return sparse.csr_matrix((by_fact.data[keep], (columns, by_fact.indices[keep])), by_fact.shape[::-1])
     return by_fact.T.tocsr()
+
+
+def _first_alike(of: Statements) -> npt.NDArray[np.bool_]:
+    """Whether no earlier statement has the same facts (n): of those that are equal, one is a candidate."""
+    lots = np.random.default_rng(0).integers(0, 2**62, len(of.weights))
+    stating = np.flatnonzero(of.states)
+    first = np.zeros(of.n, dtype=bool)
+    if stating.size:
+        # Sums of random numbers: those of different facts differ, but for a chance of one in 2**63.
+        sums = 2 * np.add.reduceat(lots[of.bags.indices], of.bags.indptr[:-1]) + of.denies
+        first[stating[np.unique(sums[stating], return_index=True)[1]]] = True
+    return first

@@ -6,8 +6,10 @@ documents over the number of those that have it. Memory grows with the text: sen
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,13 +51,50 @@ class DocumentClaim:
     words: str
 
 
+@dataclass(frozen=True, slots=True)
+class SentenceFacts:
+    """The facts of the sentences of some documents."""
+
+    facts: Sequence[str]
+    sentences: Sequence[Sequence[int]]
+    """For each sentence the places of its facts in `facts`, sorted by the fact."""
+
+    @classmethod
+    def read(cls, documents: Iterable[str]) -> SentenceFacts:
+        """Read the sentences: what takes longest of all that is done once for each document."""
+        places: dict[str, int] = {}
+        found = []
+        for document in documents:
+            latin = is_latin(document)
+            for text in _sentences(document, latin):
+                found.append([places.setdefault(fact, len(places)) for fact in _facts(text, latin)])
+        return cls(list(places), found)
+
+    def to_bytes(self) -> bytes:
+        """As JSON."""
+        return json.dumps([self.facts, self.sentences], ensure_ascii=False, separators=(",", ":")).encode(
+            "utf-8", "surrogatepass"
+        )
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> SentenceFacts:
+        """What `to_bytes` made."""
+        return cls(*json.loads(content))
+
+
 class Statements:
     """The sentences of documents, in order. Built once; compared by their facts.
 
     `claims`: index of a document -> its claims, which follow its sentences. There they alone may be insights; all are searched.
     """
 
-    def __init__(self, documents: Sequence[str], claims: Mapping[int, Sequence[DocumentClaim]] | None = None) -> None:
+    def __init__(
+        self,
+        documents: Sequence[str],
+        facts: Iterable[SentenceFacts] = (),
+        claims: Mapping[int, Sequence[DocumentClaim]] | None = None,
+    ) -> None:
+        """`facts`: those of all documents, in blocks; they are read here where none are given."""
         self.n_documents = len(documents)
         self.texts: list[str] = []
         self.evidence: list[str] = []
@@ -64,12 +103,17 @@ class Statements:
         passages: list[int] = []
         given = claims or {}
         may: list[bool] = []
-        facts: list[int] = []
         sizes: list[int] = []
+        columns = array("i")
         places: dict[str, int] = {}
+        read = _numbered(facts or [SentenceFacts.read(documents)], places)
         for number, document in enumerate(documents):
-            for text, words, is_claim in _read(document, given.get(number, ())):
-                found = _facts(text, is_latin(document))
+            latin = is_latin(document)
+            of_document = [(text, text, next(read), False) for text in _sentences(document, latin)]
+            for claim in given.get(number, ()):
+                found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, latin)]
+                of_document.append((claim.text, claim.words, found, True))
+            for text, words, found, is_claim in of_document:
                 if found:
                     self.texts.append(text)
                     self.evidence.append(words)
@@ -77,14 +121,15 @@ class Statements:
                     passages.append(2 * number + is_claim)
                     may.append(is_claim or number not in given)
                     sizes.append(len(found))
-                    facts += [places.setdefault(fact, len(places)) for fact in found]
+                    columns.extend(found)
         self.documents: Ints = np.array(owners, dtype=np.int64)
         """Index of each sentence's document (n)."""
         self.passages: Ints = np.array(passages, dtype=np.int64)
         """The same number for sentences that may follow one another in one window (n)."""
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         shape = (len(self.texts), len(places))
-        self.bags = sparse.csr_matrix((np.ones(len(facts), dtype=np.float32), np.array(facts, dtype=np.int32), starts), shape)
+        ones = np.ones(len(columns), dtype=np.float32)
+        self.bags = sparse.csr_matrix((ones, np.array(columns, dtype=np.int32), starts), shape)
         """Sentence x fact: 1 where the sentence has the fact (n, n_facts)."""
         self.numeric = np.fromiter((fact.startswith("#") for fact in places), dtype=bool, count=len(places))
         pairs = np.unique(np.repeat(self.documents, sizes) * max(1, len(places)) + self.bags.indices)
@@ -98,7 +143,7 @@ class Statements:
         self.states = np.fromiter(
             (
                 allowed and size >= FEWEST and not _NO_STATEMENT.search(text)
-                for text, size, allowed in zip(self.texts, np.diff(starts).tolist(), may, strict=True)
+                for text, size, allowed in zip(self.texts, sizes, may, strict=True)
             ),
             dtype=bool,
             count=len(self.texts),
@@ -137,13 +182,15 @@ class Statements:
         return found
 
 
-def _read(document: str, claims: Sequence[DocumentClaim]) -> Iterator[tuple[str, str, bool]]:
-    """(statement, the document's words for it, whether it is a claim) for the sentences of a document, and its claims."""
-    for sentence in sentences(document) if is_latin(document) else sentences_of(document):
-        shown = _MARKS.sub("", sentence).strip()
-        yield shown, shown, False
-    for claim in claims:
-        yield claim.text, claim.words, True
+def _numbered(blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[int]]:
+    """The numbers of each sentence's facts; new facts are added to `places`."""
+    for block in blocks:
+        numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
+        yield from ([numbers[one] for one in sentence] for sentence in block.sentences)
+
+
+def _sentences(document: str, latin: bool) -> list[str]:
+    return [_MARKS.sub("", sentence).strip() for sentence in (sentences(document) if latin else sentences_of(document))]
 
 
 def _facts(text: str, latin: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -35,20 +36,35 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     shown = _shown(words)
     usable = {root for root, n in common.items() if 2 <= n <= max(2, _COMMON * len(insights))}
     left = dict.fromkeys(range(len(insights)))
+    holders: dict[str, list[int]] = {}
+    for place, found in enumerate(words):
+        for root in found.keys() & usable:
+            holders.setdefault(root, []).append(place)
+    counts = Counter({root: len(places) for root, places in holders.items()})
+    order = {root: -number for number, root in enumerate(sorted(counts))}
+
+    def worth(root: str) -> tuple[int, int, int]:
+        return -min(counts[root], LARGEST), common[root], order[root]
+
+    # What is left of a word only shrinks, so a word that is first with its present worth is the best one.
+    waiting = [(worth(root), root) for root in counts]
+    heapq.heapify(waiting)
     grouped: list[tuple[str, list[int]]] = []
-    while left:
-        counts = Counter(root for place in left for root in words[place] if root in usable)
-        if (
-            not counts
-            or (best := max(counts.items(), key=lambda item: (min(item[1], LARGEST), -common[item[0]], item[0])))[1] < 2
-        ):
-            break
-        places = [place for place in left if best[0] in words[place]][:LARGEST]
-        second = Counter(root for place in places for root in words[place] if root in usable and root != best[0])
-        more = [root for root, n in second.most_common(1) if 2 * n >= len(places)]
-        grouped.append((" and ".join(shown[root] for root in (best[0], *more)), places))
+    while waiting:
+        known, root = heapq.heappop(waiting)
+        if counts[root] < 2:
+            continue
+        if worth(root) != known:
+            heapq.heappush(waiting, (worth(root), root))
+            continue
+        places = [place for place in holders[root] if place in left][:LARGEST]
+        second = Counter(other for place in places for other in words[place] if other in usable and other != root)
+        more = [other for other, n in second.most_common(1) if 2 * n >= len(places)]
+        grouped.append((" and ".join(shown[one] for one in (root, *more)), places))
         for place in places:
             del left[place]
+            counts.subtract(words[place].keys() & usable)
+        heapq.heappush(waiting, (worth(root), root))
     rest = [*left]
     grouped += [(OTHERS, rest[begin : begin + LARGEST]) for begin in range(0, len(rest), LARGEST)]
     used: Counter[str] = Counter()

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import socket
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ INSTRUCTION, SUMMARY, FINAL_SCORE = "\n### Instruction:\n", "summar", "\n# Final
 SHORT_SCORE = "# Final Score\n1"
 NOTHING_TO_SAY = "The simulated provider reads the prompts of summaries and judgments; it has nothing to say to this one."
 SHORT_VERDICT = json.dumps({"coverage": "FULL_COVERAGE", "bullet_id": 1})
-SHORT_BULLET = "- The documents say so. [1]"
+SHORT_BULLET = "- The documents say so, as {model} found in text {text:08x}. [1]"
 SHORT_RATING = "4"
 NO_FAULTS = Faults()
 _SWITCH_S = 0.0005
@@ -94,7 +95,7 @@ def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) ->
 
 
 def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:
-    """The answers of the offline models, or fixed texts if `short`."""
+    """The answers of the offline models, or short texts that cost nothing to make if `short`."""
     if short:
         return Answers(short_answer, quick=True)
     answer = offline_answer()
@@ -130,7 +131,9 @@ def offline_answer() -> Answer:
 
 
 def short_answer(model: str, prompt: str) -> str:
-    """A fixed verdict, rating or summary, as the prompt requires."""
+    """A fixed verdict or rating, or a bullet that differs by model and prompt, as summaries of real models do."""
     if "\nReference Insight:" in prompt:
         return SHORT_VERDICT
-    return SHORT_RATING if "\n</summary>\n" in prompt else SHORT_BULLET
+    if "\n</summary>\n" in prompt:
+        return SHORT_RATING
+    return SHORT_BULLET.format(model=model, text=zlib.crc32(prompt.encode()))

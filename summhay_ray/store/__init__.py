@@ -34,7 +34,7 @@ from summhay_ray.store.tables.dimensions import Dimensions
 from summhay_ray.store.tables.open_tables import TableFormat, write_tables
 from summhay_ray.store.tables.parts import Finished, Parts
 from summhay_ray.store.tables.tables import Table, Tables, columns_of, digest
-from summhay_ray.store.tables.vectors import VectorSpace, n_vector_files, vector_flaws, vector_key
+from summhay_ray.store.tables.vectors import VectorSpace, n_vector_files, vector_flaws
 
 __all__ = [
     "ATTRIBUTION",
@@ -101,7 +101,6 @@ __all__ = [
     "told_by",
     "unneeded",
     "vector_flaws",
-    "vector_key",
     "with_endpoint",
     "with_hash",
     "write_tables",

@@ -111,7 +111,7 @@ def test_one_line_says_how_to_reach_it_and_a_signal_ends_it(number: signal.Signa
     assert (model["model"], model["api_base"], model["api_key_env"]) == ("openai/simulated", base[0], "SIMULATED_API_KEY")
     price = find_price(model["model"], model["price"])
     assert (price.input_per_mtok, price.output_per_mtok, price.cached_input_per_mtok) == (2.5, 10.0, 0.5)
-    assert Simulated(base[0]).chat("a toll").text == "- The documents say so. [1]"
+    assert Simulated(base[0]).chat("a toll").text.startswith("- The documents say so")
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "")

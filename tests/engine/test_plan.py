@@ -45,7 +45,7 @@ class Provider:
     """Answers every request of a workload, and bills it by counts of its own; each answer may go to the log."""
 
     def __init__(self, grid: Workload[Any], seed: int) -> None:
-        self.grid, self.settings, self.draw = grid, grid.settings(), random.Random(seed)
+        self.grid, self.settings, self.draw = grid, grid.models.settings(), random.Random(seed)
         self.micros: dict[tuple[str, str], int] = {}
         self.records: dict[str, dict[str, Any]] = {}
         self.judged = True

@@ -350,7 +350,7 @@ def test_queries_over_one_whole_haystack_in_one_order_are_a_group() -> None:
 
 def test_the_limiter_lets_in_somewhat_more_than_a_model_may_be_asked_at_once() -> None:
     models = {"summarizers": [{"model": "openai/a", **REMOTE}], "judges": [{"model": "openai/b", **REMOTE}, "offline/judge"]}
-    limiter = ConcurrencyLimiter(loaded(**models, limits={"openai/b": {"concurrency": 5}}).settings())
+    limiter = ConcurrencyLimiter(loaded(**models, limits={"openai/b": {"concurrency": 5}}).models.settings())
 
     async def inside(stage: str, model: str) -> int:
         """How many of 500 hold a prompt at once."""

@@ -184,7 +184,7 @@ MINE = {"model": "openai/mine", "price": PRICE, "api_base": "http://127.0.0.1:1/
 
 
 def settings_of(**fields: Any) -> Mapping[str, ModelSettings]:
-    return api.load({**GOOD, "retrievers": ["full"], **fields}).settings()
+    return api.load({**GOOD, "retrievers": ["full"], **fields}).models.settings()
 
 
 def test_prices_limits_and_transport_reach_the_gateway() -> None:

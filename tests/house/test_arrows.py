@@ -55,7 +55,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "comparison": {"engine", "errors", "metrics"},
     "benchmark": {"engine", "errors", "llm", "local_models", "metrics", "outcome", "store"},
     "benchmarks": {
-        *{"benchmark", "comparison", "encoders", "engine", "llm", "local_models", "store"},
+        *{"benchmark", "comparison", "encoders", "local_models"},
         *{
             "extract",
             "encoders",
@@ -118,30 +118,6 @@ ENGINE = {"store", "llm", "engine"}
 TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request"}
 """What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""
 
-BENCHMARKS_OF_ENGINE = {
-    # Commands of their own (rejudge, judge-bench, synth) make a workload of more than a spec, and start it.
-    *{
-        "RunOptions",
-        "RunResult",
-        "check_spec",
-        "load_workload",
-        "missing_keys",
-        "read_fields",
-        "run_workload",
-        "validated",
-        "workload_of",
-    },
-    # Files that are read or checked in numbers, without a run.
-    *{"many", "through"},
-    # `explain` asks the stored answers again; a synthesis looks which of its topics were tried.
-    *{"ITEM", "Replay"},
-    # What another benchmark's items ask, looked at and not asked.
-    *{"Workload", "first_request"},
-    # A report has the answers on a shelf.
-    *{"answers_of"},
-}
-"""Names that built-in benchmarks take of the engine past `summhay_ray.benchmark`, the door of those who write one."""
-
 HEAVY = {
     "ray": {"engine"},
     "litellm": {"llm"},
@@ -196,8 +172,6 @@ def flaws(package: Path, file: Path) -> list[str]:
                 found.append(f"{where}: {module} is past the door; import from summhay_ray.{there}")
             if here in PAPERS and there == "llm" and name not in TYPES:
                 found.append(f"{where}: {here} takes {name} of llm, which is no type of a question")
-            if (here, there) == ("benchmarks", "engine") and name not in BENCHMARKS_OF_ENGINE:
-                found.append(f"{where}: {name} is of the door; import from summhay_ray.benchmark")
     return found
 
 
@@ -249,16 +223,6 @@ def test_the_two_sides_of_the_house_do_not_know_each_other() -> None:
     assert calls == ["registry.py"]
 
 
-def test_benchmarks_take_of_the_engine_what_is_named_here() -> None:
-    taken = {
-        name
-        for file in (PACKAGE / "benchmarks").rglob("*.py")
-        for _, module, name in imports(file)
-        if module.split(".")[1:2] == ["engine"]
-    }
-    assert taken == BENCHMARKS_OF_ENGINE
-
-
 def test_each_heavy_library_is_known_to_its_rooms() -> None:
     assert [found for file in sorted(PACKAGE.rglob("*.py")) for found in strangers(PACKAGE, file)] == []
 
@@ -308,11 +272,11 @@ def package(tmp_path: Path) -> Path:
             "from summhay_ray.llm import Ledger",
             ["judge takes Ledger of llm, which is no type of a question"],
         ),
-        ("benchmarks/mine/a.py", "from summhay_ray.engine import run_workload", []),
+        ("benchmarks/mine/a.py", "from summhay_ray.benchmark import run_workload", []),
         (
             "benchmarks/mine/a.py",
             "from summhay_ray.engine import Item",
-            ["Item is of the door; import from summhay_ray.benchmark"],
+            ["benchmarks imports engine, which it may not know"],
         ),
     ],
 )

@@ -60,7 +60,6 @@ LATE = {
     "engine.contract": {"engine.read.explain", "engine.read.item_samples", "engine.read.scoring"},
     # Systems, and what was asked, are made again out of a run's record.
     "benchmarks.summhay.results.scores": {"benchmarks.summhay.workload"},
-    "benchmarks.synth.replayed": {"benchmarks.synth.workload"},
 }
 """Arrows back, each with its reason; without them there is no circle."""
 

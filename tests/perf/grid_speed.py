@@ -5,11 +5,12 @@
     python tests/perf/grid_speed.py --data shared/data/summhay --what rejudge --in-flight 128
     python tests/perf/grid_speed.py --data shared/data/summhay --executor inline --rounds 1
 
-A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and 40 repeats, 50 ms a call, 64 + 64 in flight;
-and the release's own summaries judged anew, one call an insight, 64 in flight (`--in-flight`). The speed is that from the first
-call to the last, as the provider saw them, and the bare loop's is the same: aiohttp with as many calls to each model, as many in
-flight, prompts as long and repeated as often (the provider counts the tokens of each once), which tokenizes, logs and keeps
-nothing. What is before the first call is told apart.
+A grid of two released haystacks, six retrievers with contexts of 4,000 tokens and eight models whose summaries differ, so that
+each is judged by calls of its own, 50 ms a call, 64 + 64 in flight; and the release's own summaries judged anew, one call an
+insight, 64 in flight (`--in-flight`). The speed is that from the first call to the last, as the provider saw them, and the
+bare loop's is the same: aiohttp with as many calls to each model, as many in flight, prompts as long and repeated as often
+(the provider counts the tokens of each once), which tokenizes, logs and keeps nothing. What is before the first call is told
+apart.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ async def main():
         await asyncio.gather(*calls)
 asyncio.run(main())
 """
-REPEATS = 40
+MODELS = [f"openai/writes-{number}" for number in range(8)]
 SUMMARY_SIZE, JUDGE_SIZE = 19_000, 1_500
 """Characters of a prompt, on average."""
 
@@ -63,10 +64,9 @@ def spec_of(folder: Path, data: Path, provider: Simulated) -> Path:
         "haystacks": [str(data / f"topic_news{number}.json") for number in (1, 2)],
         "retrievers": ["random", "keywords", "bm25", "oracle", "released/vector", "released/rerank3"],
         "token_budget": 4000,
-        "repeats": REPEATS,
-        "summarizers": [{"model": "openai/writes", **reach}],
+        "summarizers": [{"model": name, **reach} for name in MODELS],
         "judges": [{"model": "openai/judges", "strategy": "per_insight", **reach}],
-        "limits": {f"openai/{name}": {"concurrency": 64} for name in ("writes", "judges")},
+        "limits": {**{name: {"concurrency": 8} for name in MODELS}, "openai/judges": {"concurrency": 64}},
     }
     return write_spec(folder, fields)
 
@@ -93,7 +93,8 @@ def measured_grid(folder: Path, asked: argparse.Namespace, provider: Simulated, 
     """The grid's speed and the bare loops'."""
     ours = timed(provider, [str(SUMMHAY), "run", str(spec_of(folder, asked.data, provider)), *told])
     served = Counter(call["model"] for call in provider.calls())
-    loops = ("writes", served["writes"], SUMMARY_SIZE, 64, REPEATS), ("judges", served["judges"], JUDGE_SIZE, 64, 1)
+    judged = served.pop("judges")
+    loops = ("writes", served.total(), SUMMARY_SIZE, 64, len(MODELS)), ("judges", judged, JUDGE_SIZE, 64, 1)
     return ours, bare(provider, *loops)
 
 

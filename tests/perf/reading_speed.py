@@ -80,7 +80,9 @@ def a_count(data: Path) -> None:
     """Of a prompt of documents that were counted before."""
     grid = load_workload({"haystacks": [str(data / "topic_news1.json")], "retrievers": ["full"], "summarizers": ["offline/lead"]})
     assert isinstance(grid, SummHay)
-    documents = [f"Article {one.number}:\n{one.text}\n\n" for one in grid.haystacks[grid.sources[0].haystack_id].documents]
+    documents = [
+        f"Article {one.number}:\n{one.text}\n\n" for one in grid.haystacks[grid.haystacks.outlines[0].haystack_id].documents
+    ]
     tokens = count_tokens("".join(documents))
     measured("count of a prompt", lambda: count_tokens("".join(reversed(documents))), 20, tokens=tokens)
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from summhay_ray.benchmark import Item, SpecError
-from summhay_ray.engine import Workload, first_request
+from summhay_ray.benchmark import Item, SpecError, Workload, first_request
 from summhay_ray.loops import run_loop
 
 _FRAMED = re.compile(r"\A(.*?)### Context:\n(.*)\n\n(Now, respond to the instruction.*)\Z", re.DOTALL)

@@ -32,6 +32,7 @@ from summhay_ray.benchmark import (
     Tables,
     Text,
     Unreadable,
+    load_workload,
     mean_interval,
     model_entry,
 )
@@ -46,7 +47,6 @@ from summhay_ray.benchmarks.coverage.evaluators import (
     whole_question,
 )
 from summhay_ray.benchmarks.coverage.questions import Question
-from summhay_ray.engine import load_workload
 from summhay_ray.local_models import check_models
 from summhay_ray.metrics import kappa
 from summhay_ray.text import chunks, count_tokens

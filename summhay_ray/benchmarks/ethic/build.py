@@ -29,6 +29,7 @@ from summhay_ray.benchmark import (
     Model,
     ModelSpec,
     Rows,
+    RunStore,
     Section,
     Spec,
     SpecError,
@@ -48,7 +49,6 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.local_models import check_models
 from summhay_ray.outputs import write_new
-from summhay_ray.store import RunStore
 from summhay_ray.text import BACK, chunks, citations, count_tokens, first_tokens, name_words, placed_turns, quoted, unquoted
 
 TOKENIZER = "cl100k_base"
@@ -441,7 +441,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
 
     def _by(self, role: str, model: ModelSpec) -> dict[str, Any]:
         """The meta fields of a model in this role: name, sampling, and revision of a local model."""
-        revision = self.revision_of(model.model).get("extra_body", {})
+        revision = self.models.revision(model.model).get("extra_body", {})
         return {
             role: model.model,
             f"{role}_sampling": model.sampling(),

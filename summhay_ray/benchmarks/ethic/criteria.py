@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 
-from summhay_ray.benchmark import Answer, Ask, Outcome, SpecError
+from summhay_ray.benchmark import Answer, Ask, Outcome, RawAnswer, SpecError
 from summhay_ray.benchmarks.ethic.release import CRITERIA as NAMES
 from summhay_ray.benchmarks.ethic.release import SCALE, whole
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
 from summhay_ray.benchmarks.rating import reduced
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
-from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import NoAnswer
 
 STAGE = "judge"

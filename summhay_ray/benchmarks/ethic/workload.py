@@ -25,7 +25,9 @@ from summhay_ray.benchmark import (
     Message,
     NoReply,
     Queue,
+    RawAnswer,
     Rows,
+    RunStore,
     Section,
     Size,
     Stage,
@@ -41,9 +43,7 @@ from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import RatingTable, lever_code
-from summhay_ray.llm import RawAnswer
 from summhay_ray.local_models import check_models
-from summhay_ray.store import RunStore
 from summhay_ray.text import count_tokens, sentences
 
 SUMMARY_TOKENS: Mapping[Size, int] = {"least": 1, "expected": 150, "most": 400}
@@ -92,7 +92,7 @@ class Ethic(Benchmark[EthicSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. An item calls its model and all judges; it computes locally if all of them are local."""
-        settings = self.settings()
+        settings = self.models.settings()
         judges = [judge.model for judge in self.spec.judges]
         local = all(settings[judge].local for judge in judges)
         return {
@@ -175,7 +175,7 @@ class Ethic(Benchmark[EthicSpec]):
         shown = contexts.shown(record.context, record.question, model.context)
         messages = self._messages(record, shown)
         tokens = sum(count(message.content) for message in messages)
-        window = self.settings()[model.model].context_window
+        window = self.models.settings()[model.model].context_window
         room = None if window is None else window - model.max_tokens
         if room is None or tokens <= room:
             return _Prompt(messages=messages, tokens=tokens, shown_tokens=tokens)
@@ -222,7 +222,7 @@ class Ethic(Benchmark[EthicSpec]):
         place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
 
         async def one(judge: Any, pair: scoring.RatedPair, name: str) -> SectionRating | None:
-            outcome = await rate(self._criteria[name], pair.section, pair.summary, judge, self.sampling_of(judge), ask)
+            outcome = await rate(self._criteria[name], pair.section, pair.summary, judge, self.models.sampling(judge), ask)
             released = released_value(ask.raw.get(outcome.key))
             where = place.get(scoring.number_of(pair.number), 0.0)
             told_by = (item.id, judge.label, pair.number, pair.reading, where, name)

@@ -9,12 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Section
+from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.rating import RatingTable
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import concordance, pearson
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RunStore
 
 TEXT = (
     "Same: equal after rounding. Concordance (Lin; for whole numbers it is Cohen's kappa with quadratic weights) requires equal "

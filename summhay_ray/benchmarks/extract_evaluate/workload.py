@@ -26,6 +26,7 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
@@ -42,7 +43,6 @@ from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModel
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import UserError
 from summhay_ray.extract import named_layers
-from summhay_ray.store import RunStore
 from summhay_ray.text import Script, count_tokens
 
 
@@ -155,7 +155,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         own = [*self.spec.methods, *(metric.metric for metric in self.spec.metrics)]
         code = {name: self.inputs.code(name) for name in own if ":" in name}
         every = [one for rater in self.spec.raters for one in (rater, *rater.members)]
-        revisions = {rater.label: self.revision_of(rater.model) for rater in every}
+        revisions = {rater.label: self.models.revision(rater.model) for rater in every}
         known = {label: known_revision(named_layers(name)[0]) for label, name in self._weights() if name}
         weights = {label: revision for label, revision in known.items() if revision}
         return {**super().identity(), "prompts": prompts, "own": code, "revisions": revisions, "weights": weights}
@@ -360,7 +360,7 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         return replace(results, warnings=(*results.warnings, *found))
 
     def _settings(self, rater: RaterSpec) -> judge.Rater:
-        return rater.rater(self.revision_of(rater.model))
+        return rater.rater(self.models.revision(rater.model))
 
     # --- scores ----------------------------------------------------------------------------------------------
 

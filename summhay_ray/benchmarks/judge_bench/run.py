@@ -8,16 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import Failed, Inputs, Item, Outcome, Request, SpecError
+from summhay_ray.benchmark import (
+    Failed,
+    Inputs,
+    Item,
+    Outcome,
+    RawAnswer,
+    Request,
+    RunOptions,
+    SpecError,
+    Store,
+    check_spec,
+    read_fields,
+    run_workload,
+    validated,
+)
 from summhay_ray.benchmarks.judge_bench.result import BenchResult
 from summhay_ray.benchmarks.judge_bench.spec import ELSEWHERE, JudgeBenchSpec
 from summhay_ray.benchmarks.judge_bench.workload import ItemOutcomes, JudgeBench
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import RunOptions, RunResult, check_spec, missing_keys, read_fields, run_workload, validated
-from summhay_ray.llm import USAGE_NOT_CREDIBLE, RawAnswer
 from summhay_ray.loops import run_loop
 from summhay_ray.plugins import own_code_allowed
-from summhay_ray.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +55,6 @@ def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchO
     outcomes = without_asking(workload)
     if outcomes is not None:
         return workload.measured(outcomes)
-    if not store.files.exists(f"runs/{workload.run_id}/run.json") and (missing := missing_keys(workload)):
-        raise SpecError(f"{missing[0]}; nothing was asked")
     result = run_workload(workload, store, RunOptions(options.budget_usd, "inline"))
     measured: BenchResult = result.scores
     n_unpaid = sum(row.failures.get("budget", 0) for row in measured.judges)
@@ -59,16 +68,9 @@ def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchO
         usd_spent=result.usd["spent"] or 0.0,
         usd_uncertain=result.usd["uncertain"] or 0.0,
         left=left,
-        doubted=_doubted(workload, result),
+        doubted=result.doubted,
         warnings=result.warnings,
     )
-
-
-def _doubted(workload: JudgeBench, result: RunResult) -> dict[str, str]:
-    """Model -> why its usage is not credible."""
-    lines = dict(line.split(": ", 1) for line in result.warnings if ": " in line)
-    stopped = {model: why for model, why in result.stopped_models.items() if USAGE_NOT_CREDIBLE in why}
-    return {**{model: why for model, why in lines.items() if model in workload.settings()}, **stopped}
 
 
 def without_asking(workload: JudgeBench) -> ItemOutcomes | None:

@@ -13,11 +13,10 @@ from typing import Any
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmark import Reach, SpecError
+from summhay_ray.benchmark import ModelSettings, SpecError, model_settings
 from summhay_ray.benchmarks.summhay.results.biases import asked_name
 from summhay_ray.benchmarks.summhay.spec import Judge, JudgeSpec, JudgingSpec, try_judge
 from summhay_ray.judge import JudgeSettings, Named
-from summhay_ray.llm import Limits, ModelSettings, Unpriced, is_local
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import code_identity, unknown
 
@@ -81,19 +80,14 @@ class BenchSpec:
 
     def settings(self) -> dict[str, ModelSettings]:
         """Every model that may be asked -> its settings. Raises SpecError for a model without a price."""
-        settings: dict[str, ModelSettings] = {}
         leaves = [(bench_judge, leaf) for bench_judge in self.judges for leaf in bench_judge.named.leaves()]
         entries = [self.entry(bench_judge, leaf) for bench_judge, leaf in leaves if is_asked(leaf)]
         entries += self.spec.parts() if any(leaf.kind == "code" for _, leaf in leaves) else []
-        for entry in reversed(entries):
-            limits = self.spec.limits.get(entry.model)
-            reach = entry.model_dump(include=set(Reach.model_fields))
-            try:
-                known = ModelSettings.written(entry.model, reach, Limits(**limits.model_dump()) if limits else Limits())
-            except Unpriced as error:
-                raise SpecError(f"judge-bench: {error}; a spec's entry is given with --spec FILE") from error
-            settings[entry.model] = known
-        return settings
+        try:
+            return model_settings(self.spec, list({entry.model: entry for entry in reversed(entries)}.values()))
+        except SpecError as error:
+            reason = str(error).removeprefix("spec: ")
+            raise SpecError(f"judge-bench: {reason}; a spec's entry is given with --spec FILE") from error
 
     def content(self) -> list[dict[str, Any]]:
         """Everything that the judges' verdicts depend on, for the identity of the bench."""
@@ -157,7 +151,7 @@ def _check(spec: BenchSpec, bench_judge: BenchJudge, leaf: Named, keys: Sequence
         strategy, settings = spec.asked(bench_judge, leaf)
         try_judge(strategy)
         check_model(settings.model)
-        if is_local(settings.model) and settings.model.startswith("replay/"):
+        if settings.model.startswith("replay/"):
             raise SpecError(f"judge {bench_judge.name!r}: replay/ is only for released haystacks; write stored/KEY here")
         if settings.prompt:
             judge.check_prompt(settings.prompt)

@@ -16,16 +16,20 @@ from summhay_ray.benchmark import (
     RAW_ANSWERS,
     Answer,
     Ask,
+    AskModel,
     Benchmark,
     Compat,
     Counted,
     Failed,
     Inputs,
     Item,
+    ModelSettings,
     Queue,
+    RawAnswer,
     Request,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Table,
@@ -40,10 +44,7 @@ from summhay_ray.benchmarks.summhay.grid.cell import one_each
 from summhay_ray.benchmarks.summhay.grid.judging import STAGE, TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
-from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import ModelSettings, RawAnswer
 from summhay_ray.outcome import Outcome, no_answer
-from summhay_ray.store import RunStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         super().__init__(spec, inputs)
         self.summaries = bench.read_summaries(inputs.read(spec.file), Path(spec.file))
         prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.judges if entry.prompt}
-        self.known = read_judges(spec, prompts, bench.stored_keys(self.summaries), self.revision_of)
+        self.known = read_judges(spec, prompts, bench.stored_keys(self.summaries), self.models.revision)
         if spec.held_out and len({summary.topic for summary in self.summaries}) < 2:
             raise SpecError(f"{spec.file} has only one topic; --held-out fits offline on the others: leave it out")
         self._free = FreeRatings(self.summaries, spec.held_out)
@@ -103,8 +104,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         asked = semantic_hash([item.id for item in self.items()])
         return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self.known.content(), "asked": asked}
 
-    def settings(self) -> dict[str, ModelSettings]:
-        """See `Workload`: every model that may be asked."""
+    def _model_settings(self) -> dict[str, ModelSettings]:
         return self._settings
 
     @functools.cached_property
@@ -113,7 +113,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
-        settings = self.settings()
+        settings = self.models.settings()
         return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
 
     def own_code(self) -> Sequence[str]:
@@ -180,7 +180,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         """Index of each insight -> the outcome of judging it; Malformed if scoring would not use it."""
         _, strategy, settings = self._who(item)
         summary, places = self.summaries[item.data["summary"]], item.data["places"]
-        named = self.settings()
+        named = self.models.settings()
 
         async def known(request: Request) -> Outcome[RawAnswer]:
             if request.model not in named:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.mine.workload import haystack_of, reviews_of, write_mined
 from summhay_ray.benchmarks.summhay.haystacks.sources import source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import COLUMNS, accepted, doubts_first
-from summhay_ray.store import RunStore
 from summhay_ray.text import quoted, unquoted
 
 _STYLE = (

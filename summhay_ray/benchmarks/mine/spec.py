@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text
-from summhay_ray.llm import is_local
+from summhay_ray.benchmark import Model, ModelSpec, Spec, Strict, Text, is_local
 from summhay_ray.local_models import FAMILIES
 
 FREE = "offline/words"

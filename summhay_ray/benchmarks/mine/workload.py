@@ -14,6 +14,7 @@ import polars as pl
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
+    Chain,
     Counted,
     Failed,
     Inputs,
@@ -21,9 +22,12 @@ from summhay_ray.benchmark import (
     NoReply,
     Queue,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
+    Store,
+    StoreError,
     Table,
     Tables,
     Unreadable,
@@ -52,7 +56,6 @@ from summhay_ray.mine import (
     read_folder,
 )
 from summhay_ray.mine import mine as mine_documents
-from summhay_ray.store import Chain, RunStore, Store, StoreError
 from summhay_ray.synth import is_quoted, leak
 
 SHOWN, CUT = 20, 80
@@ -128,25 +131,12 @@ class Mine(Benchmark[MineSpec]):
 
     def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        self.store: Store | None = None
         if not inputs.settled:
             inputs.give(DOCUMENTS, _read(spec, inputs))
         held = json.loads(inputs.read(DOCUMENTS))
         self.folder_name: str = held["name"]
         self.sources = [Source(*row) for row in held["documents"]]
         self.unread = [Unread(*row) for row in held["unread"]]
-
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Mine:
-        """See `Workload`."""
-        workload: Mine = super().from_record(store, record)  # type: ignore[assignment]
-        workload.store = store
-        return workload
-
-    def open(self, store: Store) -> RunStore:
-        """See `Workload`."""
-        self.store = store
-        return super().open(store)
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -158,7 +148,7 @@ class Mine(Benchmark[MineSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        return {"": Queue(tuple(self.settings()), computes=not self.spec.models.used())}
+        return {"": Queue(tuple(self.models.settings()), computes=not self.spec.models.used())}
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
@@ -215,8 +205,8 @@ class Mine(Benchmark[MineSpec]):
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
-        assert self.store is not None
-        digest = self.store.put_object("haystack", source_bytes(raw))
+        assert self.inputs.store is not None
+        digest = self.inputs.store.put_object("haystack", source_bytes(raw))
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
         for one, kept in zip(mined, kept_insights(raw), strict=True):

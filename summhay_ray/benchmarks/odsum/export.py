@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.errors import UserError
-from summhay_ray.store import RunStore
 
 _UNSAFE = re.compile(r"[^\w.+,()=@-]+")
 

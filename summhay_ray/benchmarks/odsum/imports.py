@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import Store
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION
 from summhay_ray.benchmarks.odsum.reading import read_collection
-from summhay_ray.store import Store
 
 
 @dataclass(frozen=True)

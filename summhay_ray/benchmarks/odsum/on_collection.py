@@ -7,10 +7,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import Benchmark, Inputs, Spec, SpecError
+from summhay_ray.benchmark import ATTRIBUTION, Benchmark, Inputs, RunStore, Spec, SpecError, Store, StoreError
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.reading import read_collection
-from summhay_ray.store import ATTRIBUTION, RunStore, Store, StoreError
 
 COLLECTION = "collection"
 """Kind of the store objects that hold collections, and the field of a run's record with the digest of its collection."""
@@ -24,7 +23,8 @@ class OnCollection(Benchmark[S]):
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        self.whole = _collection(self._corpus(), inputs)
+        record = inputs.record
+        self.whole = _collection(self._corpus() if record is None else f"store/{record[COLLECTION]}", inputs)
 
     def _corpus(self) -> str:
         corpus: str = getattr(self.spec, "corpus")  # noqa: B009
@@ -34,11 +34,6 @@ class OnCollection(Benchmark[S]):
         """See `Workload`. Stores the collection, and records its digest and attribution."""
         kept = {COLLECTION: store.put_object(COLLECTION, self.whole.to_bytes()), ATTRIBUTION: self.whole.attribution}
         return {**super().record(store), **kept}
-
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> OnCollection[Any]:
-        spec: Any = cls.spec_class.model_validate({**record["spec"], "corpus": f"store/{record[COLLECTION]}"})
-        return cls(spec, Inputs.stored(store, record))
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:

@@ -20,16 +20,19 @@ from summhay_ray.benchmark import (
     CitedAnswer,
     Claims,
     Compat,
+    Finished,
     Inputs,
     Item,
     Prepared,
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     Size,
     SpecError,
     Stage,
+    Store,
     Tables,
     semantic_hash,
 )
@@ -45,7 +48,7 @@ from summhay_ray.benchmarks.rating import RatingTable, lever_code
 from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     UNORDERED,
-    WithRetrievers,
+    Retrievers,
     check_made,
     cut_texts,
     cut_warnings,
@@ -69,7 +72,6 @@ from summhay_ray.metrics import retrieval_scores
 from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Subtopic
-from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.summarize import Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens, sentences
 
@@ -81,7 +83,7 @@ _WORD = "word "
 """One token; a plan estimates an unknown summary as repetitions of it."""
 
 
-class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
+class Odsum(OnCollection[OdsumSpec]):
     """A grid over one collection: retrieve, summarize, measure."""
 
     kind = "odsum"
@@ -95,6 +97,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
+        self.retrievers = Retrievers(self.spec, inputs)
         self.prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
         if not inputs.settled:
             self._check()
@@ -110,7 +113,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
                     summarize.check_prompt(self.prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
-            check_made(self.spec.retrievers, self.spec.seed, self.run_file)
+            check_made(self.spec.retrievers, self.spec.seed, self.retrievers.run_file)
             measures.check(self.spec)
         except (UnknownName, ValueError) as error:
             raise SpecError(f"spec: {error}") from error
@@ -134,7 +137,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             "code": [self.inputs.code(name) for name in self.own_code()],
             "collection": self.whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
-            "retrievers": self.known_retrievers(),
+            "retrievers": self.retrievers.identities(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
             **measures.weights(self.spec),
             # An oracle that is cut at k made other runs.
@@ -146,11 +149,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         own = summarizer.model_dump(
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
-        own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.revision_of(summarizer.model)}
+        own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
         return {**own, **reduce_identity(self, summarizer)}
 
     def record(self, store: Store) -> dict[str, Any]:
-        return {**super().record(store), UNORDERED: sorted(self.unordered)}
+        return {**super().record(store), UNORDERED: sorted(self.retrievers.unordered)}
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`. Also writes the collection's tables."""
@@ -198,7 +201,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """
         asked = [(place, summarizer) for place, summarizer in enumerate(self.spec.summarizers) if summarizer.answers is None]
         for retriever in self.retrievers:
-            if retriever in self.asking:
+            if retriever in self.retrievers.asking:
                 for query in self.collection.queries:
                     data = {"query_id": query.query_id, "retriever": retriever}
                     yield Item(f"retrieve/{retriever}/{query.query_id}", data=data, source=retriever)
@@ -220,11 +223,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def _cuts(self, retriever: str) -> Sequence[int | None]:
         """The values of k for a retriever; None for one that is never cut: the oracle, which shows every gold document, as in the
         release, and a retriever that returns the whole collection."""
-        return [None] if self.is_whole(retriever) or self._is_oracle(retriever) else self.spec.k
+        return [None] if self.retrievers.is_whole(retriever) or self._is_oracle(retriever) else self.spec.k
 
     def _is_oracle(self, retriever: str) -> bool:
         # A stored run is read without its own code.
-        return not own_code([self.retrievers[retriever]]) and isinstance(self.made(retriever), retrieve.Oracle)
+        return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.made(retriever), retrieve.Oracle)
 
     def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
@@ -243,18 +246,18 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def n_items(self) -> int:
         given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
-        ranked = len(self.asking) * queries + (0 if asked else len(self.retrievers) - len(self.asking))
+        ranked = len(self.retrievers.asking) * queries + (0 if asked else len(self.retrievers) - len(self.retrievers.asking))
         return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.retrievers) + given)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
-        settings = self.settings()
+        settings = self.models.settings()
         raters = tuple(rater.model for rater in self.spec.raters())
         models = {
             summarizer.model_label: Queue((*summarizer.models, *raters), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
         }
-        return {"": Queue(tuple(self.services), computes=not self.services), **models}
+        return {"": Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
 
     # --- retrieval (section 4.1) -----------------------------------------------------------------------------------------
 
@@ -267,19 +270,19 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             return Prepared()
         corpus = self.collection.corpus
         try:
-            if source in self.asking:
-                self.compute_beside(corpus, source)
+            if source in self.retrievers.asking:
+                self.retrievers.compute_beside(corpus, source)
                 return Prepared()
             rankings, missing = self._kept(source)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        rows = {**self._rows(source, rankings), **self.cut_rows(corpus.corpus_id, source)}
+        rows = {**self._rows(source, rankings), **self.retrievers.cut_rows(corpus.corpus_id, source)}
         return Prepared(rows, own=_own(rankings, missing, items))
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
-        if not source or source in self.asking:
+        if not source or source in self.retrievers.asking:
             return Prepared()
         try:
             rankings, missing = self._kept(source, planned=True)
@@ -292,22 +295,22 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
         """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
         if not any(item.source for item in items):
             return ()
-        return self.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
+        return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`. The vectors and scores that the rankings need."""
-        return self.compute_part(self.collection.corpus, part)
+        return self.retrievers.compute_part(self.collection.corpus, part)
 
     def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
         """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
-        rankings, missing = self.rankings_by_query(self.collection.corpus, retriever, planned=planned)
+        rankings, missing = self.retrievers.rankings_by_query(self.collection.corpus, retriever, planned=planned)
         if self._is_oracle(retriever):
             # Only gold documents belong to the oracle's context.
             rankings = {name: [ranked for ranked in ranking if ranked.score > 0] for name, ranking in rankings.items()}
         return rankings, missing
 
     def _rows(self, retriever: str, rankings: Rankings) -> Rows:
-        corpus, whole, budget = self.collection.corpus, self.is_whole(retriever), self.spec.token_budget
+        corpus, whole, budget = self.collection.corpus, self.retrievers.is_whole(retriever), self.spec.token_budget
         queries = [query for query in corpus.queries if query.query_id in rankings]
         # Of a ranking that is never cut, what the summarizer is shown is all of it.
         depth = len(corpus.texts) if self._is_oracle(retriever) else max(self.spec.k)
@@ -363,13 +366,13 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             ask.fail(RETRIEVE, missing_scores(message))
         if missing:
             return {}
-        if item.source in self.asking:
+        if item.source in self.retrievers.asking:
             search_query = self._search_queries[item.data["query_id"]]
-            ranking = await self.ranking_or_failure(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
+            ranking = await self.retrievers.ranking_or_failure(ask, self.collection.corpus, item.source, search_query, RETRIEVE)
             if ranking is None:
                 return {}
             if "summarizer" not in item.data:
-                cut = self.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
+                cut = self.retrievers.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
                 return {**self._rows(item.source, {search_query.query_id: ranking}), **cut}
             numbers = _numbers(ranking, item)
         if "summarizer" not in item.data:
@@ -400,7 +403,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             n_tokens=count_tokens(text),
             key=outcome.key,
         )
-        score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self.sampling_of)
+        score, ratings = await measures.measured(self.spec, item.id, text, query.references, ask, self.models.sampling)
         return {"odsum_summaries": [summary], "odsum_scores": [score], "odsum_ratings": ratings}
 
     @functools.cached_property
@@ -416,7 +419,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
             shown=tuple(Shown(number, corpus.texts[number - 1]) for number in numbers),
             model=spec.model,
             prompt=self.prompts.get(spec.prompt or "", ""),
-            sampling=self.sampling_of(spec),
+            sampling=self.models.sampling(spec),
             reducer=reducer_of(self, spec),
             token_budget=self.spec.token_budget,
             form="answer",
@@ -435,11 +438,11 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
 
     def score(self, tables: Tables) -> Tables:
         """See `Workload`. The scores of Tables 2 to 5."""
-        return frames(tables, self.spec, self.unordered)
+        return frames(tables, self.spec, self.retrievers.unordered)
 
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, a retriever."""
-        return by_query(tables, self.spec, self.unordered)
+        return by_query(tables, self.spec, self.retrievers.unordered)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         return details(scores)
@@ -450,7 +453,7 @@ class Odsum(WithRetrievers, OnCollection[OdsumSpec]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`. Adds the collection's warnings, and where no word is found."""
         results = super().results(run, compat)
-        found = [*self.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
+        found = [*self.retrievers.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
         if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
             summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
             texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)

@@ -14,18 +14,16 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from summhay_ray.benchmark import Failed, Outcome, Request, SpecError, planning
+from summhay_ray.benchmark import Failed, Outcome, RawAnswer, Request, RunStore, SpecError, planning
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
 from summhay_ray.benchmarks.summhay.grid.cell import judge_settings
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.judging import TOKENS_A_VERDICT
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.judge import Named, least_certain, make_judge, parse_name
-from summhay_ray.llm import RawAnswer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Insight, Summary
-from summhay_ray.store import RunStore
 
 Asked = Mapping[str, Mapping[str, Collection[str]]]
 """A cascade's name -> cell_id -> ids of the insights it asks about."""
@@ -113,7 +111,7 @@ class _Prices:
     """The cost of asking about some insights of one summary: (expected, maximum), in micro-dollars."""
 
     def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
-        self._grid, self._spec, self._settings = grid, spec, grid.settings()
+        self._grid, self._spec, self._settings = grid, spec, grid.models.settings()
         self._stored: dict[str, tuple[Cell, Summary]] = {
             cell.cell_id: (cell, summary) for part in grid.slices for cell, summary in part.summaries(grid.source)
         }

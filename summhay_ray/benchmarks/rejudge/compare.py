@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Section
+from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.summhay.results.judges import (
     all_judgments,
     all_scores,
@@ -25,7 +25,6 @@ from summhay_ray.errors import UserError
 from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, with_labels
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.store import RunStore
 
 _LABEL = {value: label for label, value in COVERAGE_VALUE.items()}
 _SHORT = {"FULL_COVERAGE": "full", "PARTIAL_COVERAGE": "partial", "NO_COVERAGE": "none"}

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmark import RunOptions, RunResult, RunStore, SpecError, missing_keys, run_workload
 from summhay_ray.benchmarks.rejudge.cascade import Uncertain, affordable, cascades_of, is_open, with_share
 from summhay_ray.benchmarks.rejudge.workload import Rejudge, RejudgeRequest, free_of, load_rejudge
-from summhay_ray.engine import RunOptions, RunResult, missing_keys, run_workload
 from summhay_ray.errors import UserError
 from summhay_ray.judge import DEFAULT_SHARE, parse_name
 from summhay_ray.plugins import own_code_allowed
-from summhay_ray.store import RunStore
 
 
 def rejudge_run(source: RunStore, request: RejudgeRequest, options: RunOptions = RunOptions()) -> RunResult:
@@ -30,7 +28,7 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
     workload = load_rejudge(source, request)
     budget_usd = workload.spec.budget_usd if options.budget_usd is None else options.budget_usd
     open_names = [name for name in request.judges if is_open(name)] if budget_usd is not None else []
-    models = workload.settings()
+    models = workload.models.settings()
     paid = [one for one in workload.spec.judges if not all(models[part.model].local for part in workload.spec.parts([one]))]
     if open_names and len(paid) > 1:
         raise SpecError(f"with --budget, {open_names[0]} is to be the only judge that is paid; give it a share, or judge apart")

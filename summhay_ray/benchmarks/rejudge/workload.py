@@ -13,19 +13,37 @@ import polars as pl
 from pydantic import Field
 
 from summhay_ray import judge
-from summhay_ray.benchmark import Ask, Compat, Counted, Inputs, Item, Prepared, Queue, Reach, Results, Rows, Section, SpecError
+from summhay_ray.benchmark import (
+    Ask,
+    Compat,
+    Counted,
+    Inputs,
+    Item,
+    Prepared,
+    Queue,
+    Reach,
+    Results,
+    Rows,
+    RunStore,
+    Section,
+    SpecError,
+    Store,
+    StoreError,
+    check_spec,
+    read_fields,
+    validated,
+    workload_of,
+)
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.grid.cell import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.judging import STAGE, Judging
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
+from summhay_ray.benchmarks.summhay.grid.judging import STAGE, Judging, prompts_of
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
-from summhay_ray.engine import check_spec, read_fields, validated, workload_of
 from summhay_ray.records import Summary
-from summhay_ray.store import RunStore, Store, StoreError
 
 SUMMARIES_A_SLICE = 128
 """Most summaries in one slice."""
@@ -93,21 +111,22 @@ class Rejudge(Judging[RejudgeSpec]):
     counted = Counted("summaries", "judgments")
     recorded = ("of", "spec", "prompts", "haystacks")
 
-    def __init__(self, spec: RejudgeSpec, inputs: Inputs, prompts: Mapping[str, str] | None = None) -> None:
+    def __init__(self, spec: RejudgeSpec, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
         if inputs.store is None:
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
-        source = inputs.store.run(spec.of)
-        check_source(source)
-        kept = prompts or {}
-        texts = {one.prompt: kept.get(one.prompt) or inputs.text(one.prompt) for one in spec.parts() if one.prompt}
-        self.restore(spec, inputs.store, {**source.record, "prompts": texts})
-        self.inputs = inputs
-        self.source = source.at()
+        self.source = inputs.store.run(spec.of)
+        if inputs.record is None:
+            check_source(self.source)
+            self.source = self.source.at()
+        self.haystacks = stored_haystacks(inputs.store, inputs.record or self.source.record)
+        self.prompts = prompts_of(spec.parts(), inputs)
         self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
         """A cascade's name -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
         self.choices: Sequence[Choice] = ()
-        check_judges(spec.parts(), inputs.folder)
-        check_prompts(spec.parts(), texts)
+        if inputs.record is None:
+            check_judges(spec.parts(), inputs.folder)
+            check_prompts(spec.parts(), self.prompts)
 
     def identity(self) -> Any:
         """See `Workload`: the judged run and the identities of the judges."""
@@ -122,13 +141,6 @@ class Rejudge(Judging[RejudgeSpec]):
             "judges": self.named_judges(),
             **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
         }
-
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Rejudge:
-        workload = cls.__new__(cls)
-        workload.restore(RejudgeSpec.model_validate(record["spec"]), store, record)
-        workload.source, workload.asked, workload.choices = store.run(record["of"]), {}, ()
-        return workload
 
     def open(self, store: Store) -> RunStore:
         """See `Workload`. Adds the rejudge to the list beside the judged run."""
@@ -162,7 +174,7 @@ class Rejudge(Judging[RejudgeSpec]):
         return sum(len(part.cells) for part in self.slices)
 
     def queues(self) -> Mapping[str, Queue]:
-        settings = self.settings()
+        settings = self.models.settings()
         models = tuple(dict.fromkeys(part.model for part in self.spec.parts()))
         computes = all(settings[model].local for model in models)
         return {QUEUE: Queue(models, computes=computes, at_once=AT_ONCE if computes else None, together=16)}
@@ -322,9 +334,11 @@ def load_rejudge(run: RunStore, request: RejudgeRequest) -> Rejudge:
     spec = validated(RejudgeSpec, {**base, **_only_of(asked, {**chosen, "judges": listed})}, where, request.overrides)
     spec = spec.model_copy(update={"name": f"{', '.join(one.label for one in spec.judges)} on {run.run_id}"})
     check_spec(spec, where, [STAGE.name], folder if request.untrusted else None)
-    kept = record.get("prompts", {}) if folder is None else {}
-    workload = Rejudge(spec, Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted), kept)
-    workload.settings()
+    inputs = Inputs(folder or Path.cwd(), lambda: run.store, untrusted=request.untrusted)
+    for path, text in record.get("prompts", {}).items() if folder is None else ():
+        inputs.give(path, text.encode("utf-8"))
+    workload = Rejudge(spec, inputs)
+    workload.models.settings()
     return workload
 
 

@@ -30,7 +30,7 @@ from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.benchmarks.retrieval.with_retrievers import (
     UNORDERED,
-    WithRetrievers,
+    Retrievers,
     check_retrievers,
     missing_scores,
     no_ranking,
@@ -48,9 +48,9 @@ __all__ = [
     "RetrievalFields",
     "Retrieved",
     "RetrieverEntry",
+    "Retrievers",
     "Retrieving",
     "StoredModels",
-    "WithRetrievers",
     "check_made",
     "check_retrievers",
     "cut_texts",

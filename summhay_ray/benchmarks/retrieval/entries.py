@@ -13,11 +13,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Inputs, ModelSpec, Reach, SpecError, Strict, Text
+from summhay_ray.benchmark import QUERY_FIELD, Inputs, ModelSpec, Reach, SpecError, Strict, Text, is_service, validated
 from summhay_ray.encoders import FOLDER_REVISION, Encoding, Kind, Precision, Scoring, check_model, find_model, folder_revision
-from summhay_ray.engine import validated
 from summhay_ray.errors import UserError
-from summhay_ray.llm import QUERY_FIELD, Task, is_service
 
 Read = Callable[[str], str]
 """Path of a file as the spec names it -> its text."""
@@ -123,14 +121,14 @@ class Embedder(ModelSpec):
     """An embedding model at its service."""
 
     PRICED_BY: ClassVar[Sequence[str]] = ("input_per_mtok",)
-    TASK: ClassVar[Task] = "embed"
+    TASK = "embed"
 
 
 class Reranker(ModelSpec):
     """A reranking model at its service."""
 
     PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
-    TASK: ClassVar[Task] = "rerank"
+    TASK = "rerank"
 
 
 def _whole_price(fields: Any) -> Any:
@@ -263,7 +261,7 @@ class Searcher(ModelSpec):
     """A search service."""
 
     PRICED_BY: ClassVar[Sequence[str]] = ("per_search",)
-    TASK: ClassVar[Task] = "search"
+    TASK = "search"
 
 
 class SearchEntry(Entry, Reach):

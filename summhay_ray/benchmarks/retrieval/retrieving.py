@@ -16,12 +16,14 @@ from summhay_ray.benchmark import (
     ByQuery,
     Compat,
     Counted,
+    Inputs,
     Item,
     ModelSpec,
     Prepared,
     Queue,
     Results,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
@@ -32,10 +34,15 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
 from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
-from summhay_ray.benchmarks.retrieval.with_retrievers import WithRetrievers, check_retrievers, missing_scores, no_ranking
+from summhay_ray.benchmarks.retrieval.with_retrievers import (
+    Retrievers,
+    check_retrievers,
+    missing_scores,
+    no_ranking,
+    with_retrievers,
+)
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
-from summhay_ray.store import RunStore
 
 
 class RetrievalFields(OfWordsSpec):
@@ -68,13 +75,17 @@ STAGE = "retrieve"
 S = TypeVar("S", bound=RetrievalFields)
 
 
-class Retrieving(WithRetrievers, Benchmark[S]):
+class Retrieving(Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
     stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora")
+
+    def __init__(self, spec: S, inputs: Inputs) -> None:
+        super().__init__(with_retrievers(spec, inputs), inputs)
+        self.retrievers = Retrievers(self.spec, inputs)
 
     @staticmethod
     def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -107,7 +118,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         return {
             "kind": self.kind,
             "corpora": sorted(self.corpus_queries()),
-            "retrievers": self.known_retrievers(),
+            "retrievers": self.retrievers.identities(),
             **{name: getattr(self.spec, name) for name in names},
             **_filled(qrels=self.relevance(), queries=queries),
         }
@@ -115,7 +126,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     def items(self) -> Iterator[Item]:
         """See `Workload`. One item per corpus and retriever, or several for many queries; one per query where a service is
         called."""
-        known = functools.cache(self.known)
+        known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpus_queries().items():
             judged = _filled(qrels=self.relevance(), queries=self.queries_identity(corpus_id))
             for retriever in self.retrievers:
@@ -123,7 +134,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
                 content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget, **judged}
                 source = semantic_hash(content)[:32]
                 data = {"corpus": corpus_id, "retriever": retriever}
-                if retriever not in self.asking:
+                if retriever not in self.retrievers.asking:
                     n = -(-len(queries) // TOGETHER) if self._ranks_singly(retriever) else 1
                     for place in range(n or 1):
                         share = {} if n <= 1 else {"share": [place, n]}
@@ -140,35 +151,36 @@ class Retrieving(WithRetrievers, Benchmark[S]):
 
         Code of one's own is not asked, since a stored run is read without it.
         """
-        return not own_code([self.retrievers[retriever]]) and hasattr(self.made(retriever), "rank")
+        return not own_code([self.retrievers[retriever]]) and hasattr(self.retrievers.made(retriever), "rank")
 
     def queues(self) -> Mapping[str, Queue]:
-        return {"": Queue(tuple(self.services))}
+        return {"": Queue(tuple(self.retrievers.services))}
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only what local models compute."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
             corpus = self.corpus(corpus_id)
-            if retriever in self.asking:
-                self.compute_beside(corpus, retriever)
+            if retriever in self.retrievers.asking:
+                self.retrievers.compute_beside(corpus, retriever)
                 return Prepared()
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]
-            rankings, missing = self.rankings_by_query(corpus, retriever, queries)
+            rankings, missing = self.retrievers.rankings_by_query(corpus, retriever, queries)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage=STAGE)
         found = ((query, rankings[query.query_id]) for query in queries if query.query_id in rankings)
-        return Prepared({**self._rows(corpus, retriever, found), **self.cut_rows(corpus_id, retriever)}, shared=missing)
+        rows = {**self._rows(corpus, retriever, found), **self.retrievers.cut_rows(corpus_id, retriever)}
+        return Prepared(rows, shared=missing)
 
     def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`. Parts of each corpus that local models read."""
-        return self.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
+        return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`. The vectors and scores that the rankings of a corpus need."""
-        return self.compute_part(self.corpus(part["corpus"]), part)
+        return self.retrievers.compute_part(self.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. Empty, since the plan depends on no ranking."""
@@ -176,19 +188,22 @@ class Retrieving(WithRetrievers, Benchmark[S]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`. The ranking of a retriever that calls a service; of any other, what it lacks."""
-        if (retriever := item.data["retriever"]) not in self.asking:
+        if (retriever := item.data["retriever"]) not in self.retrievers.asking:
             for message in (ask.prepared or {}).values():
                 ask.fail(STAGE, missing_scores(message))
             return {}
         corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
         query = next(one for one in corpus.queries if one.query_id == item.data["query"])
-        ranking = await self.ranking_or_failure(ask, corpus, retriever, query, STAGE)
+        ranking = await self.retrievers.ranking_or_failure(ask, corpus, retriever, query, STAGE)
         if ranking is None:
             return {}
-        return {**self._rows(corpus, retriever, [(query, ranking)]), **self.cut_rows(corpus.corpus_id, retriever, query.query_id)}
+        return {
+            **self._rows(corpus, retriever, [(query, ranking)]),
+            **self.retrievers.cut_rows(corpus.corpus_id, retriever, query.query_id),
+        }
 
     def _rows(self, corpus: Corpus, retriever: str, found: Iterable[tuple[Query, Sequence[Ranked]]]) -> Rows:
-        whole, budget = self.is_whole(retriever), self.spec.token_budget
+        whole, budget = self.retrievers.is_whole(retriever), self.spec.token_budget
         depth = max(self.spec.depth, *self.spec.k)
         by_query = [ranking_rows(corpus, retriever, *one, whole=whole, token_budget=budget, depth=depth) for one in found]
         return {table.name: [row for rows in by_query for row in rows[table.name]] for table in RANKING_TABLES}
@@ -198,11 +213,11 @@ class Retrieving(WithRetrievers, Benchmark[S]):
         items = tables["items"]
         expected = {name: int(items.filter(retriever=name)["queries"].sum()) for name in self.retrievers}
         ranked, ks = retrieved_of(tables, max(self.spec.k)), self.spec.k
-        return {"retrieval": retrieval_table(ranked, ks, expected, self.spec.seed, self.unordered)}
+        return {"retrieval": retrieval_table(ranked, ks, expected, self.spec.seed, self.retrievers.unordered)}
 
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a retriever."""
-        return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.unordered, self.retrievers)
+        return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.retrievers.unordered, self.retrievers)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Workload`. The fields of `summhay retrieve --json`."""
@@ -211,7 +226,7 @@ class Retrieving(WithRetrievers, Benchmark[S]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
         results = super().results(run, compat)
-        found = [*self.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
+        found = [*self.retrievers.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
         details = {**results.details, "cut_texts": cut_texts(run)}
         return replace(results, details=details, warnings=(*results.warnings, *found))
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from summhay_ray.benchmark import Rows, Table, Tables, table_pieces
+from summhay_ray.benchmark import Rows, RunStore, Table, Tables, table_pieces
 from summhay_ray.benchmarks.retrieval.measure import Retrieved
 from summhay_ray.retrieve import Corpus, Query, Ranked
-from summhay_ray.store import RunStore
 from summhay_ray.text import count_tokens
 
 if TYPE_CHECKING:

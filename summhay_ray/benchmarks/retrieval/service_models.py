@@ -10,10 +10,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, Request
+from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
-from summhay_ray.llm import RawAnswer, scores_of, vectors_of
 from summhay_ray.retrieve import Models, at_once
 from summhay_ray.text import count_tokens, first_tokens
 

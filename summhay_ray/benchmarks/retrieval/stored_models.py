@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from summhay_ray.benchmark import ResourcesSpec, semantic_hash
+from summhay_ray.benchmark import ResourcesSpec, Store, VectorSpace, semantic_hash
 from summhay_ray.encoders import (
     FOLDER_REVISION,
     Comparing,
@@ -22,7 +22,6 @@ from summhay_ray.encoders import (
     load_scorer,
 )
 from summhay_ray.extract import Compute
-from summhay_ray.store import Store, VectorSpace, vector_key
 
 STAGE = "embed"
 """The stage's name in a spec's `resources`."""
@@ -84,7 +83,7 @@ class StoredModels:
 
     def embed_share(self, encoding: Encoding, texts: Sequence[str], share: tuple[int, int]) -> None:
         """Compute and store a share (i, n) of what `embed` needs: every nth block of the texts, from index i on."""
-        by_key = {vector_key(text): text for text in texts}
+        by_key = {VectorSpace.key(text): text for text in texts}
         self._compute(encoding, list(_blocks(by_key))[share[0] :: share[1]], by_key, self._encoded(encoding))
 
     def _encoded(self, encoding: Encoding) -> Compute:
@@ -116,7 +115,7 @@ class StoredModels:
         import numpy as np
 
         space = self._space(made_by)
-        keys = [vector_key(text) for text in texts]
+        keys = [VectorSpace.key(text) for text in texts]
         found = space.get(keys)
         if len(found) < len(set(keys)):
             if self._computing is None:

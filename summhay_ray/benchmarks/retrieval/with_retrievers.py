@@ -1,14 +1,14 @@
-"""Mixin of workloads whose spec has `retrievers`."""
+"""The retrievers of a run whose spec has `retrievers`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from summhay_ray import retrieve
-from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, Spec, semantic_hash
+from summhay_ray.benchmark import Ask, Failed, Inputs, ModelSpec, NoReply, Rows, RunStore, Spec, semantic_hash
 from summhay_ray.benchmarks.retrieval.entries import (
     Entry,
     identity_of,
@@ -35,7 +35,6 @@ from summhay_ray.benchmarks.scripts import MEND, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
-from summhay_ray.store import RunStore
 
 UNORDERED = "unordered"
 """The field of a run's record with the names of the retrievers whose ranking is the corpus itself."""
@@ -43,25 +42,30 @@ UNORDERED = "unordered"
 S = TypeVar("S", bound=Spec)
 
 
-class WithRetrievers:
-    """A workload whose spec has `retrievers`: it makes them, ranks by them, and computes their local models' vectors."""
+class Retrievers(Mapping[str, str | Entry]):
+    """Name in tables -> the retriever's entry in the spec. Makes them, ranks by them, computes their local models' vectors."""
 
-    spec: Any
-    inputs: Inputs
+    def __init__(self, spec: Any, inputs: Inputs) -> None:
+        self._spec, self._inputs, self.seed = spec, inputs, spec.seed
+        self._entries: dict[str, str | Entry] = {retriever_label(entry): entry for entry in spec.retrievers}
 
-    @functools.cached_property
-    def retrievers(self) -> dict[str, str | Entry]:
-        """Name in tables -> the retriever's entry in the spec."""
-        return {retriever_label(entry): entry for entry in self.spec.retrievers}
+    def __getitem__(self, label: str) -> str | Entry:
+        return self._entries[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     @functools.cached_property
     def made(self) -> Callable[[str], Any]:
         """Name in tables -> the retriever, made when it is first asked for: until then, no code of the user's is imported."""
 
         def make(label: str) -> Any:
-            one = make_retriever(self.retrievers[label], self.spec.seed, self.run_file)
+            one = make_retriever(self[label], self.seed, self.run_file)
             for part in of_words(one):
-                part.script = self.spec.script
+                part.script = self._spec.script
             return one
 
         return functools.cache(make)
@@ -73,36 +77,36 @@ class WithRetrievers:
     @functools.cached_property
     def unordered(self) -> frozenset[str]:
         """Names of the retrievers whose ranking is the corpus itself. A stored run's record says it of the user's own."""
-        record = self.inputs.record
-        own = () if record is None else [label for label, entry in self.retrievers.items() if own_code([entry])]
+        record = self._inputs.record
+        own = () if record is None else [label for label, entry in self.items() if own_code([entry])]
         kept = () if record is None else record.get(UNORDERED, ())
-        return frozenset(label for label in self.retrievers if (label in kept if label in own else self.made(label).whole))
+        return frozenset(label for label in self if (label in kept if label in own else self.made(label).whole))
 
     @functools.cached_property
     def services(self) -> Mapping[str, ModelSpec]:
         """Model name -> how to call it, for the retrievers' service models."""
-        return services(self.spec.retrievers)
+        return services(self._spec.retrievers)
 
     @functools.cached_property
     def asking(self) -> frozenset[str]:
         """Names of the retrievers that call a service. Their rankings are made in `answer`, all others in `prepare`."""
-        return frozenset(label for label, entry in self.retrievers.items() if services([entry]))
+        return frozenset(label for label, entry in self.items() if services([entry]))
 
     @functools.cached_property
     def encoders_here(self) -> list[Encoding | Scoring]:
         """The local models that the retrievers need, without repeats."""
-        needed = (one for label in self.retrievers for one in models_of(self.made(label)))
+        needed = (one for label in self for one in models_of(self.made(label)))
         return [one for one in dict.fromkeys(needed) if one.model not in self.services]
 
     @functools.cached_property
     def models(self) -> StoredModels:
         """The retrievers' local models."""
-        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
+        return StoredModels(self._inputs.store, Computing.of(self._spec.resources))
 
     @functools.cached_property
     def known_models(self) -> StoredModels:
         """Like `models`, but computes nothing: for planning."""
-        return StoredModels(self.inputs.store, None)
+        return StoredModels(self._inputs.store, None)
 
     @functools.cached_property
     def embedded_texts(self) -> EmbeddedTexts:
@@ -203,7 +207,7 @@ class WithRetrievers:
     @functools.cached_property
     def _computed(self) -> Mapping[str, Sequence[Any]]:
         """Name in tables -> the retriever's parts that need local models and call no service; possibly the whole retriever."""
-        return {label: local_parts(self.made(label), self.services) for label in self.retrievers}
+        return {label: local_parts(self.made(label), self.services) for label in self}
 
     def compute_beside(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute its local models' part that needs no answer of the service."""
@@ -251,26 +255,26 @@ class WithRetrievers:
 
     def run_file(self, path: str) -> str:
         """The text of a file of rankings that the spec names."""
-        return self.inputs.text(path)
+        return self._inputs.text(path)
 
-    def known(self, retriever: str) -> Any:
+    def identity(self, retriever: str) -> Any:
         """The identity of a retriever, as part of a run's identity."""
-        entry = self.retrievers[retriever]
-        known = identity_of(entry, {**self.inputs.digests(), **{name: self.inputs.code(name) for name in own_code([entry])}})
-        script = self.spec.script
+        entry = self[retriever]
+        known = identity_of(entry, {**self._inputs.digests(), **{name: self._inputs.code(name) for name in own_code([entry])}})
+        script = self._spec.script
         return known if script == "auto" or not of_words(self.made(retriever)) else {"retriever": known, "script": script}
 
     def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
         """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""
-        mend = "" if self.spec.script == "auto" else f"; {MEND}"
+        mend = "" if self._spec.script == "auto" else f"; {MEND}"
         # A stored run is read without its own code.
-        built_in = [name for name, entry in self.retrievers.items() if not own_code([entry])]
+        built_in = [name for name, entry in self.items() if not own_code([entry])]
         names = [name for name in built_in if isinstance(self.made(name), retrieve.OfWords)]
         return unmatched(run.pieces(table, [*query, "retriever", "score"]), query, names, mend) if names else []
 
-    def known_retrievers(self) -> list[Any]:
+    def identities(self) -> list[Any]:
         """The identities of the run's retrievers, independent of their order in the spec."""
-        return sorted(map(self.known, self.retrievers), key=_in_order)
+        return sorted(map(self.identity, self), key=_in_order)
 
 
 def _in_order(known: Any) -> tuple[bool, str]:
@@ -295,7 +299,9 @@ def missing_scores(message: str) -> Failed:
 
 
 def with_retrievers(spec: S, inputs: Inputs) -> S:
-    """The spec with its retrievers resolved on this machine (see `settled`). Raises SpecError."""
+    """The spec with its retrievers resolved on this machine (see `settled`); a stored run's are. Raises SpecError."""
+    if inputs.record is not None:
+        return spec
     return spec.model_copy(update={"retrievers": settled(spec.retrievers, inputs)})  # type: ignore[attr-defined]
 
 

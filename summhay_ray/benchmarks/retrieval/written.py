@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.outputs import write_new
 from summhay_ray.retrieve import beir_files, long_name, qrels_lines, run_lines
-from summhay_ray.store import RunStore
 
 _UNSAFE = re.compile(r"[^\w.+,()-]+")
 

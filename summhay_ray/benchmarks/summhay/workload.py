@@ -24,15 +24,17 @@ from summhay_ray.benchmark import (
     Queue,
     Results,
     Rows,
+    RunStore,
     Size,
     Stage,
+    Store,
     semantic_hash,
 )
 from summhay_ray.benchmarks.rating import lever_code
 from summhay_ray.benchmarks.retrieval import (
     CUT_TEXTS,
     UNORDERED,
-    WithRetrievers,
+    Retrievers,
     cut_warnings,
     files,
     no_ranking,
@@ -45,21 +47,15 @@ from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Ranker, make_context
 from summhay_ray.benchmarks.summhay.grid.judging import STAGE as JUDGE_STAGE
+from summhay_ray.benchmarks.summhay.grid.judging import prompts_of
 from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import FromHaystacks, with_made
-from summhay_ray.benchmarks.summhay.haystacks.opening import keep_sources, open_haystacks
-from summhay_ray.benchmarks.summhay.haystacks.sources import (
-    OUTLINES,
-    haystack_entries,
-    keep_outlines,
-    stored_haystacks,
-)
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.opening import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.summarized import Summarized
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import system_key
 from summhay_ray.records import Context
-from summhay_ray.store import RunStore, Store
 
 if TYPE_CHECKING:
     from summhay_ray.citations import CitedCorpora
@@ -70,7 +66,7 @@ _BULLET = "- " + "one of the words of a bullet point " * 4 + "[12][34][56]"
 _SHORT_BULLET = "- six words of a short bullet"
 
 
-class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
+class SummHay(Summarized[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
@@ -82,9 +78,11 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
 
     def __init__(self, spec: SummhaySpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
-        self.sources = self.read_sources()
-        self.prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
-        check_grid(self)
+        self.retrievers = Retrievers(self.spec, inputs)
+        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
+        self.prompts = prompts_of(spec.model_entries(), inputs)
+        if inputs.record is None:
+            check_grid(self)
 
     # --- what the run is: haystacks, prompts, systems -------------------------------------------------------------------
 
@@ -93,8 +91,8 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         spec = self.spec
         return {
             "kind": self.kind,
-            "haystacks": sorted(source.haystack_id for source in self.sources),
-            "retrievers": self.known_retrievers(),
+            "haystacks": sorted(source.haystack_id for source in self.haystacks.outlines),
+            "retrievers": self.retrievers.identities(),
             "orderings": sorted({self._named(ordering) for name in self.retrievers for ordering in self.orderings_of(name)}),
             "token_budget": spec.token_budget,
             "repeats": spec.repeats,
@@ -108,27 +106,26 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         return {
             "spec": self.spec.model_dump(mode="json"),
             "prompts": dict(self.prompts),
-            "haystacks": haystack_entries(self.sources),
+            **self.haystacks.recorded(store),
             "judges": self.named_judges(),
             "inputs": self.inputs.keep(store, files(self.spec.retrievers)),
-            OUTLINES: keep_outlines(store, self.sources),
             "answers": keep_answers(self, store),
-            UNORDERED: sorted(self.unordered),
+            UNORDERED: sorted(self.retrievers.unordered),
         }
 
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> SummHay:
-        """See `Workload`. Haystacks are read on demand."""
-        grid = cls.__new__(cls)
-        grid.restore(SummhaySpec.model_validate(record["spec"]), store, record)
-        return grid
+    def doubts(self) -> Sequence[str]:
+        return doubts_of(self.haystacks)
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.spec.haystacks, self.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.haystacks.keep(store)
 
     def open(self, store: Store) -> RunStore:
-        """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
-        keep_sources(self.haystacks, self.sources, store)
+        """See `Workload`. Writes the tables of the haystacks."""
         run = super().open(store)
-        open_haystacks(run, self.haystacks, self.sources)
-        self.haystacks = stored_haystacks(store, haystack_entries(self.sources), self.haystacks.recent)
+        open_haystacks(run, self.haystacks)
         return run
 
     def own_code(self) -> Sequence[str]:
@@ -159,7 +156,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
         """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.3)."""
-        return self.spec.orderings if self.is_whole(retriever) else ["given"]
+        return self.spec.orderings if self.retrievers.is_whole(retriever) else ["given"]
 
     @functools.cached_property
     def support_indexes(self) -> CitedCorpora:
@@ -174,7 +171,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def units(self) -> Iterator[Unit]:
         """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
         shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
-        for source in self.sources:
+        for source in self.haystacks.outlines:
             for retriever, ordering in shown:
                 for subtopic in source.subtopics:
                     yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
@@ -183,7 +180,9 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         """See `Workload`: a cell for each unit, summarizer and repeat."""
         n_insights = self.insight_counts()
         summarizers = [(summarizer.label, self.semantic(summarizer)) for summarizer in self.spec.summarizers]
-        named, known, whole = (functools.cache(function) for function in (self._named, self.known, self.is_whole))
+        named, known, whole = (
+            functools.cache(function) for function in (self._named, self.retrievers.identity, self.retrievers.is_whole)
+        )
         for unit in self.units():
             shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
             content = {
@@ -222,14 +221,14 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def n_items(self) -> int:
         """See `Workload`: the number of cells, without listing them."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
-        queries = sum(len(source.subtopics) for source in self.sources)
+        queries = sum(len(source.subtopics) for source in self.haystacks.outlines)
         n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
         return n
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per summarizer; each also needs every judge's model, and the retrievers' services."""
-        settings = self.settings()
-        others = tuple(dict.fromkeys([*(part.model for part in self.spec.parts()), *self.services]))
+        settings = self.models.settings()
+        others = tuple(dict.fromkeys([*(part.model for part in self.spec.parts()), *self.retrievers.services]))
         return {
             summarizer.label: Queue((*summarizer.models, *others), computes=settings[summarizer.model].local)
             for summarizer in self.spec.summarizers
@@ -240,7 +239,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: the ranking and the context of a unit. If its retriever calls a service, `answer` makes them."""
         unit = Unit(*items[0].data["unit"])
-        if unit.retriever not in self.asking:
+        if unit.retriever not in self.retrievers.asking:
             return self._prepared(unit, self._ranked)
         try:
             self._computed_beside(unit.haystack_id, unit.retriever)
@@ -252,40 +251,40 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Workload`: one part per haystack that local models must embed or score."""
         units = dict.fromkeys(Unit(*item.data["unit"]) for item in items)
-        return self.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
+        return self.retrievers.corpora_to_compute(((unit.haystack_id, unit.retriever) for unit in units), actors)
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Workload`: compute the vectors and scores that the rankings of one haystack need."""
-        return self.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
+        return self.retrievers.compute_part(retrieve.corpus_of(self.haystacks[part["corpus"]]), part)
 
     @functools.cached_property
     def _computed_beside(self) -> Callable[[str, str], None]:
         """Runs the local computations of a retriever that also calls a service, once for each haystack."""
 
         def compute(haystack_id: str, retriever: str) -> None:
-            self.compute_beside(retrieve.corpus_of(self.haystacks[haystack_id]), retriever)
+            self.retrievers.compute_beside(retrieve.corpus_of(self.haystacks[haystack_id]), retriever)
 
         return functools.cache(compute)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`: a context as long as the real one, made without computing vectors."""
         unit = Unit(*items[0].data["unit"])
-        return Prepared() if unit.retriever in self.asking else self._prepared(unit, self._outlined)
+        return Prepared() if unit.retriever in self.retrievers.asking else self._prepared(unit, self._outlined)
 
     def _prepared(self, unit: Unit, ranked: Ranker) -> Prepared:
         context, rankings, problem = make_context(self, self.haystacks[unit.haystack_id], unit, ranked)
         if context is None:
             return Prepared(problem=problem, stage="context")
-        rows: Rows = {"rankings": rankings, "contexts": [context], **self.cut_rows(unit.haystack_id, unit.retriever)}
+        rows: Rows = {"rankings": rankings, "contexts": [context], **self.retrievers.cut_rows(unit.haystack_id, unit.retriever)}
         return Prepared(rows, shared=asdict(context))
 
     @functools.cached_property
     def _ranked(self) -> Ranker:
-        return self._ranker(self.rankings)
+        return self._ranker(self.retrievers.rankings)
 
     @functools.cached_property
     def _outlined(self) -> Ranker:
-        return self._ranker(self.planned_rankings)
+        return self._ranker(self.retrievers.planned_rankings)
 
     def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
         """A cached function that ranks one query. Retrievers that only rank in batches rank a haystack's queries together."""
@@ -302,7 +301,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         singly, at_once = functools.lru_cache(maxsize=64)(rank), functools.lru_cache(maxsize=16)(rank_all)
         return lambda haystack_id, subtopic_id, retriever: (
             singly(haystack_id, subtopic_id, retriever)
-            if hasattr(self.made(retriever), "rank")
+            if hasattr(self.retrievers.made(retriever), "rank")
             else at_once(haystack_id, retriever)[subtopic_id]
         )
 
@@ -310,7 +309,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         """See `Workload`: one cell. Returns the rows of its summary, its judgments and its scores."""
         cell = Cell.of(item)
         rows: Rows = {}
-        if cell.unit.retriever in self.asking:
+        if cell.unit.retriever in self.retrievers.asking:
             context, rows = await self._asked_context(cell.unit, ask)
             if context is None:
                 return {}
@@ -325,13 +324,13 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
         haystack = await self.haystacks.fetch(unit.haystack_id)
         corpus = retrieve.corpus_of(haystack)
         query = next(query for query in corpus.queries if query.query_id == unit.subtopic_id)
-        ranking = await self.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
+        ranking = await self.retrievers.ranking_or_failure(ask, corpus, unit.retriever, query, "context")
         if ranking is None:
             return None, {}
         context, rankings, problem = make_context(self, haystack, unit, lambda *_: ranking)
         if problem is not None:
             ask.fail("context", problem)
-        cut = self.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
+        cut = self.retrievers.cut_rows(unit.haystack_id, unit.retriever, unit.subtopic_id)
         return context, {"rankings": rankings, "contexts": [context], **cut} if context is not None else {}
 
     async def references(self, item: Item) -> Sequence[str]:
@@ -356,7 +355,7 @@ class SummHay(FromHaystacks, WithRetrievers, Summarized[SummhaySpec]):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Workload`: the scores of every system (section 4.1, Table 2)."""
         scored = super().results(run, compat)
-        unmatched = self.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
+        unmatched = self.retrievers.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
         return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from summhay_ray.benchmark import Message, Unreadable, read_json, system, user
-from summhay_ray.llm import RawAnswer
+from summhay_ray.benchmark import Message, RawAnswer, Unreadable, read_json, system, user
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is the middle of the values between not and supported."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Compat, Section, Table, semantic_hash
+from summhay_ray.benchmark import CitedAnswer, Compat, Finished, RunStore, Section, Table, semantic_hash
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
@@ -24,7 +24,6 @@ from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recite
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import score_summary, with_labels
 from summhay_ray.records import Failure, Score
-from summhay_ray.store import Finished, RunStore
 
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.benchmark import Reach
+from summhay_ray.benchmark import Reach, RunStore
 from summhay_ray.benchmarks.support.spec import models_of, named_judge
 from summhay_ray.citations import SUPPORT_JUDGE
-from summhay_ray.store import RunStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,13 @@ from summhay_ray.benchmark import (
     Item,
     Queue,
     Rows,
+    RunStore,
     Section,
     SpecError,
     Stage,
     Tables,
     semantic_hash,
+    workload_of,
 )
 from summhay_ray.benchmarks.support.answers import claims_json, claims_of, read_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Opinion, Opinions, Pair, free_opinion, make_support_judge
@@ -34,11 +36,9 @@ from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import SupportSpec, named_judge
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, BulletRow, SupportRow
 from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading, verdict_of
-from summhay_ray.engine import workload_of
 from summhay_ray.inputs import read_file
 from summhay_ray.outcome import NoAnswer
 from summhay_ray.records import SYSTEM_NAMES
-from summhay_ray.store import RunStore
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
@@ -119,7 +119,7 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
-        models = tuple(self.settings())
+        models = tuple(self.models.settings())
         return {"": Queue(models, computes=not models, at_once=None if models else _AT_ONCE)}
 
     async def answer(self, item: Item, ask: Ask) -> Rows:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import Chain, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
 from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.benchmarks.synth.topics import TOPICS
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.store import Chain, RunStore
 from summhay_ray.synth import Labels, audit_sample, audit_tables, by_haystack, haystack_tables, read_audit, write_audit
 
 

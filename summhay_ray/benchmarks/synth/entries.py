@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from summhay_ray.benchmark import SpecError
+from summhay_ray.benchmark import ITEM, SpecError, Store
 from summhay_ray.benchmarks.synth.made import Made, made_by
-from summhay_ray.engine import ITEM
-from summhay_ray.store import Store
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth.workload import Synth

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from summhay_ray.benchmark import Table
+from summhay_ray.benchmark import RunStore, Table
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.benchmarks.synth.topics import stored_topics
-from summhay_ray.store import RunStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from summhay_ray.benchmark import StagePlan
+from summhay_ray.benchmark import LogIndex, ModelSettings, RunStore, StagePlan, Tally
 from summhay_ray.benchmarks.synth.spec import GROUPS
-from summhay_ray.llm import ModelSettings
-from summhay_ray.store import LogIndex, RunStore, Tally
 from summhay_ray.synth import Bounds, Group, bounds
 
 if TYPE_CHECKING:
@@ -81,7 +79,7 @@ def bounds_of(workload: Synth, run: RunStore | None, index: LogIndex, done: Coll
     stages, left = _stages(workload, done)
     if run is not None and left:
         _subtract(run, index, stages, done)
-    models = workload.settings()
+    models = workload.models.settings()
     for stage in stages.values():
         stage.minutes = models[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
     return [stages[name] for name in GROUPS if name in stages]
@@ -89,7 +87,7 @@ def bounds_of(workload: Synth, run: RunStore | None, index: LogIndex, done: Coll
 
 def _stages(workload: Synth, done: Collection[str]) -> tuple[dict[Group, SynthStage], int]:
     """The plan of each stage, and the number of unfinished topics."""
-    used, settings = workload.spec.models.used(), workload.settings()
+    used, settings = workload.spec.models.used(), workload.models.settings()
     stages = {name: SynthStage(name, model.model) for name, model in used.items()}
     difficulty, left = workload.spec.difficulty.difficulty(), 0
     for topic in workload.topics:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Results
+from summhay_ray.benchmark import Results, RunOptions, RunResult, RunStore, Store, run_workload
 from summhay_ray.benchmarks.summhay.haystacks.export import file_names, released_text, taken, write_files
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
@@ -16,14 +16,12 @@ from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by
 from summhay_ray.benchmarks.synth.topic import BY_PERSON, SYNTHESIS, synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
-from summhay_ray.engine import RunOptions, RunResult, run_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, without_labels
 from summhay_ray.inputs import read_json
 from summhay_ray.local_models import WRITER
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Failure
-from summhay_ray.store import RunStore, Store
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth.workload import Synth

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, model_entry
-from summhay_ray.llm import is_local
+from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, is_local, model_entry
 from summhay_ray.local_models import WRITER
 from summhay_ray.synth import Difficulty, Group
 

@@ -7,17 +7,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Outcome, Request, Rows
+from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import source_bytes
 from summhay_ray.benchmarks.synth.made import Made
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
-from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import RawAnswer
 from summhay_ray.outcome import no_answer
-from summhay_ray.store import Store
 from summhay_ray.synth import OFFLINE, Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
 
@@ -81,8 +78,8 @@ async def synthesize_topic(workload: Synth, cell_id: str, topic: Topic, ask: Ask
     found = await _tried(job, asker_of(workload, {stage: calls.of(stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
     if isinstance(found, Synthesized):
-        assert workload.store is not None
-        kept = await asyncio.to_thread(_keep, found, topic, calls, workload.store, cell_id)
+        assert workload.inputs.store is not None
+        kept = await asyncio.to_thread(_keep, found, topic, calls, workload.inputs.store, cell_id)
         if not isinstance(kept, Unverified):
             return {**checks, **kept}
         found = kept

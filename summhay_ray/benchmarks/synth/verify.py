@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import many, through
 from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
-from summhay_ray.engine import many, through
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.synth import ExistingCheck, verify_haystack

@@ -15,25 +15,27 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
+    LogIndex,
     Prepared,
     Queue,
     Results,
     Rows,
+    RunStore,
     SpecError,
     Stage,
     StagePlan,
+    Store,
+    find_window,
+    is_local,
     semantic_hash,
 )
 from summhay_ray.benchmarks.summhay import TABLES
 from summhay_ray.benchmarks.summhay.grid.checks import check_models
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
-from summhay_ray.benchmarks.summhay.haystacks.sources import Late
 from summhay_ray.benchmarks.synth.made import MADE
 from summhay_ray.benchmarks.synth.spec import GROUPS, StageModel, SynthSpec
 from summhay_ray.benchmarks.synth.topics import TOPICS, alone, keep_topics, stored_topics, topic_from, topics_of
-from summhay_ray.llm import find_window, is_local
 from summhay_ray.local_models import WRITER
-from summhay_ray.store import LogIndex, RunStore, Store
 from summhay_ray.synth import (
     Domain,
     Group,
@@ -76,17 +78,27 @@ class Synth(Benchmark[SynthSpec]):
 
     def __init__(self, spec: SynthSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        if spec.domain.endswith((".yaml", ".yml")):
-            self.domain = parse_domain(inputs.text(spec.domain), spec.domain)
-        else:
-            self.domain = load_domain(spec.domain)
-        self.topics: Sequence[Topic] = topics_of(spec, inputs)
-        self.store: Store | None = None
-        check_models(spec.model_entries())
-        _check_lengths(self)
-        _check_language(self)
-        _check_windows(self)
-        check_placement(self.shape, spec.difficulty.difficulty(), self.domain)
+        if inputs.record is None:
+            check_models(spec.model_entries())
+            _check_lengths(self)
+            _check_language(self)
+            _check_windows(self)
+            check_placement(self.shape, spec.difficulty.difficulty(), self.domain)
+
+    @functools.cached_property
+    def domain(self) -> Domain:
+        """The domain that the spec names; of a stored run, as it was then."""
+        name = self.spec.domain
+        if self.inputs.record is not None:
+            return domain_from(self.inputs.record["domain"], "stored domain")
+        return parse_domain(self.inputs.text(name), name) if name.endswith((".yaml", ".yml")) else load_domain(name)
+
+    @functools.cached_property
+    def topics(self) -> Sequence[Topic]:
+        """The topics in the spec's order. Workers of a run read none of them."""
+        if self.inputs.record is None or self.inputs.store is None:
+            return topics_of(self.spec, self.inputs)
+        return [topic for _, topic in stored_topics(self.inputs.store, self.inputs.record)]
 
     @functools.cached_property
     def shape(self) -> Shape:
@@ -111,24 +123,10 @@ class Synth(Benchmark[SynthSpec]):
         return record_flaw(record, ("spec", "domain", "cells", "topics"))
 
     @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Synth:
-        """See `Workload`. The topics are read on first use."""
-        workload = cls.__new__(cls)
-        Benchmark.__init__(workload, SynthSpec.model_validate(record["spec"]), Inputs.stored(store, record, {}))
-        workload.domain = domain_from(record["domain"], "stored domain")
-        workload.topics = Late(lambda: [topic for _, topic in stored_topics(store, record)])
-        workload.store = store
-        return workload
-
-    @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
         """See `Workload`: the topics, and the haystacks that were made."""
         yield TOPICS, run.record[TOPICS]
         yield from (("haystack", row.digest) for row in MADE.records(run.table(MADE.name)))
-
-    def open(self, store: Store) -> RunStore:
-        self.store = store
-        return super().open(store)
 
     @functools.cached_property
     def _semantic_part(self) -> dict[str, Any]:
@@ -145,7 +143,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def _identity(self, model: StageModel) -> dict[str, Any]:
         kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
-        return {**kept, **self.revision_of(model.model)}
+        return {**kept, **self.models.revision(model.model)}
 
     def cell_id(self, topic: Topic) -> str:
         """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not count."""
@@ -162,7 +160,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def sampling(self, stage: Group) -> dict[str, Any]:
         """The parameters of a stage's calls that determine its answers."""
-        return self.sampling_of(self.spec.models.used()[stage])
+        return self.models.sampling(self.spec.models.used()[stage])
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per topic."""
@@ -175,7 +173,7 @@ class Synth(Benchmark[SynthSpec]):
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. A worker has few topics at once, since each is a whole haystack in the making."""
-        settings = self.settings()
+        settings = self.models.settings()
         called = [model.limits.concurrency for model in settings.values() if not model.local]
         least, most = TOPICS_AT_ONCE
         wanted = max(least, min(most, 2 * max(called) // CALLS_PER_TOPIC)) if called else least
@@ -218,7 +216,7 @@ class Synth(Benchmark[SynthSpec]):
         """See `Workload`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
         from summhay_ray.benchmarks.synth.explain import explain_synth
 
-        return explain_synth(run, key)
+        return explain_synth(self, run, key)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         wanted = set(item_ids)

@@ -320,7 +320,7 @@ class Planner:
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
         self._unwanted = unwanted
-        self.settings = workload.settings()
+        self.settings = workload.models.settings()
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
@@ -377,7 +377,7 @@ class Planner:
     @functools.cache  # noqa: B019
     def repeats_itself(self, model: str) -> bool:
         """Whether the model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
-        return self.settings[model].local and not getattr(self.workload.local_model(model), "reads_sampling", False)
+        return self.settings[model].local and not getattr(self.workload.models.find(model), "reads_sampling", False)
 
     def is_new(self, among: str, question: int) -> bool:
         """Whether a question was not asked before: a question that two items share is one call. `among`: a size or assumption."""

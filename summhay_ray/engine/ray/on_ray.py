@@ -204,7 +204,7 @@ class RayExecution:
             + sum(pool.first for pool in self._placement.pools.values()),
             log_level=asked_level() or logging.INFO,
         )
-        limits = {model: settings.limits for model, settings in workload.settings().items() if not settings.local}
+        limits = {model: settings.limits for model, settings in workload.models.settings().items() if not settings.local}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]

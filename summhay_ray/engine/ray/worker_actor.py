@@ -111,8 +111,8 @@ class WorkerActor:
         self._ledger.hello(f"{kind} {seat}")
         # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.
         threading.Thread(target=self._beat, daemon=True).start()
-        settings = workload.settings()
-        local = workload.models_here() if any(model.local for model in settings.values()) else {}
+        settings = workload.models.settings()
+        local = workload.models.local if any(model.local for model in settings.values()) else {}
         places = {True: "in the worker", False: "called"}
         models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
         log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")

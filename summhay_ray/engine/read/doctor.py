@@ -33,7 +33,7 @@ def examine(store_uri: str, workload: Workload[Any] | None = None) -> list[Check
     checks = [_store(store_uri), _ray(), _tokenizer()]
     if workload is None:
         return [*checks, *_provider_keys()]
-    for model, settings in sorted(workload.settings().items()):
+    for model, settings in sorted(workload.models.settings().items()):
         price = settings.price
         rates = f"{price.input_per_mtok:g} / {price.output_per_mtok:g} dollars a million tokens in / out"
         checks.append(Check(f"price {model}", True, "local, free" if settings.local else rates))
@@ -134,7 +134,7 @@ def _of_vectors(store: Store) -> list[Check]:
 
 def missing_keys(workload: Workload[Any]) -> list[str]:
     """A line for each model whose key is not in this machine's environment."""
-    checks = [key_check(settings) for _, settings in sorted(workload.settings().items()) if not settings.local]
+    checks = [key_check(settings) for _, settings in sorted(workload.models.settings().items()) if not settings.local]
     return [f"{check.name.removeprefix('key ')}: {check.message}" for check in checks if not check.ok]
 
 

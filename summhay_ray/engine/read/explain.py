@@ -88,7 +88,9 @@ def _run(workload: Workload[Any], item: Item, complete: Complete) -> Answered:
     """Prepare and answer an item in this process."""
     ready = prepared(workload, item.source, [item]) if prepares(workload) else Prepared()
     [work] = work_items([item], ready)
-    return run_loop(lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.settings()))))
+    return run_loop(
+        lambda: answered(workload, work, Ask(workload, item, complete, ConcurrencyLimiter(workload.models.settings())))
+    )
 
 
 def explained(workload: Workload[Any], run: RunStore, key: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class InlineExecution:
 
     def begin(self, heartbeat: Heartbeat, budgets: Budgets) -> None:
         """See `Execution`."""
-        run, settings = self._work.run, self._work.workload.settings()
+        run, settings = self._work.run, self._work.workload.models.settings()
         self._heartbeat = heartbeat
         self._committer = run.committer(heartbeat.session.number, heartbeat.session.where)
         limits = {name: model.limits for name, model in settings.items() if not model.local}
@@ -69,9 +69,9 @@ class InlineExecution:
 
     async def _run(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         run, workload = self._work.run, self._work.workload
-        files, settings = run.store.files, workload.settings()
+        files, settings = run.store.files, workload.models.settings()
         has_local = any(model.local for model in settings.values())
-        local = await asyncio.to_thread(workload.models_here) if has_local else {}
+        local = await asyncio.to_thread(lambda: workload.models.local) if has_local else {}
         log, service = LogWriter(files, self._heartbeat.session.number), self._service
         gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
         self._commits: Batched[Parts, None] = Batched(self._add)

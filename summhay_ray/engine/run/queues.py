@@ -99,7 +99,7 @@ def queue_settings(
 
     `workers` is the number of workers of each kind; a family with `resources` has as many as these say.
     """
-    settings, queues = workload.settings(), workload.queues()
+    settings, queues = workload.models.settings(), workload.queues()
     by_queue = {}
     for name, n_items in sorted(left.items()):
         queue = queues[name]
@@ -127,7 +127,7 @@ def family_of(models: Sequence[str], resources: Mapping[str, ResourcesSpec]) -> 
 
 def answers_here(workload: Workload[Any], queue: str) -> bool:
     """Whether a queue's items ask no provider and no model with actors of its own, so that a pool prepares and answers them."""
-    settings, models = workload.settings(), workload.queues()[queue].models
+    settings, models = workload.models.settings(), workload.queues()[queue].models
     return all(settings[model].local for model in models) and not family_of(models, workload.spec.resources)
 
 

@@ -73,6 +73,8 @@ class RunResult:
     unit: str = "items"
     """The word for items in messages."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
+    doubted: Mapping[str, str] = field(default_factory=dict)
+    """Model -> why its usage is not credible, stopped or not."""
     left: Mapping[str, Any] | None = None
     """The remaining work if the budget or `limit` stopped the run: items (`cells`), calls, and dollars (least, expected, most);
     calls and dollars are null if unknown."""
@@ -179,9 +181,9 @@ def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions(
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
-    """Raises UserError if this machine makes the calls and lacks a model's key."""
+    """Raises SpecError if this machine makes the calls and lacks a model's key."""
     if options.address is None and (missing := missing_keys(workload)):
-        raise UserError(f"{missing[0]}; nothing was asked")
+        raise SpecError(f"{missing[0]}; nothing was asked")
 
 
 def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
@@ -191,7 +193,7 @@ def budgets_of(workload: Workload[Any], budget_usd: float | None) -> Budgets:
         None if budget_usd is None else _micros(budget_usd),
         {name: _micros(dollars) for name, dollars in spec.stage_budgets_usd.items()},
         {name: _micros(dollars) for name, dollars in spec.model_budgets_usd.items()},
-        margins_of(workload.settings()),
+        margins_of(workload.models.settings()),
     )
 
 
@@ -314,7 +316,8 @@ class Start:
         if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
         doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
-        stopped: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
+        told: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
+        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in told.items()}
         doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
         return RunResult(
             run=run.run_id,
@@ -326,7 +329,8 @@ class Start:
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
-            stopped_models={model: f"{why['error']}: {why['reason']}" for model, why in stopped.items()},
+            stopped_models=stopped,
+            doubted={claim.model: stopped.get(claim.model, str(claim)) for claim in claims},
             left=left,
             tried_again=sum(run.finished(ITEM).values()),
             warnings=(
@@ -450,10 +454,10 @@ class Start:
 
     @property
     def _reach(self) -> RecordedReach:
-        return RecordedReach.of(self.workload.settings())
+        return RecordedReach.of(self.workload.models.settings())
 
     def _paying(self) -> bool:
-        return any(settings.price != FREE for settings in self.workload.settings().values())
+        return any(settings.price != FREE for settings in self.workload.models.settings().values())
 
     def _answered(self, execution: Execution, planning: _Planning, session: DriverSession) -> dict[str, Any]:
         first = execution.snapshot()
@@ -511,7 +515,7 @@ class Start:
             rows=sum(sizes.values()) if counted.table else 0,
             rows_before=sum(sizes[item] for item in done) if counted.table else 0,
             budget_usd=self.options.budget_usd,
-            models=self.workload.settings(),
+            models=self.workload.models.settings(),
         )
         timeline = Timeline(extent, self.began, planned)
         watch = self.options.watch

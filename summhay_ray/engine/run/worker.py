@@ -117,7 +117,7 @@ class Worker:
     ) -> None:
         self._workload, self._run, self._gateway = workload, run, gateway
         self._commit_parts, self._count = commit, count
-        self._limiter = ConcurrencyLimiter(workload.settings())
+        self._limiter = ConcurrencyLimiter(workload.models.settings())
         self._asked: Counter[str] = Counter()
         self._told_at, self._tell_every_s = float("-inf"), workers / WORKERS_A_SECOND if workers > 1 else 0.0
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))

@@ -52,15 +52,15 @@ class Inputs:
 
     @functools.cached_property
     def store(self) -> Store | None:
-        """The store, which holds inputs that are named by their content; None if there is none. Raises StoreError."""
+        """The run's store, which holds inputs that are named by their content; None if there is none. Raises StoreError."""
         return self._open()
 
     @classmethod
-    def stored(cls, store: Store, record: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> Inputs:
-        """The inputs of a stored run, from its record. `digests`: of its files, where the record has them elsewhere."""
+    def stored(cls, store: Store, record: Mapping[str, Any]) -> Inputs:
+        """The inputs of a stored run, from its record."""
         inputs = cls(Path(record.get(FOLDER, "")), lambda: store)
         inputs.record = record
-        inputs._digests = dict(record.get("inputs", {}) if digests is None else digests)
+        inputs._digests = {**record.get("inputs", {}), **record.get("answers", {})}
         inputs._settled = True
         inputs._content = lambda entry: store.get_object(KIND, inputs._digests[entry])
         return inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
 from summhay_ray.engine.run.state import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
-from summhay_ray.engine.spec.spec import Spec, SpecError, check_spec, overridden, read_fields, validated
+from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
 from summhay_ray.store import RunStore, Store, Table, columns_of
@@ -118,7 +119,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
     """An instance of the benchmark. Raises UnknownName if a user's own class raises in its constructor."""
     with own_code(f"kind {spec.kind or benchmark.kind!r} cannot be made", "mend its class, which is called with spec and inputs"):
         workload = benchmark(spec, inputs)
-        workload.settings()
+        workload.models.settings()
         # An installed benchmark is the user's choice, not the spec's.
         if inputs.untrusted and (named := [name for name in workload.own_code() if name != workload.own_name()]):
             raise OwnCodeRefused(named[0])
@@ -128,14 +129,30 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
             for _ in checked_items(workload):
                 pass
             inputs.settle()
-    workload.check_answers()
+    _check_answers(workload)
     return workload
+
+
+def _check_answers(workload: Workload[Any]) -> None:
+    """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
+    if not (answers := workload.models.given):
+        return
+    queries = dict.fromkeys(workload.query_of(item) for item in workload.items())
+    known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
+    for given in answers.values():
+        if others := [query for query in given.texts if query not in known]:
+            more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+            nearest = [*difflib.get_close_matches(others[0], queries, n=1), *queries][0]
+            raise SpecError(
+                f"spec: {given.file}: query_id: {others[0]!r}{more} is no query of this run, as {nearest!r} is; correct or "
+                "remove it"
+            )
 
 
 def _check_local_models(workload: Workload[Any]) -> None:
     """Raises UnknownName for a local model that neither this package nor the benchmark provides."""
-    wanted = [model for model, settings in workload.settings().items() if settings.local]
-    here = workload.models_here() if wanted else {}
+    wanted = [model for model, settings in workload.models.settings().items() if settings.local]
+    here = workload.models.local if wanted else {}
     for model in wanted:
         if model not in here and f"{model.partition('/')[0]}/" not in here:
             raise unknown("model that needs no key", model, here)
@@ -157,7 +174,13 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
-    return find(str(record.get("kind", ""))).from_record(store, record)
+    return _restored(find(str(record.get("kind", ""))), store, record)
+
+
+def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str, Any]) -> Workload[Any]:
+    """A benchmark's instance as `made` makes it, from what a run stored. An imported run has no spec."""
+    spec = benchmark.spec_class.model_validate(record.get("spec", {}), context=STORED)
+    return benchmark(spec, Inputs.stored(store, record))
 
 
 def workload_of(run: RunStore) -> Workload[Any]:
@@ -165,7 +188,7 @@ def workload_of(run: RunStore) -> Workload[Any]:
     record = run.record
     benchmark = checked(run, record)
     try:
-        return benchmark.from_record(run.store, record)
+        return _restored(benchmark, run.store, record)
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise damaged(run, reason) from error

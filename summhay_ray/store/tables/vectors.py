@@ -38,11 +38,6 @@ class Kept:
     """Tokens of the text that the model did not read."""
 
 
-def vector_key(text: str) -> bytes:
-    """The key of a text's vector: the sha256 of the text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
 class VectorSpace:
     """The vectors of one space. Thread-safe; the files read most recently stay in memory."""
 
@@ -59,6 +54,11 @@ class VectorSpace:
         self._lock = threading.Lock()
         self.damaged: list[str] = []
         """Files whose content did not match their names and that were deleted."""
+
+    @staticmethod
+    def key(text: str) -> bytes:
+        """The key of a text's vector: the sha256 of the text."""
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Kept]:
         """The stored vectors of these keys. New files are read only if a key is not known yet."""

@@ -238,11 +238,11 @@ def test_a_runs_spec_says_who_judges_how_and_within_which_budget(run: RunStore, 
     assert [one.label for one in whole.spec.judges] == ["openai/mine", "mixed"]
     spec = whole.spec
     assert (spec.budget_usd, spec.stage_budgets_usd, spec.model_budgets_usd) == (1.5, {"judge": 0.5}, {"openai/mine": 0.25})
-    mine = whole.settings()["openai/mine"]
+    mine = whole.models.settings()["openai/mine"]
     assert (mine.limits.rpm, mine.limits.concurrency, mine.api_base) == (2, 3, reach["api_base"])
     assert (mine.token_margin, mine.max_answer_bytes) == (2.0, 4096)
     # A summarizer's model judges as the spec reaches it.
-    writer = rejudging(run, "openai/writer", spec=write(tmp_path, yaml.safe_dump(fields))).settings()["openai/writer"]
+    writer = rejudging(run, "openai/writer", spec=write(tmp_path, yaml.safe_dump(fields))).models.settings()["openai/writer"]
     assert (writer.limits.rpm, writer.api_base, writer.token_margin) == (1, reach["api_base"], 2.0)
 
 

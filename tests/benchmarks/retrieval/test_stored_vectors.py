@@ -15,7 +15,7 @@ pytest.importorskip("sentence_transformers")
 
 from summhay_ray import api, encoders
 from summhay_ray.benchmarks.retrieval import stored_models
-from summhay_ray.store import LocalFiles, VectorSpace, vector_key
+from summhay_ray.store import LocalFiles, VectorSpace
 
 pytestmark = [pytest.mark.embed, pytest.mark.core]
 
@@ -123,7 +123,7 @@ def test_planning_computes_nothing(tmp_path: Path, models: dict[str, str], compu
 def test_a_file_whose_vectors_are_all_in_others_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("summhay_ray.store.tables.vectors.OPEN_FILES", 2)
     files, read = LocalFiles(tmp_path), list[str]()
-    keys = [vector_key(str(number)) for number in range(6)]
+    keys = [VectorSpace.key(str(number)) for number in range(6)]
     for number, key in enumerate(keys):
         # Two processes that have made the same vector, of texts whose numbers of tokens they count differently.
         for n_tokens in (1, 2):
@@ -136,13 +136,13 @@ def test_a_file_whose_vectors_are_all_in_others_is_read_once(tmp_path: Path, mon
 
     monkeypatch.setattr(files, "read", reading)
     space = VectorSpace(files, "s")
-    assert space.get([vector_key("none")]) == {} and len(read) == 12
-    assert space.get([vector_key("another")]) == {} and len(read) == 12
+    assert space.get([VectorSpace.key("none")]) == {} and len(read) == 12
+    assert space.get([VectorSpace.key("another")]) == {} and len(read) == 12
     assert [found.vector[0] for key in keys for found in space.get([key]).values()] == list(range(6))
 
 
 def test_a_damaged_file_that_another_process_has_deleted_is_missing_and_no_error(tmp_path: Path) -> None:
-    files, key = LocalFiles(tmp_path), vector_key("a")
+    files, key = LocalFiles(tmp_path), VectorSpace.key("a")
     VectorSpace(files, "s").put([key], np.ones((1, 4), np.float32), [1])
     [name] = files.names("vectors/s")
     space, late = VectorSpace(files, "s"), VectorSpace(LocalFiles(tmp_path), "s")

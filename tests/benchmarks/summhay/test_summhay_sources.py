@@ -19,7 +19,6 @@ from summhay_ray.benchmarks.summhay.haystacks import sources as sources_module
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     KEPT,
     Haystacks,
-    Late,
     Outline,
     Recent,
     outline_of,
@@ -82,11 +81,11 @@ def test_an_outline_holds_no_documents() -> None:
 def test_outlines_come_back_from_the_store_and_from_the_sources_where_the_record_names_none(tmp_path: Path) -> None:
     grid, store = grid_of(haystacks=["sample/news", "sample/conversation"]), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    assert tuple(stored_outlines(store, record)) == tuple(grid.sources)
-    for source in grid.sources:
+    assert tuple(stored_outlines(store, record)) == tuple(grid.haystacks.outlines)
+    for source in grid.haystacks.outlines:
         assert store.put_object("haystack", source_bytes(grid.haystacks.file(source.haystack_id).raw)) == source.digest
     del record["outlines"]
-    assert tuple(stored_outlines(store, record)) == tuple(grid.sources)
+    assert tuple(stored_outlines(store, record)) == tuple(grid.haystacks.outlines)
 
 
 def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_outlines_of_another_version_are_one_clear_line(tmp_path: Path) -> None:
 
 def test_few_haystacks_are_kept_and_the_least_used_goes_first() -> None:
     shelf = Shelf(4)
-    haystacks = Haystacks(shelf.ids, shelf, Recent(2))
+    haystacks = Haystacks(shelf.ids, shelf, recent=Recent(2))
     first, second, third, _ = shelf.ids
     assert (len(haystacks), list(haystacks)) == (4, shelf.ids) and not shelf.read
     for one in (first, second, first, third, first, second):
@@ -162,41 +161,28 @@ def test_the_event_loop_goes_on_while_a_haystack_is_loaded() -> None:
     assert sorted(shelf.read) == sorted(shelf.ids)
 
 
-def test_late_outlines_are_read_once_and_not_before() -> None:
-    reads = []
-
-    def read() -> list[Outline]:
-        reads.append(1)
-        return [outline_of(released())]
-
-    late = Late(read)
-    assert not reads
-    assert (len(late), late[0].name, [one.name for one in late], late[:1][0].name) == (1, "news", ["news"], "news")
-    assert reads == [1]
-
-
 def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) -> None:
     grid, store = grid_of(), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
     # Not one object of a haystack lies in the store.
     stored = stored_workload(store, record)
     assert isinstance(stored, SummHay)
-    assert stored.systems == grid.systems and stored.settings() == grid.settings()
+    assert stored.systems == grid.systems and stored.models.settings() == grid.models.settings()
     assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
     with pytest.raises(StoreError, match="has no haystack"):
-        stored.haystacks[grid.sources[0].haystack_id]
+        stored.haystacks[grid.haystacks.outlines[0].haystack_id]
 
 
 def test_a_grid_holds_only_the_haystacks_it_read_last(tmp_path: Path) -> None:
     grid, paths = grid_of_files(tmp_path, KEPT + 2)
-    assert [source.name for source in grid.sources] == [path.stem for path in paths]
+    assert [source.name for source in grid.haystacks.outlines] == [path.stem for path in paths]
     for path in paths[1:]:
         path.unlink()
-    for held, source in enumerate(grid.sources[2:], 2):
+    for held, source in enumerate(grid.haystacks.outlines[2:], 2):
         assert grid.haystacks[source.haystack_id].name == paths[held].stem
-    assert grid.haystacks[grid.sources[0].haystack_id].name == paths[0].stem
+    assert grid.haystacks[grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
-        grid.haystacks[grid.sources[1].haystack_id]
+        grid.haystacks[grid.haystacks.outlines[1].haystack_id]
 
 
 def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

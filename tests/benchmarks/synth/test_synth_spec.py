@@ -47,7 +47,7 @@ def test_a_topic_and_nothing_else_is_enough() -> None:
         "outline": "offline/writer",
         "write": "offline/writer",
     }
-    assert grid.spec.license == "unspecified" and sorted(grid.settings()) == ["offline/writer"]
+    assert grid.spec.license == "unspecified" and sorted(grid.models.settings()) == ["offline/writer"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
+from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, RawAnswer, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
@@ -31,7 +31,6 @@ from summhay_ray.judge import (
     panel,
     usable_on,
 )
-from summhay_ray.llm import RawAnswer
 from summhay_ray.loops import together
 from summhay_ray.metrics import by_number, score_summary
 from summhay_ray.outcome import KIND
@@ -79,7 +78,7 @@ async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) 
         outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
         raw = outcome.value
-        if spec.model in grid.given_answers:
+        if spec.model in grid.models.given:
             # A stack of one's own knows documents by their ids; the number is a haystack's.
             raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
         summary = _summary(cell, spec.label, context, raw)
@@ -101,7 +100,7 @@ def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> 
         shown=shown(haystack, context),
         model=spec.model,
         prompt=grid.prompt_of(spec),
-        sampling=grid.sampling_of(spec),
+        sampling=grid.models.sampling(spec),
         sample=cell.repeat,
         lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
         token_budget=grid.spec.token_budget,
@@ -122,7 +121,7 @@ def judge_settings(grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec,
     return JudgeSettings(
         model=spec.model,
         prompt=grid.prompt_of(spec),
-        sampling=grid.sampling_of(spec),
+        sampling=grid.models.sampling(spec),
         sample=sample,
         lookup=lookup_of(cell, spec.model, system),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import ModelSpec, SpecError
-from summhay_ray.benchmarks.retrieval import Entry, WithRetrievers, every, make_retriever, naming
+from summhay_ray.benchmarks.retrieval import Entry, Retrievers, every, make_retriever, naming
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
@@ -28,7 +28,7 @@ def check_grid(grid: SummHay) -> None:
 
 def _check_names(grid: SummHay) -> None:
     spec = grid.spec
-    check_retrievers_of(grid, grid.sources)
+    check_retrievers_of(grid.retrievers, grid.haystacks.outlines)
     try:
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
@@ -59,19 +59,19 @@ def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
         raise SpecError(f"spec: {error}") from error
 
 
-def check_retrievers_of(workload: WithRetrievers, sources: Sequence[Outline]) -> None:
+def check_retrievers_of(retrievers: Retrievers, sources: Sequence[Outline]) -> None:
     """Raises SpecError for a retriever that cannot be made, or whose released scores a haystack lacks."""
-    for index, entry in enumerate(workload.spec.retrievers):
+    for index, entry in enumerate(retrievers.values()):
         with naming(index):
             for part in every([entry]):
-                _check_retriever(part, workload, sources)
+                _check_retriever(part, retrievers, sources)
                 if isinstance(part, str) and part.startswith("released/"):
                     _check_released(part.removeprefix("released/"), sources)
 
 
-def _check_retriever(entry: str | Entry, workload: WithRetrievers, sources: Sequence[Outline]) -> None:
+def _check_retriever(entry: str | Entry, retrievers: Retrievers, sources: Sequence[Outline]) -> None:
     try:
-        make_retriever(entry, workload.spec.seed, workload.run_file)
+        make_retriever(entry, retrievers.seed, retrievers.run_file)
     except UnknownName:
         if all(entry in source.released for source in sources):
             raise UnknownName(f"no retriever is named {entry!r}; did you mean 'released/{entry}'?") from None

@@ -37,7 +37,7 @@ def make_context(
 
 
 def _context(grid: SummHay, haystack: Haystack, unit: Unit, numbers: Sequence[int]) -> Context:
-    whole = grid.is_whole(unit.retriever)
+    whole = grid.retrievers.is_whole(unit.retriever)
     plan = ContextPlan(
         retriever=unit.retriever,
         ordering=unit.ordering,

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from summhay_ray import judge, summarize
-from summhay_ray.benchmark import Benchmark, Inputs, LocalModel, ModelSpec, Stage, semantic_hash
+from summhay_ray.benchmark import Benchmark, Inputs, ModelSpec, RunStore, Stage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, Haystacks, Late, Outline, stored_haystacks, stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, Haystacks
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
-from summhay_ray.local_models import LocalModels
-from summhay_ray.store import RunStore, Store
 
 TOKENS_A_VERDICT = 20
 """Expected length of the verdict on one insight."""
@@ -22,11 +20,17 @@ STAGE = Stage("judge", output_tokens=TOKENS_A_VERDICT)
 S = TypeVar("S", bound=JudgingSpec)
 
 
+def prompts_of(entries: Iterable[ModelSpec], inputs: Inputs) -> Mapping[str, str]:
+    """Path of each prompt file, as written in the spec -> its text; of a stored run, as it was then."""
+    if inputs.record is not None:
+        kept: Mapping[str, str] = inputs.record["prompts"]
+        return kept
+    return {entry.prompt: inputs.text(entry.prompt) for entry in entries if entry.prompt}
+
+
 class Judging(Benchmark[S]):
     """A benchmark with judges of summaries."""
 
-    sources: Sequence[Outline]
-    """An outline of each haystack: all but its documents."""
     haystacks: Haystacks
     """The haystacks, loaded on demand."""
     prompts: Mapping[str, str]
@@ -34,17 +38,14 @@ class Judging(Benchmark[S]):
     recorded: ClassVar[Sequence[str]]
     """The fields that a run's record must have."""
 
+    @property
+    def own_models(self) -> Sequence[Any]:  # type: ignore[override]
+        """See `Benchmark`: `replay/` answers from the run's haystacks."""
+        return (lambda: Replay(self.haystacks.file),)
+
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
         return record_flaw(record, cls.recorded)
-
-    def restore(self, spec: S, store: Store, record: Mapping[str, Any]) -> None:
-        """Set up the benchmark from a run's record. Haystacks and outlines are read on demand."""
-        files = {**record.get("inputs", {}), **record.get("answers", {})}
-        Benchmark.__init__(self, spec, Inputs.stored(store, record, files))
-        self.sources = Late(lambda: stored_outlines(store, record))
-        self.haystacks = stored_haystacks(store, record["haystacks"])
-        self.prompts = record["prompts"]
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -54,10 +55,6 @@ class Judging(Benchmark[S]):
         yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
         yield from (("haystack", entry["object"]) for entry in record["haystacks"])
         yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
-
-    def local_models(self) -> Mapping[str, LocalModel]:
-        """See `Workload`: `replay/` answers from the run's haystacks."""
-        return LocalModels([Replay(self.haystacks.file)], self.inputs.folder)
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
         """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
@@ -71,7 +68,7 @@ class Judging(Benchmark[S]):
             assert isinstance(model, SummarizerSpec)
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
-        own = {**semantic_model(model, identity), **self.revision_of(model.model), "code": self.inputs.code(code)}
+        own = {**semantic_model(model, identity), **self.models.revision(model.model), "code": self.inputs.code(code)}
         return {**own, **reduce_identity(self, model)} if isinstance(model, SummarizerSpec) else own
 
     def identity_of(self, judging: JudgeSpec) -> str:
@@ -86,7 +83,7 @@ class Judging(Benchmark[S]):
         """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
         return {
             (source.haystack_id, subtopic.subtopic_id): n
-            for source in self.sources
+            for source in self.haystacks.outlines
             for subtopic, n in zip(source.subtopics, source.n_insights, strict=True)
         }
 

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from summhay_ray import extract as extracts
-from summhay_ray.benchmark import Answer, Ask, Failed, Outcome, Request
+from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request
 from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.judge import JudgeSettings, Verdict, make_judge, usable_bullet
-from summhay_ray.llm import Ask as AskModel
-from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Insight
 from summhay_ray.text import first_tokens
 

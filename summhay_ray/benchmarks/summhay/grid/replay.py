@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from summhay_ray.benchmark import Request
 from summhay_ray.haystack import ReleasedFile, imported_rows
-from summhay_ray.llm import Request
 from summhay_ray.records import Judgment
 from summhay_ray.summarize import bullets_of
 

@@ -8,20 +8,12 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Inputs, SpecError, Text, semantic_hash
-from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files, with_retrievers
+from summhay_ray.benchmark import Inputs, RunStore, SpecError, Store, Text, semantic_hash
+from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import FromHaystacks, with_made
-from summhay_ray.benchmarks.summhay.haystacks.opening import keep_sources
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
-from summhay_ray.benchmarks.summhay.haystacks.sources import (
-    OUTLINES,
-    Late,
-    haystack_entries,
-    keep_outlines,
-    stored_haystacks,
-    stored_outlines,
-)
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.plugins import unknown
@@ -37,7 +29,6 @@ from summhay_ray.retrieve import (
     read_qrels,
     with_qrels,
 )
-from summhay_ray.store import RunStore, Store
 
 
 class RetrievalSpec(RetrievalFields):
@@ -74,22 +65,23 @@ class _Beir(NamedTuple):
     """Hash of its queries and their gold documents."""
 
 
-class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
+class HaystackRetrieval(Retrieving[RetrievalSpec]):
     """Every retriever on every haystack and BEIR corpus."""
 
     kind = "retrieval"
     tables = (*Retrieving.tables, BY_NAME["failures"])
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
-        super().__init__(with_retrievers(with_made(spec, inputs), inputs), inputs)
-        self.sources = self.read_sources()
-        check_retrievers_of(self, self.sources)
-        self._check_qrels()
+        super().__init__(with_made(spec, inputs), inputs)
+        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
+        if inputs.record is None:
+            check_retrievers_of(self.retrievers, self.haystacks.outlines)
+            self._check_qrels()
 
     def _check_qrels(self) -> None:
         """Raises SpecError for a query of the qrels that no corpus has."""
         if self._qrels:
-            named = {source.haystack_id: source.name for source in self.sources}
+            named = {source.haystack_id: source.name for source in self.haystacks.outlines}
             named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self._known_corpora.items()}
             corpora = self.corpus_queries().items()
             known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
@@ -97,8 +89,8 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
                 raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        sources = {source.haystack_id: [subtopic.subtopic_id for subtopic in source.subtopics] for source in self.sources}
-        return {**sources, **{corpus_id: known.queries for corpus_id, known in self._known_corpora.items()}}
+        own = {one.haystack_id: [subtopic.subtopic_id for subtopic in one.subtopics] for one in self.haystacks.outlines}
+        return {**own, **{corpus_id: known.queries for corpus_id, known in self._known_corpora.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:
         return self._corpus(corpus_id)
@@ -164,24 +156,23 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
     def record(self, store: Store) -> dict[str, Any]:
         return {
             "spec": self.spec.model_dump(mode="json"),
-            "haystacks": haystack_entries(self.sources),
             "inputs": self.inputs.keep(store, self._files()),
-            OUTLINES: keep_outlines(store, self.sources),
-            UNORDERED: sorted(self.unordered),
+            **self.haystacks.recorded(store),
+            UNORDERED: sorted(self.retrievers.unordered),
         }
 
     @classmethod
     def record_flaw(cls, record: Mapping[str, Any]) -> str:
         return record_flaw(record, ("spec", "haystacks", "cells"))
 
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> HaystackRetrieval:
-        """See `Workload`. Haystacks are read on demand."""
-        workload = cls.__new__(cls)
-        Retrieving.__init__(workload, RetrievalSpec.model_validate(record["spec"]), Inputs.stored(store, record))
-        workload.sources = Late(lambda: stored_outlines(store, record))
-        workload.haystacks = stored_haystacks(store, record["haystacks"])
-        return workload
+    def doubts(self) -> Sequence[str]:
+        return doubts_of(self.haystacks)
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.spec.haystacks, self.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.haystacks.keep(store)
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -189,13 +180,6 @@ class HaystackRetrieval(FromHaystacks, Retrieving[RetrievalSpec]):
         yield from super().objects(run)
         yield OUTLINES, run.record[OUTLINES]
         yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
-
-    def open(self, store: Store) -> RunStore:
-        """See `Workload`. Puts the haystacks into the store; from then on the stored copies are read."""
-        keep_sources(self.haystacks, self.sources, store)
-        run = super().open(store)
-        self.haystacks = stored_haystacks(store, haystack_entries(self.sources))
-        return run
 
 
 def _folder_name(folder: str) -> str:

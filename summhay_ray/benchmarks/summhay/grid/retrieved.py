@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
-from summhay_ray.store import RunStore
 
 
 def retrieval_of(run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame) -> pl.DataFrame | None:

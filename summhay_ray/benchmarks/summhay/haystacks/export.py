@@ -13,12 +13,12 @@ from typing import Any
 
 import polars as pl
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import all_judgments, judge_of_record
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE, ReleasedFile, export_run
-from summhay_ray.store import RunStore
 
 
 def export(run: RunStore, folder: Path, judge: str = "") -> list[Path]:

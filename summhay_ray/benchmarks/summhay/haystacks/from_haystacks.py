@@ -1,17 +1,14 @@
-"""Read the haystacks that a spec names: files, samples, objects of a store, and the output of other specs.
-
-Every benchmark on haystacks inherits from `FromHaystacks`.
-"""
+"""Read the haystacks that a spec names: files, samples, objects of a store, and the output of other specs."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from summhay_ray.benchmark import Inputs, Spec, SpecError
-from summhay_ray.benchmarks.summhay.haystacks.opening import keep_sources
+from summhay_ray.benchmark import Inputs, Spec, SpecError, Store, StoreError, load_workload
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     STORE,
     Haystacks,
@@ -21,11 +18,10 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     in_store,
     outline_of,
     store_entry,
+    stored_haystacks,
 )
-from summhay_ray.engine import load_workload
 from summhay_ray.haystack import load_sample, read_released
 from summhay_ray.plugins import UnknownName
-from summhay_ray.store import Store, StoreError, StoreUnavailable
 
 SAMPLE = "sample/"
 _SPECS = (".yaml", ".yml")
@@ -36,71 +32,60 @@ READS_AT_ONCE = 8
 S = TypeVar("S", bound=Spec)
 
 
-class FromHaystacks:
-    """Mixin for a workload whose spec has the field `haystacks`."""
+def haystacks_of(named: Sequence[str], inputs: Inputs) -> Haystacks:
+    """The haystacks that a spec names; of a stored run, those that it kept. Raises SpecError, InvalidHaystack."""
+    if inputs.record is not None and inputs.store is not None:
+        return stored_haystacks(inputs.store, inputs.record)
+    entries: dict[str, str] = {}
+    recent = Recent()
+    read = functools.partial(_content, inputs)
+    outlines = _outlines(named, read, recent)
+    for index, (entry, outline) in enumerate(zip(named, outlines, strict=True)):
+        first = entries.setdefault(outline.haystack_id, entry)
+        if first != entry:
+            raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; remove one")
+    return Haystacks(entries, lambda haystack_id: (read(entries[haystack_id]), entries[haystack_id]), lambda: outlines, recent)
 
-    spec: Any
-    inputs: Inputs
-    sources: Sequence[Outline]
-    """An outline of each haystack: all but its documents."""
-    haystacks: Haystacks
-    """The haystacks, loaded on demand."""
 
-    def read_sources(self) -> tuple[Outline, ...]:
-        """Read every source that the spec names, set `haystacks`, and return the outlines. Raises SpecError, InvalidHaystack."""
-        entries: dict[str, str] = {}
-        recent = Recent()
-        sources = _outlines(self.spec.haystacks, self._content, recent)
-        for index, (entry, source) in enumerate(zip(self.spec.haystacks, sources, strict=True)):
-            first = entries.setdefault(source.haystack_id, entry)
-            if first != entry:
-                raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; remove one")
-        self.haystacks = Haystacks(
-            entries, lambda haystack_id: (self._content(entries[haystack_id]), entries[haystack_id]), recent
-        )
-        return sources
+def _content(inputs: Inputs, entry: str) -> bytes:
+    """The JSON text of one entry of a spec's haystacks."""
+    if digest := in_store(entry):
+        return _stored(entry, digest, inputs.store)
+    if not entry.startswith(SAMPLE):
+        return _file(inputs, entry)
+    try:
+        return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
+    except UnknownName as error:
+        raise SpecError(f"spec: haystacks: {error}") from error
 
-    def _content(self, entry: str) -> bytes:
-        """The JSON text of one entry of the spec's haystacks."""
-        if digest := in_store(entry):
-            return _stored(entry, digest, self.inputs.store)
-        if not entry.startswith(SAMPLE):
-            return self._file(entry)
-        try:
-            return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
-        except UnknownName as error:
-            raise SpecError(f"spec: haystacks: {error}") from error
 
-    def _file(self, entry: str) -> bytes:
-        try:
-            if self.inputs.path(entry).is_dir():
-                mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
-                raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
-            return self.inputs.read(entry)
-        except SpecError as error:
-            if not entry.startswith(STORE):
-                raise
-            raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
+def _file(inputs: Inputs, entry: str) -> bytes:
+    try:
+        if inputs.path(entry).is_dir():
+            mend = f"name the JSON files in it; of documents without queries, summhay mine {entry} --out mine.json makes one"
+            raise SpecError(f"spec: haystacks: {entry} is a folder; {mend}")
+        return inputs.read(entry)
+    except SpecError as error:
+        if not entry.startswith(STORE):
+            raise
+        raise SpecError(f"{error}; one in the store is {STORE} and its 64 hex digits") from error
 
-    def doubts(self) -> Sequence[str]:
-        """See `Workload`: what is odd in the haystacks, such as an insight that is in no document."""
-        return [warning for source in self.sources for warning in source.warnings]
 
-    def by_store(self) -> Mapping[str, str]:
-        """See `Workload`: haystacks in files are sent through the store."""
-        entries = zip(self.spec.haystacks, self.sources, strict=True)
-        return {
-            entry: store_entry(source) for entry, source in entries if not entry.startswith(SAMPLE) and in_store(entry) is None
-        }
+def doubts_of(haystacks: Haystacks) -> Sequence[str]:
+    """What is odd in the haystacks, such as an insight that is in no document."""
+    return [warning for outline in haystacks.outlines for warning in outline.warnings]
 
-    def keep_by_store(self, store: Store) -> None:
-        keep_sources(self.haystacks, self.sources, store)
+
+def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
+    """The haystacks in files, which a job reads from the store: entry of the spec -> entry that names the stored copy."""
+    entries = zip(named, haystacks.outlines, strict=True)
+    return {entry: store_entry(one) for entry, one in entries if not entry.startswith(SAMPLE) and in_store(entry) is None}
 
 
 def with_made(spec: S, inputs: Inputs) -> S:
     """The spec with each entry that is itself a spec replaced by the haystacks its run has made. Raises SpecError, StoreError."""
     listed: list[str] = spec.haystacks  # type: ignore[attr-defined]
-    if not any(entry.endswith(_SPECS) for entry in listed):
+    if inputs.record is not None or not any(entry.endswith(_SPECS) for entry in listed):
         return spec
     entries: list[str] = []
     for entry in listed:
@@ -143,8 +128,6 @@ def _stored(entry: str, digest: str, store: Store | None) -> bytes:
         raise SpecError(f"spec: haystacks: {entry!r} lies in a store; give the store, or the haystack's file")
     try:
         return store.get_object("haystack", digest)
-    except StoreUnavailable:
-        raise
     except StoreError as error:
         if store.files.exists(f"objects/haystack/{digest}"):
             raise

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
-from summhay_ray.store import RunStore
 
 _PLACE = ["haystack_id", "insight_id"]
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from summhay_ray.benchmark import Finished, Inputs, Parts, RunStore, Store, Table, columns_of
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import haystacks_of
 from summhay_ray.benchmarks.summhay.haystacks.opening import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     OUTLINES,
@@ -21,7 +23,6 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     keep_outlines,
     outline_of,
     source_bytes,
-    stored_haystacks,
 )
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.summarized import Summarized
@@ -30,7 +31,6 @@ from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, r
 from summhay_ray.inputs import read_json
 from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Judgment, Score
-from summhay_ray.store import Finished, Parts, RunStore, Store, Table, columns_of
 
 COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
@@ -45,11 +45,9 @@ class Import(Summarized[Any]):
     given = True
     recorded: ClassVar[Sequence[str]] = ("haystacks",)
 
-    @classmethod
-    def from_record(cls, store: Store, record: Mapping[str, Any]) -> Import:
-        workload = cls.__new__(cls)
-        workload.haystacks = stored_haystacks(store, record["haystacks"])
-        return workload
+    def __init__(self, spec: Any, inputs: Inputs) -> None:
+        super().__init__(spec, inputs)
+        self.haystacks = haystacks_of((), inputs)
 
     @classmethod
     def total(cls, run: RunStore) -> int:

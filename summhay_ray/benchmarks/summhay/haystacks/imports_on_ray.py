@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from summhay_ray.benchmark import Parts, Store, many, through
 from summhay_ray.benchmarks.summhay.haystacks.imports import (
     Batch,
     ImportResult,
@@ -19,9 +20,7 @@ from summhay_ray.benchmarks.summhay.haystacks.imports import (
     keep_batch,
 )
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
-from summhay_ray.engine import many, through
 from summhay_ray.haystack import InvalidHaystack
-from summhay_ray.store import Parts, Store
 
 FILES_ALONE = 256
 """Up to this many files are imported without Ray, whose start takes seconds."""

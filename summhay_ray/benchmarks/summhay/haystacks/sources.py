@@ -17,16 +17,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
+from summhay_ray.benchmark import Store, StoreError
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, read_released
 from summhay_ray.records import Haystack, Subtopic
-from summhay_ray.store import Store, StoreError
 
 KEPT = 8
 KEPT_BYTES = 64 * 2**20
 """At most KEPT loaded haystacks are kept, and fewer if their sources exceed KEPT_BYTES together; the last is always kept."""
+
+WRITTEN_AT_ONCE, WRITTEN_A_BLOCK = 8, 16
+"""Sources written to the store concurrently, of so many outlines."""
 
 OUTLINES = "outlines"
 """Kind of the store object that holds a run's outlines, and the field of the run's record with its digest."""
@@ -37,7 +40,6 @@ BY_GRAMMAR = "made from templates (offline/writer): for demos, tests and load, n
 STORE = "store/"
 """Prefix of an entry of a spec's haystacks that names an object in the store."""
 
-T = TypeVar("T")
 _PLACE = ("haystack_id", "position")
 _IN_STORE = re.compile(STORE + r"([0-9a-f]{64})(?:/[^/]+)?")
 
@@ -166,15 +168,28 @@ class Haystacks(Mapping[str, Haystack]):
     """haystack_id -> haystack, loaded on demand. Safe for threads; one haystack is loaded at a time.
 
     `read`: haystack_id -> (content of its source, name of the source for messages). Its errors pass through. A source whose
-    content has changed raises UserError. `recent`: keeps the haystacks that are loaded, and may have some already.
+    content has changed raises UserError. `outlines`: reads the outlines. `recent`: keeps the haystacks that are loaded, and may
+    have some already.
     """
 
-    def __init__(self, ids: Iterable[str], read: Callable[[str], tuple[bytes, str]], recent: Recent | None = None) -> None:
+    def __init__(
+        self,
+        ids: Iterable[str],
+        read: Callable[[str], tuple[bytes, str]],
+        outlines: Callable[[], Sequence[Outline]] = tuple,
+        recent: Recent | None = None,
+    ) -> None:
         self._ids = dict.fromkeys(ids)
         self._read = read
+        self._outlines = outlines
         self.recent = recent or Recent()
         self._load = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
+
+    @functools.cached_property
+    def outlines(self) -> Sequence[Outline]:
+        """An outline of each haystack, read on first use: the workers of a run use none."""
+        return self._outlines()
 
     def __getitem__(self, haystack_id: str) -> Haystack:
         return self.file(haystack_id).haystack
@@ -207,6 +222,32 @@ class Haystacks(Mapping[str, Haystack]):
             raise KeyError(haystack_id)
         return self._read(haystack_id)
 
+    def keep(self, store: Store) -> None:
+        """Put the missing sources into the store, from which they are read from then on. Raises UserError for a source that has
+        changed since its outline was made."""
+
+        def keep(outline: Outline) -> None:
+            if store.files.exists(f"objects/haystack/{outline.digest}"):
+                return
+            content, name = self.content(outline.haystack_id)
+            try:
+                kept = source_bytes(json.loads(content))
+            except ValueError:
+                raise changed(name) from None
+            if hashlib.sha256(kept).hexdigest() != outline.digest:
+                raise changed(name)
+            store.put_object("haystack", kept)
+
+        with ThreadPoolExecutor(max_workers=WRITTEN_AT_ONCE) as threads:
+            for start in range(0, len(self.outlines), WRITTEN_A_BLOCK):
+                list(threads.map(keep, self.outlines[start : start + WRITTEN_A_BLOCK]))
+        self._read = _reader(store, haystack_entries(self.outlines))
+
+    def recorded(self, store: Store) -> dict[str, Any]:
+        """Keep the haystacks and their outlines in the store. Returns the fields of a run's record that name them."""
+        self.keep(store)
+        return {"haystacks": haystack_entries(self.outlines), OUTLINES: keep_outlines(store, self.outlines)}
+
     def _loaded(self, haystack_id: str) -> ReleasedFile:
         content, name = self.content(haystack_id)
         source = read_released(content, name)
@@ -219,23 +260,6 @@ class Haystacks(Mapping[str, Haystack]):
 def changed(name: str) -> UserError:
     """The error for a source whose content has changed."""
     return UserError(f"{name}: was changed since it was read; put back what it was, or start again")
-
-
-class Late(Sequence[T]):
-    """A sequence that is read on first use: outlines and topics of a stored run, which its workers never use."""
-
-    def __init__(self, read: Callable[[], Sequence[T]]) -> None:
-        self._read = functools.cache(read)
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
-        return self._read()[index]
-
-    def __len__(self) -> int:
-        return len(self._read())
 
 
 def keep_outlines(store: Store, outlines: Iterable[Outline]) -> str:
@@ -265,11 +289,12 @@ def read_source(store: Store, entry: Mapping[str, str]) -> ReleasedFile:
     return read_released(store.get_object("haystack", entry["object"]), entry["name"])
 
 
-def stored_haystacks(store: Store, entries: Iterable[Mapping[str, str]], recent: Recent | None = None) -> Haystacks:
-    """Haystacks that are read from the store. `entries`: the field `haystacks` of a run's record. `recent`: see Haystacks."""
+def stored_haystacks(store: Store, record: Mapping[str, Any]) -> Haystacks:
+    """The haystacks that a run's record names, read from the store."""
+    entries = record["haystacks"]
+    return Haystacks([entry["haystack_id"] for entry in entries], _reader(store, entries), lambda: stored_outlines(store, record))
+
+
+def _reader(store: Store, entries: Iterable[Mapping[str, str]]) -> Callable[[str], tuple[bytes, str]]:
     known = {entry["haystack_id"]: entry for entry in entries}
-
-    def read(haystack_id: str) -> tuple[bytes, str]:
-        return store.get_object("haystack", known[haystack_id]["object"]), known[haystack_id]["name"]
-
-    return Haystacks(known, read, recent)
+    return lambda haystack_id: (store.get_object("haystack", known[haystack_id]["object"]), known[haystack_id]["name"])

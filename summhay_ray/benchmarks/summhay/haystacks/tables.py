@@ -8,8 +8,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray import records
-from summhay_ray.benchmark import RAW_ANSWERS, Table
-from summhay_ray.store import RunStore
+from summhay_ray.benchmark import RAW_ANSWERS, RunStore, Table
 
 TABLES = (
     # The parts of a haystack are tables of their own, and its released scores stay in its source: neither are columns here.

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import RunStore, Unpriced, find_price
 from summhay_ray.benchmarks.summhay.results.judges import judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
 from summhay_ray.judge import bench, name_of, one_spelling, parse_name, strategy_of
-from summhay_ray.llm import Unpriced, find_price
 from summhay_ray.metrics import JudgeBias, bias_of
-from summhay_ray.store import RunStore
 
 
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:

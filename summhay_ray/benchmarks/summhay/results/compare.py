@@ -8,7 +8,7 @@ from typing import Literal
 
 import polars as pl
 
-from summhay_ray.benchmark import ByQuery
+from summhay_ray.benchmark import ByQuery, RunStore
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
@@ -16,7 +16,6 @@ from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_fac
 from summhay_ray.errors import UserError
 from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
 from summhay_ray.records import SYSTEM_NAMES, column_of
-from summhay_ray.store import RunStore
 
 Factor = Literal["retriever", "model"]
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}

@@ -11,16 +11,15 @@ from typing import Any
 
 import polars as pl
 
+from summhay_ray.benchmark import Replay, RunStore, StoreError
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.judging import Judging
 from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
-from summhay_ray.engine import Replay
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.metrics import Compat, score_summary
 from summhay_ray.records import SYSTEM_NAMES, Judgment, Summary, system_label
-from summhay_ray.store import RunStore, StoreError
 
 SHORTEST_KEY = 6
 _JUDGED = ("judge", "insight_id")

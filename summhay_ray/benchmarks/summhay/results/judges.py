@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 
+from summhay_ray.benchmark import Chain, RunStore, StoreError
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.judge import parse_name
-from summhay_ray.store import Chain, RunStore, StoreError
 
 SUMMARIES_AT_ONCE = 10_000
 """Summaries in one piece of `judged_pieces`."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.sources import stored_outlines
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
@@ -24,7 +25,6 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import FEWEST, LabelledScore, SystemScore, by_labels, score_summary
 from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
-from summhay_ray.store import RunStore
 from summhay_ray.text import quoted, unquoted
 
 COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")

@@ -10,18 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Facet, SampleRecord, Samples
+from summhay_ray.benchmark import Facet, RunStore, SampleRecord, Samples, answers_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.judging import Judging
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.results.explain import names_of_cell, prompts_of, replayed
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_of_record, judges_of, rejudge_ids
-from summhay_ray.engine import answers_of
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import system_label
-from summhay_ray.store import RunStore
 
 FACETS = (
     *(Facet(name) for name in ("system", "haystack", "query")),

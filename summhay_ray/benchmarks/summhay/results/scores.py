@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import Results
+from summhay_ray.benchmark import Results, RunStore
 from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
 from summhay_ray.benchmarks.summhay.grid.retrieved import retrieval_of
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
@@ -46,7 +46,6 @@ from summhay_ray.metrics import (
     words_per_bullet,
 )
 from summhay_ray.records import Failure, Score
-from summhay_ray.store import RunStore
 
 SYSTEM = ("system", "retriever", "ordering", "model")
 _TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
@@ -325,8 +324,8 @@ Systems = Mapping[tuple[str, str, str, str], int]
 def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFrame) -> tuple[Systems, list[str]]:
     """The systems that must answer each query, and the judges of the run. `known`: `_last_repeats` of all summaries."""
     if "spec" in record:
+        from summhay_ray.benchmark import workload_of
         from summhay_ray.benchmarks.summhay.workload import SummHay
-        from summhay_ray.engine import workload_of
 
         grid = workload_of(run)
         assert isinstance(grid, SummHay)

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Chart, Compat, Pivot, Section
+from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
@@ -23,7 +23,6 @@ from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import Z_95, SystemScore, alpha, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
-from summhay_ray.store import RunStore
 
 PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Results, Samples, Section
+from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Results, RunStore, Samples, Section
 from summhay_ray.benchmarks.summhay.grid.judging import Judging
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
@@ -16,7 +16,6 @@ from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.scores import results
 from summhay_ray.benchmarks.summhay.spec import JudgingSpec
 from summhay_ray.records import system_label
-from summhay_ray.store import RunStore
 
 S = TypeVar("S", bound=JudgingSpec)
 
