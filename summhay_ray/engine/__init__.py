@@ -1,5 +1,6 @@
 """The engine room: plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
+Sub-rooms: `spec`, `plan` (before a run), `run` (runs and resumes), `ray` (on a cluster), `read` (status, scores), `jobs`.
 It is the only room that knows Ray, and it knows no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
 Importing this package starts nothing and does not load Ray.
 """
@@ -26,7 +27,7 @@ from summhay_ray.engine.contract import (
 from summhay_ray.engine.jobs.jobs import Job, JobEnd, JobError, JobLost
 from summhay_ray.engine.jobs.submit import JobOrder, submit
 from summhay_ray.engine.plan.plan import PlanResult, StagePlan, plan
-from summhay_ray.engine.ray.many import many, through
+from summhay_ray.engine.ray.tasks import many, through
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.read.explain import Replay, first_request

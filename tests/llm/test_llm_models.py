@@ -16,7 +16,7 @@ from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
 from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
 from summhay_ray.llm.providers import prices, provider_table
-from summhay_ray.llm.providers.models import (
+from summhay_ray.llm.providers.model_settings import (
     FREE,
     TOKEN_MARGIN,
     Limits,

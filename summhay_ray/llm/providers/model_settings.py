@@ -25,8 +25,8 @@ from summhay_ray.llm.providers.prices import (
     may_reason,
     needs_responses,
 )
+from summhay_ray.llm.providers.provider_of_model import Transport, address_of, is_local, provider_of, wire_name
 from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place_of
-from summhay_ray.llm.providers.providers import Transport, address_of, is_local, provider_of, wire_name
 from summhay_ray.text import count_tokens
 
 __all__ = [
