@@ -14,9 +14,9 @@ from summhay_ray import engine, plugins
 from summhay_ray.engine import (
     Check,
     Compat,
-    Job,
     PlanResult,
     Progress,
+    RayJob,
     ReleaseResult,
     Results,
     RunEntry,
@@ -186,7 +186,7 @@ def submit(
     overrides: Iterable[str] = (),
     compat: Compat = "default",
     untrusted: bool = False,
-) -> Job:
+) -> RayJob:
     """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
     Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
@@ -257,7 +257,7 @@ def _stored(run_id: str, store: str | None) -> tuple[Workload[Any], RunStore]:
 def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
     """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write."""
     workload, stored = _stored(run_id, store)
-    return workload.export(stored, Path(out), judge)
+    return workload.reader.export(stored, Path(out), judge)
 
 
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
@@ -316,7 +316,7 @@ def score(
     with _reading(stored):
         if engine.scores_itself(stored):
             _check_judged(stored, judge)
-            return engine.workload_of(stored).results(stored, compat)
+            return engine.workload_of(stored).reader.results(stored, compat)
         biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
         return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge, labels=given)
 
@@ -348,7 +348,7 @@ def results(run_id: str, store: str | None = None, compat: Compat = "default") -
     """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
     stored = _run(run_id, store)
     with _reading(stored):
-        return engine.workload_of(stored).results(stored, compat)
+        return engine.workload_of(stored).reader.results(stored, compat)
 
 
 def status(run_id: str, store: str | None = None) -> StatusResult:
@@ -382,7 +382,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     frame = stored.table("failures")
     with plugins.own_code_allowed(False):
         try:
-            places = engine.workload_of(stored).places(stored, frame[frame.columns[0]].unique().to_list())
+            places = engine.workload_of(stored).reader.places(stored, frame[frame.columns[0]].unique().to_list())
         except plugins.UnknownName:
             # A kind of the user's own.
             places = {}
@@ -392,7 +392,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
     """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = _stored(run_id, store)
-    return workload.explain(stored, key, compat)
+    return workload.reader.explain(stored, key, compat)
 
 
 def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:

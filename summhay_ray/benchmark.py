@@ -23,6 +23,7 @@ from summhay_ray.engine import (
     ByQuery,
     Chart,
     Compat,
+    Computation,
     Counted,
     Facet,
     Failure,
@@ -32,7 +33,9 @@ from summhay_ray.engine import (
     ModelSpec,
     NoAnswers,
     NoReply,
+    Part,
     Pivot,
+    Planner,
     Prepared,
     Queue,
     Reach,
@@ -40,7 +43,9 @@ from summhay_ray.engine import (
     ResourcesSpec,
     Results,
     Rows,
+    RunModels,
     RunOptions,
+    RunReader,
     RunResult,
     SampleRecord,
     Samples,
@@ -50,11 +55,13 @@ from summhay_ray.engine import (
     SpecError,
     Stage,
     StagePlan,
+    Storage,
     Strict,
     Tables,
     Text,
     Unreadable,
     Workload,
+    all_tables,
     answers_of,
     check_spec,
     expected_rows,
@@ -64,6 +71,7 @@ from summhay_ray.engine import (
     missing_keys,
     model_entry,
     model_settings,
+    open_run,
     planning,
     read_fields,
     read_json,
@@ -112,6 +120,7 @@ from summhay_ray.store import (
 )
 
 S = TypeVar("S", bound=Spec)
+W = TypeVar("W", bound=Workload[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +155,24 @@ class Claims:
     answers: Sequence[CitedAnswer]
 
 
+class Reader(RunReader[W]):
+    """What is read of a stored run: results, report, samples, and what led to each. By default all from `score` and `report`."""
+
+    def claims(self, run: RunStore) -> Claims:
+        """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
+        kind = run.record["kind"]
+        raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
+
+
 class Benchmark(Workload[S]):
     """The base class of a benchmark; an instance is one run. Models named `offline/...` run in the worker and need no key."""
 
+    reader = Part[Reader[Any]](Reader)
     own_models: Sequence[Any] = ()
     """The benchmark's own models that need no key (classes with the interface of `LocalModel`)."""
 
     def _local_models(self) -> Mapping[str, LocalModel]:
         return LocalModels((model() for model in self.own_models), self.inputs.folder)
-
-    def claims(self, run: RunStore) -> Claims:
-        """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
-        raise UserError(f"{run.run_id} is of kind {self.record_kind}, whose answers cite no documents; give a run of summaries")
 
 
 def mean_interval(
@@ -209,6 +224,7 @@ __all__ = [
     "CitedAnswer",
     "Claims",
     "Compat",
+    "Computation",
     "Counted",
     "Facet",
     "Failed",
@@ -226,18 +242,22 @@ __all__ = [
     "NoAnswers",
     "NoReply",
     "Outcome",
+    "Part",
     "Parts",
     "Pivot",
+    "Planner",
     "Prepared",
     "Queue",
     "RawAnswer",
     "Reach",
+    "Reader",
     "Refusal",
     "Replay",
     "Request",
     "ResourcesSpec",
     "Results",
     "Rows",
+    "RunModels",
     "RunOptions",
     "RunResult",
     "RunStore",
@@ -249,6 +269,7 @@ __all__ = [
     "SpecError",
     "Stage",
     "StagePlan",
+    "Storage",
     "Store",
     "StoreError",
     "Strict",
@@ -260,6 +281,7 @@ __all__ = [
     "Unreadable",
     "VectorSpace",
     "Workload",
+    "all_tables",
     "answers_of",
     "assistant",
     "check_spec",
@@ -275,6 +297,7 @@ __all__ = [
     "missing_keys",
     "model_entry",
     "model_settings",
+    "open_run",
     "planning",
     "read_fields",
     "read_json",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmarks import KINDS
-from summhay_ray.engine import Failure, find
+from summhay_ray.engine import Failure, all_tables, find, spec_class_of
 from summhay_ray.store import Table
 
 _SPECS = {"summhay": "spec.json"}
@@ -28,9 +28,9 @@ def documents() -> dict[str, Any]:
     schemas: dict[str, Any] = {}
     for kind in sorted(KINDS):
         benchmark = find(kind)
-        schemas |= {file_of(table): table.describe() for table in benchmark.all_tables()}
-        if not benchmark.given:
-            schemas[_SPECS.get(kind, f"{kind}_spec.json")] = benchmark.spec_class.model_json_schema()
+        schemas |= {file_of(table): table.describe() for table in all_tables(benchmark)}
+        if not benchmark.storage.imported:
+            schemas[_SPECS.get(kind, f"{kind}_spec.json")] = spec_class_of(benchmark).model_json_schema()
     return schemas
 
 

@@ -21,22 +21,37 @@ def pytest_xdist_auto_num_workers() -> int:
     return 1 + (os.cpu_count() or 2)
 
 
+DEAR = ("desk", "finished", "litellm")
+"""Fixtures of a session that take seconds: a worker that has made one is given all the files that need it."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """A file's tests stay together, since its fixtures are dear; those that start Ray go one by one, and begin first."""
+    need = {name: {item.path for item in items if name in getattr(item, "fixturenames", ())} for name in DEAR}
+    need["embed"] = {item.path for item in items if item.get_closest_marker("embed")}
 
-    def last(item: pytest.Item) -> tuple[bool, bool]:
-        return item.get_closest_marker("ray") is None, item.get_closest_marker("core") is not None
+    def group(item: pytest.Item) -> str:
+        if item.get_closest_marker("ray"):
+            return "ray"
+        return next((name for name, files in need.items() if item.path in files), item.path.name)
 
+    groups = {item: group(item) for item in items}
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("ray" if item.get_closest_marker("ray") else item.path.name))
-    items.sort(key=last)
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+    # The longest chains first.
+    first = ["ray", *need]
+    items.sort(
+        key=lambda item: (first.index(groups[item]) if groups[item] in first else 9, bool(item.get_closest_marker("core")))
+    )
     # Before xdist reads the groups.
     yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """What runs beside the tests that start Ray gives way to them: they are the longest chain, and begin first."""
+    if item.get_closest_marker("embed"):
+        pytest.importorskip("sentence_transformers")
     if "PYTEST_XDIST_WORKER" in os.environ and not item.get_closest_marker("ray") and os.nice(0) == 0:
         os.nice(5)
 

@@ -14,14 +14,15 @@ from pydantic import BeforeValidator, Field, model_validator
 from summhay_ray import plugins, summarize
 from summhay_ray.benchmark import (
     Answer,
-    Benchmark,
     Failed,
+    Inputs,
     Malformed,
     Model,
     ModelSpec,
     Outcome,
     RawAnswer,
     Refusal,
+    RunModels,
     Store,
     Text,
     model_entry,
@@ -177,20 +178,20 @@ def check_strategy(strategy: str | Mapping[str, Any]) -> None:
         summarize.make_summarizer(strategy)
 
 
-def reducer_of(workload: Benchmark[Any], entry: SummarizerSpec) -> summarize.Reducer | None:
+def reducer_of(models: RunModels, entry: SummarizerSpec) -> summarize.Reducer | None:
     """The model that merges the summarizer's summaries; None if it is the summarizer's own."""
-    return summarize.Reducer(entry.reduce.model, workload.models.sampling(entry.reduce)) if entry.reduce else None
+    return summarize.Reducer(entry.reduce.model, models.sampling(entry.reduce)) if entry.reduce else None
 
 
-def reduce_identity(workload: Benchmark[Any], entry: SummarizerSpec) -> dict[str, Any]:
+def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
     """What identifies that model; empty without one, so that the ids of earlier runs hold."""
-    return {REDUCE: {**entry.reduce.semantic(), **workload.models.revision(entry.reduce.model)}} if entry.reduce else {}
+    return {REDUCE: {**entry.reduce.semantic(), **models.revision(entry.reduce.model)}} if entry.reduce else {}
 
 
-def keep_answers(workload: Benchmark[Any], store: Store) -> dict[str, str]:
+def keep_answers(models: RunModels, inputs: Inputs, store: Store) -> dict[str, str]:
     """Put the files of answers into the store; returns name in the spec -> sha256 (hex)."""
-    files = [given.file for given in workload.models.given.values()]
-    return {file: store.put_object(INPUT, workload.inputs.read(file)) for file in files}
+    files = [given.file for given in models.given.values()]
+    return {file: store.put_object(INPUT, inputs.read(file)) for file in files}
 
 
 async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bool = False) -> Any:

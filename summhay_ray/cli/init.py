@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from summhay_ray.cli.options import JsonOption
+from summhay_ray.engine import spec_class_of
 from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ def starter(kind: str) -> str:
     from summhay_ray.engine import find
 
     benchmark = find(kind)
-    if benchmark.given:
+    if benchmark.storage.imported:
         raise UserError(f"kind {kind!r} is made by summhay {kind}: it has no spec; see summhay {kind} --help")
     written = resources.files("summhay_ray.cli").joinpath("starters", f"{kind}.yaml")
     if written.is_file():
         return written.read_text("utf-8")
-    fields = {name: field for name, field in benchmark.spec_class.model_fields.items() if name not in ("kind", "name")}
+    fields = {name: field for name, field in spec_class_of(benchmark).model_fields.items() if name not in ("kind", "name")}
     required = [name for name, field in fields.items() if field.is_required()]
     lines = [f"# {(benchmark.__doc__ or kind).strip().splitlines()[0]}", f"kind: {kind}", "name: mine"]
     lines += ["", "# To be filled in:"] if required else []

@@ -7,31 +7,43 @@ Importing this package starts nothing and does not load Ray.
 
 from summhay_ray.engine.ask import Ask, NoReply, Unreadable, read_json
 from summhay_ray.engine.contract import (
+    BaseReader,
+    ByQuery,
+    Computation,
+    Part,
+    Planner,
+    Results,
+    Storage,
+    Workload,
+    open_run,
+    semantic_hash,
+    spec_class_of,
+)
+from summhay_ray.engine.items import (
     FAILURES,
     RAW_ANSWERS,
-    ByQuery,
     Compat,
     Counted,
     Failure,
     Item,
     Prepared,
     Queue,
-    Results,
     Rows,
     Size,
     Stage,
     Tables,
-    Workload,
-    semantic_hash,
+    all_tables,
 )
-from summhay_ray.engine.jobs.jobs import Job, JobEnd, JobError, JobLost
+from summhay_ray.engine.jobs.jobs import JobEnd, JobError, JobLost, RayJob
 from summhay_ray.engine.jobs.submit import JobOrder, submit
-from summhay_ray.engine.plan.plan import PlanResult, StagePlan, plan
+from summhay_ray.engine.plan.plan import PlanResult, plan
+from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.ray.tasks import many, through
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.read.explain import Replay, first_request
 from summhay_ray.engine.read.item_samples import answers_of
+from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.read.release import ReleaseResult, release
 from summhay_ray.engine.read.samples import Facet, SampleRecord, Samples
 from summhay_ray.engine.read.scoring import scores_by_query, table_pieces
@@ -43,6 +55,7 @@ from summhay_ray.engine.run.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run.run import run as run_workload
 from summhay_ray.engine.run.state import ITEM
 from summhay_ray.engine.spec.inputs import Inputs
+from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning
 from summhay_ray.engine.spec.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
 from summhay_ray.engine.spec.spec import (
@@ -72,16 +85,17 @@ __all__ = [
     "RAW_ANSWERS",
     "Ask",
     "BadBenchmark",
+    "BaseReader",
     "ByQuery",
     "Chart",
     "Check",
     "Compat",
+    "Computation",
     "Counted",
     "Facet",
     "Failure",
     "Inputs",
     "Item",
-    "Job",
     "JobEnd",
     "JobError",
     "JobLost",
@@ -92,11 +106,14 @@ __all__ = [
     "ModelSpec",
     "NoAnswers",
     "NoReply",
+    "Part",
     "Pivot",
     "PlanResult",
+    "Planner",
     "Prepared",
     "Progress",
     "Queue",
+    "RayJob",
     "Reach",
     "ReleaseResult",
     "Replay",
@@ -105,7 +122,9 @@ __all__ = [
     "Rows",
     "RunEntry",
     "RunFailed",
+    "RunModels",
     "RunOptions",
+    "RunReader",
     "RunResult",
     "SampleRecord",
     "Samples",
@@ -118,11 +137,13 @@ __all__ = [
     "Start",
     "StatusResult",
     "Stopped",
+    "Storage",
     "Strict",
     "Tables",
     "Text",
     "Unreadable",
     "Workload",
+    "all_tables",
     "answers_of",
     "check_spec",
     "entries",
@@ -139,6 +160,7 @@ __all__ = [
     "missing_keys",
     "model_entry",
     "model_settings",
+    "open_run",
     "plan",
     "planning",
     "read_fields",
@@ -148,6 +170,7 @@ __all__ = [
     "scores_by_query",
     "scores_itself",
     "semantic_hash",
+    "spec_class_of",
     "status",
     "stop",
     "stored_workload",

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.items import Item, all_tables
 from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.engine.spec.spec import ModelSpec, near
 from summhay_ray.llm import Ask as AskModel
@@ -119,7 +119,7 @@ class Ask:
 
     def __init__(
         self,
-        workload: Workload[Any],
+        workload: Any,
         item: Item,
         complete: Complete,
         limiter: ConcurrencyLimiter,
@@ -213,7 +213,7 @@ class Ask:
             message = f"{given.file} holds one text for each query, and stage {stage!r} asks several questions about it"
             return request, Failed("several_questions", message)
         first = next(asked_stage for model, asked_stage in self._asked if model == request.model)
-        query = self._workload.query_of(self.item)
+        query = self._workload.planner.query_of(self.item)
         return replace(request, lookup=query if stage == first else f"{query}/{stage}"), None
 
     def spares(self, stage: str, whole: Request, made: Request) -> None:
@@ -260,9 +260,9 @@ class Ask:
             raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
 
 
-def failure_row(workload: Workload[Any], item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
+def failure_row(workload: Any, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
     """A failure as a row of the failures table, which may be the benchmark's own; the item's id is its first key column."""
-    table = next(table for table in workload.all_tables() if table.name == "failures")
+    table = next(table for table in all_tables(type(workload)) if table.name == "failures")
     common = {
         table.key[0]: item_id,
         "stage": stage,

@@ -7,17 +7,14 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from summhay_ray.engine import Section
 from summhay_ray.metrics import Z_95
 from summhay_ray.report.cells import Cell, Grid, paper_grids, plain
-from summhay_ray.report.of_run import hashes, versions
+from summhay_ray.report.of_run import ReportedRun, hashes, versions
 from summhay_ray.report.sections import HIDDEN, INTERVALS, is_figure, notes
 from summhay_ray.text import quoted
-
-if TYPE_CHECKING:
-    from summhay_ray.report.make import ReportedRun
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -211,7 +208,7 @@ def results_json(reported: ReportedRun) -> dict[str, Any]:
         "kind": record["kind"],
         "name": record.get("name", ""),
         "status": reported.status,
-        **({"judge": judge} if (judge := reported.workload.judge_of(reported.run)) else {}),
+        **({"judge": judge} if (judge := reported.workload.reader.judge_of(reported.run)) else {}),
         "results": results,
         "n-samples": counts,
         "higher_is_better": better,

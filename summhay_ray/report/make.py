@@ -9,36 +9,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from summhay_ray import engine
-from summhay_ray.engine import Compat, Section, Workload
+from summhay_ray.engine import Compat, Section
 from summhay_ray.errors import UserError
 from summhay_ray.report.data import put_version, write_data
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
-from summhay_ray.report.html import PageData, PageRun, page
-from summhay_ray.report.of_run import sections_of
+from summhay_ray.report.html import PageData, page
+from summhay_ray.report.of_run import ReportedRun, sections_of
 from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
 
 ReportFormat = Literal["html", "md", "latex", "csv", "json"]
-
-
-@dataclass(frozen=True)
-class ReportedRun:
-    """A run with its sections, as it was when it was opened."""
-
-    workload: Workload[Any]
-    run: RunStore
-    sections: Sequence[Section]
-    status: str
-
-    @property
-    def title(self) -> str:
-        """The name of the run, or else its id."""
-        return str(self.run.record.get("name") or self.run.run_id)
-
-    def page_run(self) -> PageRun:
-        """The run as input of `page`."""
-        return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
 
 
 @dataclass(frozen=True)
@@ -119,7 +100,9 @@ class Report:
 
     def write_page(self, files: Files, live: bool = False) -> None:
         """Write the page and its data. `live`: it is served, and looks for a newer version of itself."""
-        n, facets = write_data(files, [(reported.run.run_id, reported.workload.samples(reported.run)) for reported in self.runs])
+        n, facets = write_data(
+            files, [(reported.run.run_id, reported.workload.reader.samples(reported.run)) for reported in self.runs]
+        )
         version = state_of([reported.run for reported in self.runs])
         text = page([reported.page_run() for reported in self.runs], PageData(n, facets, version, live))
         # The page is written last, so that its data files exist when it is opened.
@@ -142,7 +125,7 @@ def report(runs: Sequence[RunStore], compat: Compat = "default", judge: str = ""
     for run in runs:
         still = run.at()
         workload = engine.workload_of(still)
-        workload.judge, workload.labels = judge, labels
+        workload.reader.judge, workload.reader.labels = judge, labels
         reported.append(ReportedRun(workload, still, *sections_of(workload, still, compat)))
     return Report(reported)
 

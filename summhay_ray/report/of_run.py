@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ from summhay_ray.comparison import RunScores, comparison_sections, every_pair
 from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.report.cells import plain
+from summhay_ray.report.html import PageRun
 from summhay_ray.report.money import dollars_line
 from summhay_ray.store import RunStore
 
@@ -31,10 +33,29 @@ _END = "END OF SPEC"
 _COUNTS = ("n", "n_scored", "n_judged")
 
 
+@dataclass(frozen=True)
+class ReportedRun:
+    """A run with its sections, as it was when it was opened."""
+
+    workload: Workload[Any]
+    run: RunStore
+    sections: Sequence[Section]
+    status: str
+
+    @property
+    def title(self) -> str:
+        """The name of the run, or else its id."""
+        return str(self.run.record.get("name") or self.run.run_id)
+
+    def page_run(self) -> PageRun:
+        """The run as input of `page`."""
+        return PageRun(self.run.run_id, str(self.run.record["kind"]), self.title, self.status, self.sections)
+
+
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
     """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
-    results = list(workload.sections(run, compat)) or list(_told(workload.results(run, compat).details))
+    results = list(workload.reader.sections(run, compat)) or list(_told(workload.reader.results(run, compat).details))
     results += _compared(workload, run)
     return [_overview(run, now), *results, _failures(run), _money(run, now), _made(run)], now.status
 

@@ -182,6 +182,7 @@ def test_it_is_planned_stopped_killed_and_gone_on_with_in_this_process(place: Pl
     assert hashes == {name: digest(summhay_ray.table(unhurt.run, name, str(place.folder / "unhurt"))) for name in hashes}
 
 
+@pytest.mark.soak
 @pytest.mark.ray
 def test_it_is_planned_stopped_killed_and_gone_on_with_on_ray(place: Place) -> None:
     hashes = whole_life(place, "ray")

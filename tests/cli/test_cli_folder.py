@@ -121,6 +121,7 @@ def test_the_status_of_a_benchmark_of_ones_own_needs_no_code(tmp_path: Path) -> 
     assert not (theirs / "imported").exists()
 
 
+@pytest.mark.soak
 def test_workers_on_ray_import_nothing_from_the_folder_of_an_untrusted_spec(tmp_path: Path) -> None:
     for name in ("polars", "httpx", "numpy", "uvloop", "brotli"):
         (tmp_path / f"{name}.py").write_text(HOSTILE, encoding="ascii")

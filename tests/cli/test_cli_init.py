@@ -9,7 +9,7 @@ import pytest
 import yaml
 from commands import Said
 
-from summhay_ray.engine import find, kinds
+from summhay_ray.engine import find, kinds, spec_class_of
 
 pytestmark = pytest.mark.core
 
@@ -34,7 +34,7 @@ def test_every_kind_has_one_with_its_fields_explained(kind: str, cli: Cli, tmp_p
     assert cli("init", kind, "--out", path, "--json").document == {"kind": kind, "file": str(path)}
     text = path.read_text()
     content = yaml.safe_load(text)
-    fields = find(kind).spec_class.model_fields
+    fields = spec_class_of(find(kind)).model_fields
     assert content["kind"] == kind and set(content) <= set(fields)
     assert {name for name, one in fields.items() if one.is_required()} <= set(content)
     assert "#" in text and all(len(line) < 400 for line in text.splitlines())

@@ -82,6 +82,7 @@ def test_options_reach_the_provider(served: Simulated) -> None:
     assert served.tally("cheap")["micros"] == cheap["prompt_tokens"] * 1 + 1 * 10
 
 
+@pytest.mark.soak
 def test_the_record_outlives_a_kill(tmp_path: Path) -> None:
     with simulated_provider("--answers", "short", "--hangs", "0.5", record=tmp_path / "record") as provider:
         for n in range(8):

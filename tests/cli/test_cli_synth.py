@@ -56,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 
 def described(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).results(run).scores.haystacks
+    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
     return found
 
 

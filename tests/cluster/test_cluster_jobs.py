@@ -211,6 +211,7 @@ def figures(url: str) -> dict[tuple[str, str, str], float]:
     return found
 
 
+@pytest.mark.soak
 def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
     nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

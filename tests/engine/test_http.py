@@ -122,6 +122,7 @@ def published(store: Path, run: str) -> dict[str, pl.DataFrame]:
     return found
 
 
+@pytest.mark.soak
 def test_a_killed_paid_run_repeats_at_most_what_was_in_flight(provider: Answering, tmp_path: Path) -> None:
     provider.default = Reply(delay_s=0.3)
     limits = {model: {"concurrency": 2} for model in ("openai/lead", "openai/judge")}

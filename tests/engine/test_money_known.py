@@ -86,7 +86,8 @@ def test_a_finished_run_without_its_log_is_read_back_and_asks_nothing(
     assert told["usd"] == done["usd"] and told["status"] == "done" and told["tables"] == desk.tables
 
 
-@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.soak), signal.SIGKILL])
+@pytest.mark.soak
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_run_that_was_ended_and_lost_its_log_keeps_to_its_budget(desk: Office, tmp_path: Path, how: signal.Signals) -> None:
     desk.provider.reset()
     store, spec = tmp_path / "store", desk.spec()

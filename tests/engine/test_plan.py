@@ -14,9 +14,10 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES
 
 from summhay_ray import api
-from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, plan
+from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
-from summhay_ray.engine.plan.plan import CountingAsk, StagePlan, micros_of
+from summhay_ray.engine.plan.plan import CountingAsk, micros_of
+from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.run.run import _Planning
 from summhay_ray.engine.spec.own_code import Unplannable
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
@@ -149,7 +150,7 @@ def test_what_the_log_has_is_reused_and_known_summaries_make_judgments_exact(tmp
 def test_finished_items_are_no_calls_whatever_the_log_has(tmp_path: Path) -> None:
     grid, store = grid_of(), Store(str(tmp_path / "store"))
     items = [item.id for item in grid.items()]
-    run = grid.open(store)
+    run = open_run(grid, store)
     run.commit(ITEM, [Finished(items[0], {}), Finished(items[1], {}, retry=True)])
     found = plan(grid, store)
     # The provider filtered the first, say: that is no answer, and it is not asked again. The second may be.
@@ -215,7 +216,7 @@ def test_budgets_that_are_too_small_are_named(tmp_path: Path) -> None:
 
 def test_what_is_spent_counts_against_the_budget_and_another_may_be_given(tmp_path: Path) -> None:
     grid, store = grid_of(budget_usd=900), Store(str(tmp_path / "store"))
-    records = grid.open(store).money
+    records = open_run(grid, store).money
     records.take_over(1)
     records.append(MoneyRecord(1, ended=False, ceiling={RUN: 899_999_999}))
     found = plan(grid, store)
@@ -299,7 +300,7 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
     assert [tuple(getattr(stage, name) for name in names) for stage in found.stages] == RELEASED[news]
 
 
-@pytest.mark.parametrize("summarizer", [MODEL, "offline/lead"])
+@pytest.mark.parametrize("summarizer", [MODEL, pytest.param("offline/lead", marks=pytest.mark.soak)])
 def test_a_marked_repeat_is_planned_as_an_unmarked_one(tmp_path: Path, summarizer: str | dict[str, object]) -> None:
     too_long = {**MODEL, "model": "openai/long", "max_tokens": 1_000_000}
     grid = grid_of(repeats=4, summarizers=[summarizer, too_long], judges=[JUDGE, "offline/judge"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paid_runs import logged, office
 
-from summhay_ray.engine.contract import Item
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.pools import blocks_of
 
 

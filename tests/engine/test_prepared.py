@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from summhay_ray.engine.contract import Item
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.prepared import SOURCES_A_BATCH, batches
 
 

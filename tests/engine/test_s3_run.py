@@ -90,7 +90,8 @@ def test_one_run_pays_at_a_time_and_a_driver_that_is_told_to_end_loses_nothing(
     assert done["usd"]["spent"] == pytest.approx(desk.provider.stats()["micros"] / 1e6)
 
 
-@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
+@pytest.mark.soak
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
 def test_the_second_driver_takes_over_and_a_third_goes_on_where_it_was_killed(
     desk: Office, server: S3Server, tmp_path: Path, executor: str
 ) -> None:

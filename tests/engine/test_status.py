@@ -16,7 +16,7 @@ from synth_runs import run_inline, small
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.cli import status as status_command
 from summhay_ray.cli.status import status_facts
-from summhay_ray.engine import ITEM, entries, plan, status, stop
+from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
 from summhay_ray.engine.run.history import keep_start, keep_stop, latest_budget, latest_start, standing_stop
 from summhay_ray.errors import UserError
 from summhay_ray.store import Finished, RunStore, Store, begin_session
@@ -57,7 +57,7 @@ def record(kind: str) -> Mapping[str, Any]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunStore:
-    return Store(str(tmp_path / "store")).create_run("r1", record("summhay"), SummHay.all_tables())
+    return Store(str(tmp_path / "store")).create_run("r1", record("summhay"), all_tables(SummHay))
 
 
 def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> None:
@@ -104,7 +104,7 @@ def test_what_a_run_is_at_ends_with_its_cells(run: RunStore) -> None:
 def test_a_rejudge_stands_like_a_run(run: RunStore) -> None:
     for cell in ("c1", "c2"):
         run.commit(ITEM, [Finished(cell, {})])
-    judged = run.store.create_run("j1", record("rejudge"), SummHay.all_tables())
+    judged = run.store.create_run("j1", record("rejudge"), all_tables(SummHay))
     first = start(judged, 0.5)
     keep_stop(judged, first.number, {"status": "budget", "budget_usd": 0.5, "left": LEFT})
     first.end("done")
@@ -177,7 +177,7 @@ def test_a_run_is_running_in_the_list_though_it_began_after_the_others_were_look
 
 def test_a_damaged_record_of_a_driver_leaves_the_list_of_the_other_runs(run: RunStore) -> None:
     start(run, None).end("stopped")
-    other = run.store.create_run("r2", record("summhay"), SummHay.all_tables())
+    other = run.store.create_run("r2", record("summhay"), all_tables(SummHay))
     session = start(other, None)
     path = run.store.files.folder / "drivers" / f"{session.number:08d}.json"  # type: ignore[operator]
     path.write_bytes(path.read_bytes().replace(b'"run":"r2"', b'"run":"rz"'))

@@ -170,7 +170,8 @@ def test_a_store_on_a_full_disk(desk: Office, disk: Disk, monkeypatch: pytest.Mo
     fill_up(desk, disk, disk.folder / "store", "inline")
 
 
-@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.soak])])
+@pytest.mark.soak
+@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
 def test_a_disk_that_is_full_at_the_end_of_a_run(disk: Disk, tmp_path: Path, executor: str) -> None:
     """Parts, commits or the tables at the end: one line each time, and with more room the run goes on."""
     spec, store = write_spec(tmp_path, {**SAMPLE, "workers": 1}), disk.folder / "store"

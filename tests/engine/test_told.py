@@ -14,6 +14,7 @@ from summhay_ray.engine import Progress
 PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 
 
+@pytest.mark.soak
 def test_equal_questions_are_one_call_in_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLD_KEY", KEY)
     store, seen = str(tmp_path), list[tuple[Progress, Any, Any]]()

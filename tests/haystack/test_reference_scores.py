@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from pathlib import Path
@@ -36,25 +37,32 @@ REFERENCE = {
 }
 
 
-def scores_of(files: list[Path], compat: Compat) -> dict[str, SystemScore]:
+@functools.cache
+def rows_of(file: Path, compat: Compat) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The scores of a file's insights, the insights that were asked about, and the words of its bullets."""
     insights, expected, words = [], [], []
-    for file in files:
-        released = read_released(file.read_bytes(), str(file))
-        gold, rows = released.haystack.gold(), imported_rows(released)
-        asked = Counter(insight.subtopic_id for insight in released.haystack.insights)
-        judged: dict[str, list[Judgment]] = {}
-        for judgment in rows.judgments:
-            judged.setdefault(judgment.cell_id, []).append(judgment)
-        for one in rows.summaries:
-            key = {"system": one.system, "retriever": one.retriever, "ordering": one.ordering, "model": one.model}
-            place = {"judge": RELEASED_JUDGE, "haystack_id": one.haystack_id, "subtopic_id": one.subtopic_id}
-            expected.append({**key, **place, "n_expected": asked[one.subtopic_id]})
-            words.append({**key, "words_per_bullet": words_per_bullet([one.bullets])[0]})
-            for row in score_summary(judged[one.cell_id], one.bullets, gold, compat):
-                assert isinstance(row, Score), row
-                fields = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
-                insights.append({**key, **place, **{name: getattr(row, name) for name in fields}})
-    frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
+    released = read_released(file.read_bytes(), str(file))
+    gold, rows = released.haystack.gold(), imported_rows(released)
+    asked = Counter(insight.subtopic_id for insight in released.haystack.insights)
+    judged: dict[str, list[Judgment]] = {}
+    for judgment in rows.judgments:
+        judged.setdefault(judgment.cell_id, []).append(judgment)
+    for one in rows.summaries:
+        key = {"system": one.system, "retriever": one.retriever, "ordering": one.ordering, "model": one.model}
+        place = {"judge": RELEASED_JUDGE, "haystack_id": one.haystack_id, "subtopic_id": one.subtopic_id}
+        expected.append({**key, **place, "n_expected": asked[one.subtopic_id]})
+        words.append({**key, "words_per_bullet": words_per_bullet([one.bullets])[0]})
+        for row in score_summary(judged[one.cell_id], one.bullets, gold, compat):
+            assert isinstance(row, Score), row
+            fields = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
+            insights.append({**key, **place, **{name: getattr(row, name) for name in fields}})
+    found = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
+    return found[0], found[1], found[2]
+
+
+@functools.cache
+def scores_of(files: tuple[Path, ...], compat: Compat) -> dict[str, SystemScore]:
+    frames = [pl.concat(parts) for parts in zip(*(rows_of(file, compat) for file in files), strict=True)]
     return {one.system: one for one in system_scores(insight_sums(frames[0]), *frames[1:], samples=200)}
 
 
@@ -63,7 +71,7 @@ def scores_of(files: list[Path], compat: Compat) -> dict[str, SystemScore]:
 def test_the_figures_of_the_release(summhay_data: Path, names: list[str], compat: Compat) -> None:
     reference = json.loads((summhay_data / "reference_scores.json").read_text())
     wanted = reference["per_haystack"][names[0]] if len(names) == 1 else reference["pooled"]
-    found = scores_of([summhay_data / name for name in names], compat)
+    found = scores_of(tuple(summhay_data / name for name in names), compat)
     assert len(found) == 78
     assert found.keys() == wanted.keys()
     for system, score in found.items():
@@ -76,7 +84,7 @@ def test_the_figures_of_the_release(summhay_data: Path, names: list[str], compat
 
 
 def test_position_sensitivity_of_the_released_systems(summhay_data: Path) -> None:
-    found = scores_of([summhay_data / NEWS1, summhay_data / NEWS2], "release")
+    found = scores_of((summhay_data / NEWS1, summhay_data / NEWS2), "release")
     rows = position_sensitivity(found.values())
     assert [row.model for row in rows] == ["claude3-opus", "gemini-1.5-pro", "gpt-4o"]
     assert {row.baseline for row in rows} == {"given"}

@@ -1,13 +1,11 @@
-"""No file imports another one that imports it, by whatever way, not in a function either; one thing has one name.
-
-What is imported for a type checker alone counts for the arrows between rooms (`test_arrows.py`), and makes no circle.
-"""
+"""No file imports another one that imports it, by whatever way: not in a function, and not for a type checker; one thing has one
+name."""
 
 from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,24 +16,16 @@ PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 
 
 def neighbours(package: Path) -> dict[str, set[str]]:
-    """File of a package, doors of its rooms included -> the files that it imports, in a function too; not for types alone."""
+    """File of a package, doors of its rooms included -> the files that it imports, in a function or for types alone, too."""
     files = {_dotted(package, file): file for file in sorted(package.rglob("*.py"))}
     # The package's own door names the types of what it loads on demand.
     del files[package.name]
     found: dict[str, set[str]] = {}
     for name, file in files.items():
-        nodes = list(_run(ast.parse(file.read_text(encoding="utf-8"))))
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
         names = [(node.module or "", alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
         found[name] = {f"{module}.{one}" if f"{module}.{one}" in files else module for module, one in names} & files.keys()
     return found
-
-
-def _run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes that are not for a type checker alone."""
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
-            yield node
-            yield from _run(node)
 
 
 def _dotted(package: Path, file: Path) -> str:
@@ -55,21 +45,8 @@ def circle(imports: Mapping[str, set[str]]) -> list[str]:
     return sorted(left)
 
 
-LATE = {
-    # What a benchmark that says nothing of them does; each is imported when it is called.
-    "engine.contract": {"engine.read.explain", "engine.read.item_samples", "engine.read.scoring"},
-    # Systems, and what was asked, are made again out of a run's record.
-    "benchmarks.summhay.results.scores": {"benchmarks.summhay.workload"},
-}
-"""Arrows back, each with its reason; without them there is no circle."""
-
-
 def test_files_import_each_other_one_way() -> None:
     imports = neighbours(PACKAGE)
-    for name, back in LATE.items():
-        others = {f"{PACKAGE.name}.{one}" for one in back}
-        assert others <= imports[f"{PACKAGE.name}.{name}"], "an arrow back that is gone"
-        imports[f"{PACKAGE.name}.{name}"] -= others
     rooms = [entry.parent for entry in PACKAGE.glob("*/__init__.py")]
     seen = {
         name.split(".")[1]
@@ -92,13 +69,13 @@ def test_a_circle_is_seen(tmp_path: Path) -> None:
     assert circle(neighbours(package)) == ["ours.room.inner.three", "ours.room.one", "ours.room.two"]
 
 
-def test_a_type_makes_no_circle(tmp_path: Path) -> None:
+def test_a_type_makes_a_circle(tmp_path: Path) -> None:
     room = tmp_path / "ours" / "room"
     room.mkdir(parents=True)
     (tmp_path / "ours" / "__init__.py").touch()
     (room / "one.py").write_text("if TYPE_CHECKING:\n    from ours.room.two import f\n", encoding="utf-8")
     (room / "two.py").write_text("from ours.room.one import g\n", encoding="utf-8")
-    assert circle(neighbours(tmp_path / "ours")) == []
+    assert circle(neighbours(tmp_path / "ours")) == ["ours.room.one", "ours.room.two"]
 
 
 def test_a_file_that_enters_by_the_door_of_its_own_room_is_a_circle(tmp_path: Path) -> None:
@@ -118,12 +95,12 @@ def test_what_a_dollar_is_stands_in_one_place() -> None:
 TWICE = {
     # A strategy's own prompt and its parts, of those who summarize and of those who judge.
     *{"Task", "check_prompt", "prompt_identity"},
-    # What is asked: by a benchmark's item, and of the gateway. What is sent to a cluster, and what synth makes of a topic.
-    *{"Ask", "Job"},
+    # What is asked: by a benchmark's item, and of the gateway.
+    "Ask",
     # What a strategy tells a model of a task, and what a terminal shows of sections.
     "shown",
-    # Frames of rows, and the columns of the store's tables. Dollars by purpose, and what was checked.
-    *{"Tables", "Tally"},
+    # Frames of rows, and the columns of the store's tables.
+    "Tables",
 }
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from summhay_ray.benchmarks import KINDS
-from summhay_ray.engine import find
+from summhay_ray.engine import all_tables, find
 from summhay_ray.schemas import file_of, main, rendered
 
 pytestmark = pytest.mark.core
 
 SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
-TABLES = {f"{kind}-{table.name}": table for kind in KINDS for table in find(kind).all_tables()}
+TABLES = {f"{kind}-{table.name}": table for kind in KINDS for table in all_tables(find(kind))}
 
 
 def test_schemas_are_generated_from_the_code() -> None:

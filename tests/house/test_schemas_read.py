@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from summhay_ray.benchmarks import kind_of
-from summhay_ray.engine import Spec, SpecError, find, validated
+from summhay_ray.engine import Spec, SpecError, find, spec_class_of, validated
 from summhay_ray.yaml_text import load
 
 pytestmark = pytest.mark.core
@@ -25,7 +25,7 @@ FULL = {"model": "openai/gpt-4o", "max_tokens": 4000, "temperature": None, "pric
 
 
 def spec_class(name: str) -> type[Spec]:
-    return find(KINDS[name]).spec_class
+    return spec_class_of(find(KINDS[name]))
 
 
 def read(name: str, fields: Mapping[str, Any]) -> Spec:

@@ -16,8 +16,13 @@ from summhay_ray.llm.transports.via_litellm import load_litellm
 
 
 @pytest.fixture(scope="session")
-def _served() -> Iterator[FakeProvider]:
-    load_litellm()  # seconds, which no test of time should pay
+def litellm() -> Any:
+    """The module, whose import takes seconds: tests of time have paid them before, and one worker does for all (DEAR)."""
+    return load_litellm()
+
+
+@pytest.fixture(scope="session")
+def _served(litellm: Any) -> Iterator[FakeProvider]:
     with fake_provider() as provider:
         yield provider
 

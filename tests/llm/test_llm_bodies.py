@@ -186,7 +186,9 @@ def test_others_are_answered_while_a_long_prompt_is_counted(room: Room, monkeypa
     assert isinstance(others_first(room, begun, ended, "a word " * LONG), Answer)
 
 
-@pytest.mark.parametrize(("transport", "usage"), [("direct", None), ("litellm", Reply().usage)])
+@pytest.mark.parametrize(
+    ("transport", "usage"), [("direct", None), pytest.param("litellm", Reply().usage, marks=pytest.mark.soak)]
+)
 def test_ten_million_letters_that_are_allowed_are_an_answer(
     make_room: Make, provider: FakeProvider, transport: str, usage: Any
 ) -> None:

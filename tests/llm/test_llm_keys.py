@@ -85,9 +85,8 @@ def secret_names() -> list[str]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def canaries() -> Iterator[None]:
+def canaries(litellm: Any) -> Iterator[None]:
     """A value of its own in each variable, and in each of litellm's globals that hold a key."""
-    litellm = load_litellm()
     with pytest.MonkeyPatch.context() as patch:
         for name in secret_names():
             value = f"canary-{name}-0123456789"

@@ -13,7 +13,6 @@ import pytest
 from gateway_room import Room
 
 from summhay_ray.llm import ModelSettings, Request, find_price, system, user
-from summhay_ray.llm.transports.via_litellm import load_litellm
 from summhay_ray.outcome import Answer, Failed, Malformed
 from summhay_ray.text import count_tokens
 
@@ -159,8 +158,8 @@ def test_a_run_of_local_models_loads_no_client(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr[-2000:]
 
 
+@pytest.mark.usefixtures("litellm")
 def test_what_is_taken_off_litellm_is_there_to_be_taken_off() -> None:
-    load_litellm()
     from litellm.litellm_core_utils.litellm_logging import Logging
 
     # Where litellm renames them, calls are as slow as a bare loop again: nothing breaks, but this should be looked at.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,6 @@ from summhay_ray.llm.calls.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.transports.outgoing import Outgoing, watching
 from summhay_ray.llm.transports.transport import Transports
-from summhay_ray.llm.transports.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 
@@ -33,8 +33,9 @@ def server() -> Iterator[Recording]:
 
 
 @pytest.fixture
-def transports(server: Recording, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Transports]:
-    load_litellm()
+def transports(
+    server: Recording, loop: asyncio.AbstractEventLoop, litellm: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Transports]:
     import openai._base_client
 
     # What the SDK waits before it tries again.

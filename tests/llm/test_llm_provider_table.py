@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from summhay_ray.llm import FREE, ModelSettings, NoKey
 from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.provider_table import PROVIDERS, SAMPLING, WITH_DOMAINS, place_of
-from summhay_ray.llm.transports.via_litellm import load_litellm
 
 pytestmark = pytest.mark.core
 
@@ -118,8 +118,7 @@ def test_every_name_of_a_providers_key_is_read_in_its_order(monkeypatch: pytest.
             assert key_of(None, f"{provider}/m") == f"key-of-{name}"
 
 
-def test_the_table_is_litellms(monkeypatch: pytest.MonkeyPatch) -> None:
-    litellm = load_litellm()
+def test_the_table_is_litellms(litellm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = 0
     # These log in on the way.
     for provider in sorted(set(WITH_DOMAINS) - {"github_copilot", "chatgpt"}):

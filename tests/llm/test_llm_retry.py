@@ -10,7 +10,6 @@ from typing import Any
 
 import aiohttp
 import httpx
-import openai
 import pytest
 
 from summhay_ray.llm import NoKey
@@ -19,9 +18,7 @@ from summhay_ray.llm.calls.bodies import AnswerTooLarge, ProviderError, Unreadab
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S, Decision, decide
 from summhay_ray.llm.transports.via_litellm import load_litellm
 
-pytestmark = pytest.mark.core
-
-litellm = load_litellm()
+pytestmark = [pytest.mark.core, pytest.mark.usefixtures("litellm")]
 
 REFUSED = aiohttp.client_reqrep.ConnectionKey("127.0.0.1", 1, False, True, None, None, None)
 
@@ -41,7 +38,9 @@ def caused(error: BaseException, *causes: BaseException) -> BaseException:
 
 def made(name: str, message: str = "went wrong", status: int = 400, headers: Mapping[str, str] | None = None) -> BaseException:
     """litellm's exception of that name over an HTTP error, as its exception mapping makes it."""
-    answered = response(status, headers)
+    import openai
+
+    litellm, answered = load_litellm(), response(status, headers)
     known: dict[str, Any] = {"message": message, "llm_provider": "openai", "model": "m"}
     if name == "APIError":
         error = litellm.APIError(status_code=status, **known)
@@ -83,8 +82,10 @@ def test_classes(name: str, status: int, decision: Decision) -> None:
 
 
 def test_every_error_that_litellm_knows_of_is_known() -> None:
+    import openai
+
     known = {name for name, _, _ in retry._BY_CLASS}
-    named = [cls for cls in vars(litellm).values() if isinstance(cls, type) and issubclass(cls, openai.APIError)]
+    named = [cls for cls in vars(load_litellm()).values() if isinstance(cls, type) and issubclass(cls, openai.APIError)]
     assert len(named) >= 12
     assert [cls.__name__ for cls in named if not known & {base.__name__ for base in cls.__mro__}] == []
 
@@ -150,21 +151,20 @@ def test_retry_after_may_be_a_date(ahead: float, low: float, high: float) -> Non
 
 
 def lost(name: str, message: str, *causes: BaseException) -> BaseException:
-    return caused(getattr(litellm, name)(message=message, llm_provider="openai", model="m"), *causes)
-
-
-REQUEST = httpx.Request("POST", "http://127.0.0.1/v1")
-CONNECTION = openai.APIConnectionError(request=REQUEST)
+    return caused(getattr(load_litellm(), name)(message=message, llm_provider="openai", model="m"), *causes)
 
 
 @pytest.mark.parametrize("name", ["InternalServerError", "APIConnectionError"])
 def test_what_was_sent_and_lost_is_charged_and_what_never_left_is_not(name: str) -> None:
+    import openai
+
     message = "OpenAIException - Connection error."
-    assert decide(lost(name, message, CONNECTION, httpx.ReadError("x"))) == Decision("ambiguous", "connection_lost")
+    connection = openai.APIConnectionError(request=httpx.Request("POST", "http://127.0.0.1/v1"))
+    assert decide(lost(name, message, connection, httpx.ReadError("x"))) == Decision("ambiguous", "connection_lost")
     assert decide(lost(name, message)) == Decision("ambiguous", "connection_lost")
     for cause in (httpx.ConnectError("x"), httpx.ConnectTimeout("x"), ConnectionRefusedError(111, "x")):
-        CONNECTION.__cause__ = None
-        assert decide(lost(name, message, CONNECTION, cause)) == Decision("transient", "connection")
+        connection.__cause__ = None
+        assert decide(lost(name, message, connection, cause)) == Decision("transient", "connection")
 
 
 def test_a_response_that_cannot_be_read_was_paid() -> None:

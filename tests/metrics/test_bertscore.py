@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,17 @@ import pytest
 
 from summhay_ray.metrics import bertscore, check_bertscore
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-pytest.importorskip("bert_score", reason="the extra `bertscore` is not installed")
-pytestmark = [pytest.mark.embed, pytest.mark.xdist_group("torch")]
+MISSING = pytest.mark.skipif(find_spec("bert_score") is None, reason="the extra `bertscore` is not installed")
+pytestmark = [pytest.mark.embed, MISSING]
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "bridge", "ferry", "opens", "in", "may", "is", "late"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+    import transformers
+
     place = tmp_path_factory.mktemp("bert")
     (place / "vocab.txt").write_text("\n".join(WORDS), encoding="utf-8")
     torch.manual_seed(3)
@@ -30,6 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_the_greedy_match_of_a_layers_vectors_and_the_best_reference_counts(folder: Path) -> None:
+    import torch
+    import transformers
+
     model = transformers.BertModel.from_pretrained(folder).eval()
 
     def vectors(text: str) -> Any:

@@ -17,7 +17,7 @@ VERDICTS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE")
 def commit_all(grid: SummHay, run: RunStore, seed: int = 1) -> None:
     """Commit every cell, a haystack's at a time."""
     for haystack_id, cells in groupby(grid.items(), lambda cell: str(cell.data["unit"][0])):
-        haystack, rng = grid.haystacks[haystack_id], random.Random(f"{seed} {haystack_id}")
+        haystack, rng = grid.grid.haystacks[haystack_id], random.Random(f"{seed} {haystack_id}")
         run.commit(ITEM, [finished(grid, cell, haystack.insights_of(cell.data["unit"][1]), rng) for cell in cells])
 
 

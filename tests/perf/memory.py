@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.engine import open_run
+
 for folder in ("llm", "simulator", "engine", "perf"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 import psutil
@@ -173,7 +175,7 @@ def measure_parts(folder: Path, spec: dict[str, Any], planned: bool = True) -> d
     with growth(found, "load"):
         workload = api.load(spec)
     with growth(found, "open"):
-        run = workload.open(store)
+        run = open_run(workload, store)
     with growth(found, "state"):
         state = state_of(workload, RunSnapshot(run))
         left = state.left()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import ITEM, load_workload, plan, status
+from summhay_ray.engine import ITEM, all_tables, load_workload, plan, status
 from summhay_ray.llm import ModelSettings, Price, RawAnswer
 from summhay_ray.llm.calls.read_reply import Asked, answer_of, reply_of
 from summhay_ray.records import Judgment, Score, Summary
@@ -80,9 +80,7 @@ def a_count(data: Path) -> None:
     """Of a prompt of documents that were counted before."""
     grid = load_workload({"haystacks": [str(data / "topic_news1.json")], "retrievers": ["full"], "summarizers": ["offline/lead"]})
     assert isinstance(grid, SummHay)
-    documents = [
-        f"Article {one.number}:\n{one.text}\n\n" for one in grid.haystacks[grid.haystacks.outlines[0].haystack_id].documents
-    ]
+    documents = [f"Article {one.number}:\n{one.text}\n\n" for one in next(iter(grid.grid.haystacks.values())).documents]
     tokens = count_tokens("".join(documents))
     measured("count of a prompt", lambda: count_tokens("".join(reversed(documents))), 20, tokens=tokens)
 
@@ -109,7 +107,7 @@ def large(folder: Path, n_cells: int) -> RunStore:
     """A run of made-up cells, its log with an answer for each judgment."""
     store = Store(str(folder / "large"))
     record = {"kind": "summhay", "name": "large", "spec": {"name": "large"}, "prompts": {}, "haystacks": [], "cells": n_cells}
-    run = store.create_run("r0123456789ab", record, SummHay.all_tables())
+    run = store.create_run("r0123456789ab", record, all_tables(SummHay))
     for start in range(0, n_cells, A_COMMIT):
         run.commit(ITEM, [made_up(f"{cell:032x}") for cell in range(start, min(start + A_COMMIT, n_cells))])
     writer = LogWriter(store.files, 1)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, open_run
 from summhay_ray.store import Store
 
 TOGETHER = 2000
@@ -45,13 +45,13 @@ def make(folder: Path, data: Path, judgments: int) -> str:
     insights = sum(item.size for item in once.items())
     grid = api.load({**spec, "repeats": max(1, round(judgments / insights))}, store=str(folder))
     assert isinstance(grid, SummHay)
-    run = grid.open(Store(str(folder)))
+    run = open_run(grid, Store(str(folder)))
     cells = iter(grid.items())
     while part := list(itertools.islice(cells, TOGETHER)):
         found = []
         for cell in part:
             haystack, topic = str(cell.data["unit"][0]), cell.data["unit"][1]
-            found.append(finished(grid, cell, grid.haystacks[haystack].insights_of(topic), random.Random(cell.id)))
+            found.append(finished(grid, cell, grid.grid.haystacks[haystack].insights_of(topic), random.Random(cell.id)))
         run.commit(ITEM, found)
     return run.run_id
 

@@ -21,6 +21,7 @@ from memory import MIB, Peaks, growth, kind_of, measure_parts, measure_run, own_
 from summhay_ray import api, engine
 from summhay_ray.benchmarks.summhay import import_released, score_run
 from summhay_ray.benchmarks.summhay.haystacks.opening import HAYSTACKS_A_BLOCK
+from summhay_ray.engine import open_run
 from summhay_ray.store import Store
 
 LARGE = {"documents": 20, "words": 400, "subtopics": 2, "insights": 2}
@@ -51,7 +52,7 @@ def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, mo
     def parts(number: int) -> dict[str, Callable[[], Any]]:
         spec = spec_of(paths[:number], ["oracle"])
         workload, store = api.load(spec), Store(str(tmp_path / f"store-{number}"))
-        run = workload.open(store)
+        run = open_run(workload, store)
         commit_all(workload, run)
         return {
             "load": lambda: api.load(spec),
@@ -79,6 +80,7 @@ def test_peaks_are_of_the_sum_and_of_each_kind() -> None:
     assert peaks.to_json() == {"peak_mib": {"total": 8, "driver": 4, "WorkerActor": 5}, "at_s": 1.0}
 
 
+@pytest.mark.soak
 @pytest.mark.core
 def test_what_a_process_and_its_children_hold_is_seen() -> None:
     child = subprocess.Popen([sys.executable, "-c", "held = b'x' * (64 << 20); import time; time.sleep(60)", "WorkerActor"])
@@ -96,6 +98,7 @@ def test_what_a_process_and_its_children_hold_is_seen() -> None:
     assert own_bytes(child.pid) == 0
 
 
+@pytest.mark.soak
 @pytest.mark.core
 def test_growth_is_what_came_and_what_stayed() -> None:
     found: dict[str, Any] = {}

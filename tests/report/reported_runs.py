@@ -10,7 +10,7 @@ from inline_runs import loaded
 from made_up import finished
 
 from summhay_ray.benchmarks.summhay import SummHay, import_released
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, open_run
 from summhay_ray.store import RunStore, Store
 
 EVIL = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">\x1b[31m\u202e=HYPERLINK("http://x")\x00'
@@ -58,12 +58,12 @@ def unfinished(store: Path) -> RunStore:
     """Half of the cells of a grid are there."""
     grid = loaded(summarizers=["offline/lead", "offline/support"], retrievers=["bm25", "full"], orderings=["given", "top"])
     assert isinstance(grid, SummHay)
-    run = grid.open(Store(str(store)))
+    run = open_run(grid, Store(str(store)))
     import random
 
     cells = list(grid.items())
     for cell in cells[: len(cells) // 2]:
-        insights = grid.haystacks[str(cell.data["unit"][0])].insights_of(cell.data["unit"][1])
+        insights = grid.grid.haystacks[str(cell.data["unit"][0])].insights_of(cell.data["unit"][1])
         run.commit(ITEM, [finished(grid, cell, insights, random.Random(cell.id))])
     return run
 

@@ -279,7 +279,10 @@ def test_a_bucket_that_is_copied_to_a_folder_keeps_its_answers(tmp_path: Path) -
 
 
 @pytest.mark.s3
-@pytest.mark.parametrize(("n", "n_merged"), [(1, 0), (63, 63), (64, 64), (65, 64)])
+@pytest.mark.parametrize(
+    ("n", "n_merged"),
+    [(1, 0), pytest.param(63, 63, marks=pytest.mark.soak), pytest.param(64, 64, marks=pytest.mark.soak), (65, 64)],
+)
 def test_a_writer_that_ends_merges_what_it_has(s3_bucket: Bucket, n: int, n_merged: int) -> None:
     files = open_files(s3_bucket.uri())
     log = LogWriter(files, 1)

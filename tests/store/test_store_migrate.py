@@ -83,7 +83,7 @@ def age(uri: str, spool: Path) -> None:
     files.put("format.json", b'{"format": 2}')
 
 
-@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.soak])])
 def uri(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("SUMMHAY_SPOOL", str(tmp_path / "spool"))
     if request.param == "folder":

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import datasets
 import duckdb
 import duckdb_extension_httpfs
 import polars as pl
@@ -46,6 +45,9 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 
 
 def test_any_tool_opens_the_tables_of_a_folder(tmp_path: Path) -> None:
+    # Seconds, which collecting should not take.
+    import datasets
+
     run = ended_run(tmp_path)
     for name in NAMES:
         expected, folder = run.table(name), tmp_path / "runs" / "run" / "tables" / name

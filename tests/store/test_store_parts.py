@@ -46,7 +46,7 @@ def tables_of(run: RunStore) -> dict[str, dict[str, Any]]:
     return {name: {"rows": frame.height, "sha256": digest(frame)} for name, frame in found.items()}
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(tries=st.lists(TRIES, min_size=1, max_size=40), size=st.integers(1, 5), fewest=st.integers(2, 4), data=st.data())
 def test_neither_commits_nor_merges_nor_ends_change_a_table(
     tmp_path_factory: pytest.TempPathFactory, tries: list[tuple[str, bool]], size: int, fewest: int, data: st.DataObject
@@ -96,17 +96,17 @@ def test_equal_units_make_equal_parts(tmp_path: Path) -> None:
 def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path) -> None:
     run, committer, most, merged = new_run(tmp_path), None, 0, 0
     committer = run.committer(1)
-    for place in range(150):
+    for place in range(60):
         committer.add([run.write("cell", [done(f"c{place:03d}")])])
         merged += committer.compact()
         most = max(most, len(run.manifest().parts))
-    assert most <= 17 and merged < 150 * 3
-    assert run.table("summaries")["cell_id"].to_list() == [f"c{place:03d}" for place in range(150)]
+    assert most <= 17 and merged < 60 * 3
+    assert run.table("summaries")["cell_id"].to_list() == [f"c{place:03d}" for place in range(60)]
     committer.finish()
     version = run.version()
     committer.finish()
     run.end()
-    assert (run.version(), run.added(), len(run.manifest().parts)) == (version, 150, 1)
+    assert (run.version(), run.added(), len(run.manifest().parts)) == (version, 60, 1)
 
 
 def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_a_run_that_ended_and_goes_on_ends_again_and_who_reads_goes_on_reading(t
     assert alone.digests() == run.digests()
 
 
-@pytest.mark.parametrize("together", [1, 700, 3000, 1 << 20])
+@pytest.mark.parametrize("together", [1, 3000])
 def test_a_table_in_pieces_is_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
     run = new_run(tmp_path)
     for place in (3, 0, 5, 1, 4, 2):
@@ -187,7 +187,7 @@ class Draw:
     word: str
 
 
-@pytest.mark.parametrize("together", [1, 300, 1 << 20])
+@pytest.mark.parametrize("together", [1, 300])
 def test_a_key_that_is_a_number_is_sorted_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
     draws = Table("units", Draw, ("number",))
     run = Store(str(tmp_path)).create_run("run", {"kind": "mine"}, [draws])
@@ -296,7 +296,7 @@ for number in itertools.count():
 """
 
 
-@pytest.mark.parametrize("place", ["folder", pytest.param("bucket", marks=pytest.mark.s3)])
+@pytest.mark.parametrize("place", ["folder", pytest.param("bucket", marks=[pytest.mark.s3, pytest.mark.soak])])
 def test_a_kill_shows_whole_commits_only(tmp_path: Path, place: str, request: pytest.FixtureRequest) -> None:
     uri = str(tmp_path) if place == "folder" else request.getfixturevalue("s3_bucket").uri()
     Store(uri).create_run("run", {"kind": "mine"}, TABLES)

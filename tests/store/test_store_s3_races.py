@@ -84,6 +84,7 @@ def test_of_32_writers_one_wins_each_round_on_s3(s3_server: object, kind: str, t
     prove_one_winner(open_files(uri), winners(uri, rounds, tmp_path / "results"))
 
 
+@pytest.mark.soak
 def test_of_32_writers_one_wins_each_round_through_faults(s3_bucket: Bucket, tmp_path: Path, rounds: int) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
         lost = proxy.add(Fault("lose", share=0.1, method="PUT"))

@@ -93,7 +93,7 @@ def rows_of(table: Table) -> st.SearchStrategy[list[Any]]:
 
 
 @pytest.mark.parametrize("table", WHOLE, ids=lambda table: table.name)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.data())
 def test_every_record_round_trips(table: Table, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.core
 DOMAINS = ["news", "conversation", "product_reviews", "incident_reports"]
 
 
-@pytest.mark.parametrize(("level", "domain"), list(enumerate(DOMAINS)))
+@pytest.mark.parametrize(
+    ("level", "domain"),
+    [*(pytest.param(*one, marks=pytest.mark.soak) for one in enumerate(DOMAINS[:-1])), (len(DOMAINS) - 1, DOMAINS[-1])],
+)
 def test_a_hundred_plants_of_each_kind(level: int, domain: str) -> None:
     """At each level a domain of its own; the four levels together have all of both."""
     tally = plants.planted([domain], level, 25, 25)

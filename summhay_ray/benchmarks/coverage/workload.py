@@ -23,6 +23,8 @@ from summhay_ray.benchmark import (
     ModelSpec,
     NoAnswers,
     NoReply,
+    Part,
+    Reader,
     Rows,
     Section,
     Spec,
@@ -114,15 +116,29 @@ class ChunkVerdict:
 VERDICTS = Table("coverage_chunks", ChunkVerdict, ("item_id", "chunk"))
 
 
+class CoverageReader(Reader["Coverage"]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
+        rows = [
+            {
+                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
+                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
+                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
+            }
+            for row in scores["coverage"].iter_rows(named=True)
+        ]
+        return {"of": self.workload.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
+
+
 class Coverage(Benchmark[CoverageSpec]):
     """The coverage of one benchmark's questions."""
 
     kind = "coverage"
-    prefix = "v"
     stages = (Stage("chunk", output_tokens=150, example="# Final Score\n1"),)
     tables = (VERDICTS,)
-    counted = Counted("questions")
+    counted = Counted("questions", prefix="v")
     own_models = (LexicalCoverage, EmbeddedCoverage)
+    reader = Part(CoverageReader)
 
     def __init__(self, spec: CoverageSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -246,18 +262,6 @@ class Coverage(Benchmark[CoverageSpec]):
         asked = tables["items"].filter(pl.col("basis") != CONSTRUCTION)
         expected = asked.select(system="model", cluster="document", query=question)
         return ByQuery(frame, {"coverage": "%"}, "document", expected)
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`of` (the spec's path), and `coverage` and `agreement` as lists of rows."""
-        rows = [
-            {
-                **{name: row[name] for name in ("evaluator", "group", "basis", "coverage")},
-                "ci": None if row["coverage_low"] is None else [row["coverage_low"], row["coverage_high"]],
-                **{name: row[name] for name in ("coverage_floor", "chunks", "n", "n_expected")},
-            }
-            for row in scores["coverage"].iter_rows(named=True)
-        ]
-        return {"of": self.spec.of, "coverage": rows, "agreement": scores["agreement"].to_dicts()}
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """Coverage beside the paper's Table 1, agreement of evaluators, and the needed parts of contexts."""

@@ -24,13 +24,17 @@ from summhay_ray.benchmark import (
     Item,
     Message,
     NoReply,
+    Part,
+    Planner,
     Queue,
     RawAnswer,
+    Reader,
     Rows,
     RunStore,
     Section,
     Size,
     Stage,
+    Storage,
     Tables,
     system,
     user,
@@ -55,15 +59,77 @@ _OPTION = re.compile(r"^\[?\d{1,4}[\].:)][ \t]*", re.MULTILINE)
 _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 
+class EthicStorage(Storage["Ethic"]):
+    def own_code(self) -> Sequence[str]:
+        return [*super().own_code(), *lever_code(*(judge.extract for judge in self.workload.spec.judges))]
+
+
+class EthicPlanner(Planner["Ethic"]):
+    def query_of(self, item: Item) -> str:
+        """See `Planner`: the record, as TASK/DOMAIN/ID."""
+        record = self.workload.records[item.data["place"]]
+        return f"{record.task}/{record.domain}/{record.id}"
+
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Planner`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
+        Attributing the background."""
+        record = self.workload.records[item.data["place"]]
+        if record.task == "Summarizing":
+            return [record.context]
+        if record.task == LOOKUP and (section := scoring.sections(record.context).get(record.meta.get("section", 0))):
+            # Short sentences would match other sections by chance.
+            said = sentences(section)
+            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
+        if record.task in ("Organizing", "Attributing"):
+            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
+            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
+        # To know that there is nothing to name, one needs the whole context.
+        return [label for label in record.answer if label.casefold() != scoring.NONE] or [record.context]
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """See `Planner`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
+        if stage == STAGE:
+            return "4"
+        if item.data["task"] != "Summarizing":
+            return "None"
+        numbers = scoring.sections(self.workload.records[item.data["place"]].context)
+        word = "Segment" if item.data["domain"] == "Law" else "Section"
+        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
+
+
+class EthicReader(Reader["Ethic"]):
+    def claims(self, run: RunStore) -> Claims:
+        """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
+        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
+        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
+        of = {(record.domain, record.id): scoring.sections(record.context) for record in self.workload.records}
+        answers = [
+            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
+            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
+        ]
+        documents = {
+            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
+            for (domain, record), numbered in of.items()
+            if numbered
+        }
+        return Claims(documents, [one for one in answers if one.haystack_id in documents])
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """`tasks`: one row per task, domain and model."""
+        return {"tasks": report.tasks_json(scores["tasks"])}
+
+
 class Ethic(Benchmark[EthicSpec]):
     """One run of ETHIC."""
 
     kind = "ethic"
-    prefix = "e"
     stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
     tables = (ANSWERS, RATINGS)
-    counted = Counted("records")
+    counted = Counted("records", prefix="e")
     rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
+    storage = Part(EthicStorage)
+    planner = Part(EthicPlanner)
+    reader = Part(EthicReader)
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -82,9 +148,6 @@ class Ethic(Benchmark[EthicSpec]):
         """See `Workload`. Includes the content of the records and the hashes of the criteria's prompts."""
         _ = self.records
         return {**super().identity(), "criteria": {name: criterion.prompt_hash for name, criterion in self._criteria.items()}}
-
-    def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *lever_code(*(judge.extract for judge in self.spec.judges))]
 
     @functools.cached_property
     def _models(self) -> Mapping[str, EthicModel]:
@@ -108,11 +171,6 @@ class Ethic(Benchmark[EthicSpec]):
                     data = {"place": place, "task": record.task, "domain": record.domain, "document": record.document}
                     name = f"{model.label}@{record.task}/{record.domain}/{record.id}"
                     yield Item(name, model=model, data=data, group=f"{model.label}/{record.document}")
-
-    def query_of(self, item: Item) -> str:
-        """See `Workload`: the record, as TASK/DOMAIN/ID."""
-        record = self.records[item.data["place"]]
-        return f"{record.task}/{record.domain}/{record.id}"
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """The model's answer and, for Summarizing, the judges' ratings."""
@@ -141,32 +199,6 @@ class Ethic(Benchmark[EthicSpec]):
         if self.spec.over_length == "error":
             return message
         return f"{message}, and no room is left for the context; lower max_tokens, or raise context_window"
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`. The labels; for Summarizing the context, for Lookup its section, for Organizing the options, for
-        Attributing the background."""
-        record = self.records[item.data["place"]]
-        if record.task == "Summarizing":
-            return [record.context]
-        if record.task == LOOKUP and (section := scoring.sections(record.context).get(record.meta.get("section", 0))):
-            # Short sentences would match other sections by chance.
-            said = sentences(section)
-            return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
-        if record.task in ("Organizing", "Attributing"):
-            asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
-            return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
-        # To know that there is nothing to name, one needs the whole context.
-        return [label for label in record.answer if label.casefold() != scoring.NONE] or [record.context]
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Workload`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
-        if stage == STAGE:
-            return "4"
-        if item.data["task"] != "Summarizing":
-            return "None"
-        numbers = scoring.sections(self.records[item.data["place"]].context)
-        word = "Segment" if item.data["domain"] == "Law" else "Section"
-        return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
 
     def _prompt(self, model: EthicModel, record: Record) -> _Prompt:
         """The model's prompt; without messages if it is too long and the spec does not say to truncate it."""
@@ -239,22 +271,6 @@ class Ethic(Benchmark[EthicSpec]):
         asked = [one(judge, pair, name) for judge in self.spec.judges for pair in rated for name in self._criteria]
         return [row for row in await asyncio.gather(*asked) if row is not None]
 
-    def claims(self, run: RunStore) -> Claims:
-        """See `Benchmark`: the sentences of every summary, and the numbered sections that it is about."""
-        texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
-        rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
-        of = {(record.domain, record.id): scoring.sections(record.context) for record in self.records}
-        answers = [
-            CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
-            for row in rows.sort("domain", "record", "model").iter_rows(named=True)
-        ]
-        documents = {
-            f"{domain}/{record}": [(str(number), text) for number, text in numbered.items()]
-            for (domain, record), numbered in of.items()
-            if numbered
-        }
-        return Claims(documents, [one for one in answers if one.haystack_id in documents])
-
     def score(self, tables: Tables) -> Tables:
         return scores.score(tables, self._how)
 
@@ -265,10 +281,6 @@ class Ethic(Benchmark[EthicSpec]):
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a model, a figure its score in a task, a query a record."""
         return scores.by_query(tables, self._how)
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """`tasks`: one row per task, domain and model."""
-        return {"tasks": report.tasks_json(scores["tasks"])}
 
     def report(self, scores: Tables) -> Sequence[Section]:
         return report.sections(scores)

@@ -24,14 +24,17 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     ModelSettings,
+    Part,
     Queue,
     RawAnswer,
+    Reader,
     Request,
     Results,
     Rows,
     RunStore,
     Section,
     SpecError,
+    Storage,
     Table,
     semantic_hash,
 )
@@ -40,8 +43,8 @@ from summhay_ray.benchmarks.judge_bench.report import sections
 from summhay_ray.benchmarks.judge_bench.result import BenchResult, Judged, Outcomes, Wanted
 from summhay_ray.benchmarks.judge_bench.spec import BenchJudge, JudgeBenchSpec, is_asked, read_judges
 from summhay_ray.benchmarks.summarizing import guarded
-from summhay_ray.benchmarks.summhay.grid.cell import one_each
-from summhay_ray.benchmarks.summhay.grid.judging import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.judgments import one_each
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.judge import JudgeSettings, Named, Verdict, asks_alone, bench, make_judge
 from summhay_ray.outcome import Outcome, no_answer
@@ -81,14 +84,30 @@ _WHOLE = -1
 """Instead of an insight's index: the outcome of a whole item."""
 
 
+class JudgeBenchStorage(Storage["JudgeBench"]):
+    def own_code(self) -> Sequence[str]:
+        code = (leaf.text for judge in self.workload.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
+        return [*super().own_code(), *dict.fromkeys(code)]
+
+
+class JudgeBenchReader(Reader["JudgeBench"]):
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        measured = self.workload.measured(_outcomes(run), _micros(run))
+        return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        return sections(self.workload.measured(_outcomes(run), _micros(run)).judges)
+
+
 class JudgeBench(Benchmark[JudgeBenchSpec]):
     """Judges measured on a file of annotated summaries."""
 
     kind = "judge_bench"
-    prefix = "b"
     stages = (STAGE,)
     tables = (VERDICTS, ANSWERS, BY_NAME["failures"])
-    counted = Counted("questions", "verdicts")
+    counted = Counted("questions", "verdicts", prefix="b")
+    storage = Part(JudgeBenchStorage)
+    reader = Part(JudgeBenchReader)
 
     def __init__(self, spec: JudgeBenchSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -115,10 +134,6 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
         settings = self.models.settings()
         return {**{model: Queue((model,)) for model in settings}, "": Queue(tuple(settings))}
-
-    def own_code(self) -> Sequence[str]:
-        code = (leaf.text for judge in self.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
-        return [*super().own_code(), *dict.fromkeys(code)]
 
     @functools.cached_property
     def parts(self) -> Sequence[tuple[BenchJudge, Named, Wanted]]:
@@ -198,13 +213,6 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         """The judge's name, its strategy and its settings for an item."""
         judge, leaf, _ = self.parts[item.data["part"]]
         return judge.name, *self.known.asked(judge, leaf)
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        measured = self.measured(_outcomes(run), _micros(run))
-        return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        return sections(self.measured(_outcomes(run), _micros(run)).judges)
 
     def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:
         """The figures of all judges, from the outcomes of the items and the costs of their answers."""

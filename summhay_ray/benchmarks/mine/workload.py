@@ -20,12 +20,15 @@ from summhay_ray.benchmark import (
     Inputs,
     Item,
     NoReply,
+    Part,
     Queue,
+    Reader,
     Rows,
     RunStore,
     Section,
     SpecError,
     Stage,
+    Storage,
     Store,
     StoreError,
     Table,
@@ -114,11 +117,56 @@ EVIDENCE = Table("mined_evidence", MinedEvidence, ("insight_id", "document_id"))
 HAYSTACK = Table("mined_haystack", MinedHaystack, ("digest",))
 
 
+class MineStorage(Storage["Mine"]):
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Storage`: what was read, and the haystacks that were made of it."""
+        yield from super().objects(run)
+        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
+        if newest := reviews_of(run).newest():
+            yield "haystack", newest[1]["digest"]
+
+
+class MineReader(Reader["Mine"]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Reader`: the sizes of the haystack, null if there is none."""
+        made = next(scores["haystack"].iter_rows(named=True), None) or {}
+        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
+        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Reader`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
+        insight_id, _, document_id = key.partition("/")
+        found = _insight(run, insight_id)
+        if found is None:
+            return super().explain(run, key, compat)
+        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
+        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
+        if document_id and rows is found["evidence"]:
+            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
+        keys = {one["key"] for one in rows if one["key"]}
+        calls = super().explain(run, self.workload.name, compat)["calls"] if keys else []
+        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
+        return {
+            "run": run.run_id,
+            "kind": self.workload.kind,
+            "item": {"id": found["insight_id"], "queue": "", "data": data},
+            "rows": {"mined_evidence": rows},
+            "calls": [call for call in calls if call["key"] in keys],
+        }
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`: as released JSON."""
+        path = folder / f"{self.workload.name}.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_mined(run, path)
+        return [path]
+
+
 class Mine(Benchmark[MineSpec]):
     """The folder is read, mined and written as a haystack; each step is free, or asks a model."""
 
     kind = "mine"
-    prefix = "m"
     stages = (
         Stage("claim", output_tokens=600, example="[]"),
         Stage("group", output_tokens=30, example="[]"),
@@ -127,7 +175,9 @@ class Mine(Benchmark[MineSpec]):
         Stage("query", output_tokens=30, example="What do the documents say?"),
     )
     tables = (MINED, EVIDENCE, HAYSTACK)
-    counted = Counted("folders")
+    counted = Counted("folders", prefix="m")
+    storage = Part(MineStorage)
+    reader = Part(MineReader)
 
     def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -137,14 +187,6 @@ class Mine(Benchmark[MineSpec]):
         self.folder_name: str = held["name"]
         self.sources = [Source(*row) for row in held["documents"]]
         self.unread = [Unread(*row) for row in held["unread"]]
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: what was read, and the haystacks that were made of it."""
-        yield from super().objects(run)
-        yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        if newest := reviews_of(run).newest():
-            yield "haystack", newest[1]["digest"]
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -398,33 +440,6 @@ class Mine(Benchmark[MineSpec]):
         every = Section("All insights", table=insights, more=True, name="insights")
         return [surest, every, Section("Subtopics and their queries", table=scores["subtopics"], more=True, name="subtopics")]
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`: the sizes of the haystack, null if there is none."""
-        made = next(scores["haystack"].iter_rows(named=True), None) or {}
-        sizes = {name: made.get(name) for name in ("documents", "insights", "subtopics", "unsure")}
-        return {"path": None, **sizes, "notes": list(made.get("notes", ()))}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be an insight's id, or INSIGHT_ID/DOCUMENT_ID: why is it a document of this insight?"""
-        insight_id, _, document_id = key.partition("/")
-        found = _insight(run, insight_id)
-        if found is None:
-            return super().explain(run, key, compat)
-        near = [{**one, "by": f"nobody: {one['by']} come near it"} for one in found["doubtful"]]
-        rows = [one for one in (*found["evidence"], *near) if one["document_id"] == document_id] or found["evidence"]
-        if document_id and rows is found["evidence"]:
-            raise StoreError(f"{document_id!r} is no document of insight {found['insight_id']}, and does not come near it")
-        keys = {one["key"] for one in rows if one["key"]}
-        calls = super().explain(run, self.name, compat)["calls"] if keys else []
-        data = {name: found[name] for name in ("insight", "rank", "confidence", "opposites")}
-        return {
-            "run": run.run_id,
-            "kind": self.kind,
-            "item": {"id": found["insight_id"], "queue": "", "data": data},
-            "rows": {"mined_evidence": rows},
-            "calls": [call for call in calls if call["key"] in keys],
-        }
-
     def entries(self, store: Store, path: str) -> list[str]:
         """The haystack, as last accepted, as an entry for another spec. Raises SpecError if it is not made yet."""
         if store.files.exists(f"runs/{self.run_id}/run.json"):
@@ -432,13 +447,6 @@ class Mine(Benchmark[MineSpec]):
             if digest := latest_digest(run):
                 return [f"{STORE}{digest}/{self.name}.json"]
         raise SpecError(f"its haystack is not in the store {store.uri!r}; make it first: summhay run {path} --store {store.uri}")
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: as released JSON."""
-        path = folder / f"{self.name}.json"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_mined(run, path)
-        return [path]
 
 
 def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:

@@ -29,6 +29,8 @@ from summhay_ray.benchmark import (
     Model,
     ModelSpec,
     NoReply,
+    Part,
+    Reader,
     Request,
     Rows,
     RunStore,
@@ -109,6 +111,18 @@ class Editor:
         return " ".join(dict.fromkeys(sentences))
 
 
+class OdsumBuildReader(Reader["OdsumBuild"]):
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`: the new collection, its attribution, and the provenance of its queries."""
+        rows = run.table("odsum_built").sort("query_id").to_dicts()
+        queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
+        files = collection_files(replace(self.workload.parts, queries=queries))
+        names = ("query_id", "members", "member_texts", "alike")
+        provenance = ({name: row[name] for name in names} for row in rows)
+        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
+        return write_new(folder, files)
+
+
 class OdsumBuild(OnCollection[BuildSpec]):
     """Builds a collection. An item is one query of the new collection: a query kept as it is, or a merged cluster."""
 
@@ -120,6 +134,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
     )
     tables = (Table("odsum_built", BuiltQuery, ("query_id",)),)
     own_models = (Editor,)
+    reader = Part(OdsumBuildReader)
 
     def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -193,16 +208,6 @@ class OdsumBuild(OnCollection[BuildSpec]):
         counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
         text = f"{counts} {self.whole.attribution}".strip()
         return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self.whole.warnings)]
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: the new collection, its attribution, and the provenance of its queries."""
-        rows = run.table("odsum_built").sort("query_id").to_dicts()
-        queries = tuple(Query(row["query_id"], row["text"], tuple(row["references"]), tuple(row["gold"])) for row in rows)
-        files = collection_files(replace(self.parts, queries=queries))
-        names = ("query_id", "members", "member_texts", "alike")
-        provenance = ({name: row[name] for name in names} for row in rows)
-        files["provenance.jsonl"] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in provenance)
-        return write_new(folder, files)
 
 
 def _split(collection: Collection, pattern: str | None) -> Collection:

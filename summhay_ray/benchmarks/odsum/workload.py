@@ -20,11 +20,15 @@ from summhay_ray.benchmark import (
     CitedAnswer,
     Claims,
     Compat,
+    Computation,
     Finished,
     Inputs,
     Item,
+    Part,
+    Planner,
     Prepared,
     Queue,
+    Reader,
     Results,
     Rows,
     RunStore,
@@ -39,7 +43,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.odsum import measures
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.export import run_files
-from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection
+from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection, OnCollectionStorage
 from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec, RougeSpec
@@ -83,6 +87,118 @@ _WORD = "word "
 """One token; a plan estimates an unknown summary as repetitions of it."""
 
 
+class OdsumStorage(OnCollectionStorage["Odsum"]):
+    def record(self, store: Store) -> dict[str, Any]:
+        return {**super().record(store), UNORDERED: sorted(self.workload.retrievers.unordered)}
+
+    def opened(self, run: RunStore) -> None:
+        """See `Storage`. Also writes the collection's tables."""
+        if COLLECTION not in run.finished(COLLECTION):
+            documents = [
+                DocumentRow(document.document_id, number, document.split, count_tokens(document.text), document.blank)
+                for number, document in enumerate(self.workload.collection.documents, start=1)
+            ]
+            queries = [
+                QueryRow(query.query_id, query.split, query.text, query.gold, query.references)
+                for query in self.workload.collection.queries
+            ]
+            run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
+
+    def own_code(self) -> Sequence[str]:
+        strategies = [strategy_name(summarizer.strategy) for summarizer in self.workload.spec.summarizers]
+        levers = lever_code(*(geval.extract for geval in self.workload.spec.gevals.values()))
+        return [
+            *super().own_code(),
+            *own_code(self.workload.spec.retrievers),
+            *(name for name in strategies if ":" in name),
+            *levers,
+        ]
+
+
+class OdsumPlanner(Planner["Odsum"]):
+    async def references(self, item: Item) -> Sequence[str]:
+        """See `Planner`. The reference summaries of the item's query."""
+        return self.workload.collection.by_id[item.data["query_id"]].references
+
+    def guess(self, item: Item, stage: str, size: Size) -> str | None:
+        """See `Planner`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
+        if stage != "summarize":
+            return super().guess(item, stage, size)
+        spec: SummarizerSpec = self.workload.spec.summarizers[item.data["summarizer"]]
+        words = {"least": 1, "expected": int(self.workload.spec.words), "most": spec.max_tokens}
+        return _WORD * words[size]
+
+
+class OdsumComputation(Computation["Odsum"]):
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Computation`. Where vectors are not computed yet, the ranking is arbitrary."""
+        if not source or source in self.workload.retrievers.asking:
+            return Prepared()
+        try:
+            rankings, missing = self.workload._kept(source, planned=True)
+        # A user's own retriever may raise anything.
+        except BaseException as error:  # noqa: BLE001
+            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
+        return Prepared(own=_own(rankings, missing, items))
+
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`. The collection, for all retrievers that need local models, since they may share one."""
+        if not any(item.source for item in items):
+            return ()
+        return self.workload.retrievers.corpora_to_compute(
+            ((self.workload.collection.corpus.corpus_id, name) for name in self.workload.retrievers), actors
+        )
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`. The vectors and scores that the rankings need."""
+        return self.workload.retrievers.compute_part(self.workload.collection.corpus, part)
+
+
+class OdsumReader(Reader["Odsum"]):
+    def claims(self, run: RunStore) -> Claims:
+        """See `Reader`: the sentences of every summary, and the collection."""
+        named = ("strategy", "model", "retriever", "k")
+        rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
+        answers = [
+            CitedAnswer(
+                COLLECTION,
+                row["query_id"],
+                " ".join(str(row[name]) for name in named if row[name] is not None),
+                tuple(sentences(row["text"])),
+            )
+            for row in rows
+        ]
+        documents = [(document.document_id, document.text) for document in self.workload.collection.documents]
+        return Claims({COLLECTION: documents}, answers)
+
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        return details(scores)
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Reader`. Adds the collection's warnings, and where no word is found."""
+        results = super().results(run, compat)
+        found = [*self.workload.retrievers.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
+        if self.workload.spec.metric(RougeSpec) is not None and self.workload.spec.script != "auto":
+            summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
+            texts = ((text, *self.workload.collection.by_id[query_id].references) for query_id, text in summaries)
+            found += self.workload.spec.tells_foreign("rouge: summaries with their references", texts)
+        details = {**results.details, "cut_texts": cut_texts(run)}
+        return replace(results, details=details, warnings=(*results.warnings, *self.workload.collection.warnings, *found))
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
+        return write_new(folder, run_files(run, self.workload.collection))
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        wanted = set(item_ids)
+        names = ("query_id", "retriever", "k", "strategy", "called")
+        return {
+            item.id: {name: str(item.data[name]) for name in names if item.data.get(name) is not None}
+            for item in self.workload.items()
+            if item.id in wanted
+        }
+
+
 class Odsum(OnCollection[OdsumSpec]):
     """A grid over one collection: retrieve, summarize, measure."""
 
@@ -94,6 +210,10 @@ class Odsum(OnCollection[OdsumSpec]):
     tables = TABLES
     in_pieces = ("ranked",)
     rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
+    storage = Part(OdsumStorage)
+    planner = Part(OdsumPlanner)
+    computation = Part(OdsumComputation)
+    reader = Part(OdsumReader)
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
@@ -134,7 +254,7 @@ class Odsum(OnCollection[OdsumSpec]):
         spec = self.spec.semantic()
         return {
             "kind": self.kind,
-            "code": [self.inputs.code(name) for name in self.own_code()],
+            "code": [self.inputs.code(name) for name in self.storage.own_code()],
             "collection": self.whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.retrievers.identities(),
@@ -150,46 +270,7 @@ class Odsum(OnCollection[OdsumSpec]):
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
         own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
-        return {**own, **reduce_identity(self, summarizer)}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        return {**super().record(store), UNORDERED: sorted(self.retrievers.unordered)}
-
-    def open(self, store: Store) -> RunStore:
-        """See `Workload`. Also writes the collection's tables."""
-        run = super().open(store)
-        if COLLECTION not in run.finished(COLLECTION):
-            documents = [
-                DocumentRow(document.document_id, number, document.split, count_tokens(document.text), document.blank)
-                for number, document in enumerate(self.collection.documents, start=1)
-            ]
-            queries = [
-                QueryRow(query.query_id, query.split, query.text, query.gold, query.references)
-                for query in self.collection.queries
-            ]
-            run.commit(COLLECTION, [Finished(COLLECTION, {"odsum_documents": documents, "odsum_queries": queries})])
-        return run
-
-    def claims(self, run: RunStore) -> Claims:
-        """See `Benchmark`: the sentences of every summary, and the collection."""
-        named = ("strategy", "model", "retriever", "k")
-        rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
-        answers = [
-            CitedAnswer(
-                COLLECTION,
-                row["query_id"],
-                " ".join(str(row[name]) for name in named if row[name] is not None),
-                tuple(sentences(row["text"])),
-            )
-            for row in rows
-        ]
-        documents = [(document.document_id, document.text) for document in self.collection.documents]
-        return Claims({COLLECTION: documents}, answers)
-
-    def own_code(self) -> Sequence[str]:
-        strategies = [strategy_name(summarizer.strategy) for summarizer in self.spec.summarizers]
-        levers = lever_code(*(geval.extract for geval in self.spec.gevals.values()))
-        return [*super().own_code(), *own_code(self.spec.retrievers), *(name for name in strategies if ":" in name), *levers]
+        return {**own, **reduce_identity(self.models, summarizer)}
 
     # --- items ---------------------------------------------------------------------------------------------------------
 
@@ -280,27 +361,6 @@ class Odsum(OnCollection[OdsumSpec]):
         rows = {**self._rows(source, rankings), **self.retrievers.cut_rows(corpus.corpus_id, source)}
         return Prepared(rows, own=_own(rankings, missing, items))
 
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. Where vectors are not computed yet, the ranking is arbitrary."""
-        if not source or source in self.retrievers.asking:
-            return Prepared()
-        try:
-            rankings, missing = self._kept(source, planned=True)
-        # A user's own retriever may raise anything.
-        except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(own=_own(rankings, missing, items))
-
-    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. The collection, for all retrievers that need local models, since they may share one."""
-        if not any(item.source for item in items):
-            return ()
-        return self.retrievers.corpora_to_compute(((self.collection.corpus.corpus_id, name) for name in self.retrievers), actors)
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`. The vectors and scores that the rankings need."""
-        return self.retrievers.compute_part(self.collection.corpus, part)
-
     def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
         """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
         rankings, missing = self.retrievers.rankings_by_query(self.collection.corpus, retriever, planned=planned)
@@ -353,10 +413,6 @@ class Odsum(OnCollection[OdsumSpec]):
         return rows
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
-
-    async def references(self, item: Item) -> Sequence[str]:
-        """See `Workload`. The reference summaries of the item's query."""
-        return self.collection.by_id[item.data["query_id"]].references
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`. The summary and its scores; for an item without a summarizer, the ranking if a service makes it."""
@@ -420,19 +476,11 @@ class Odsum(OnCollection[OdsumSpec]):
             model=spec.model,
             prompt=self.prompts.get(spec.prompt or "", ""),
             sampling=self.models.sampling(spec),
-            reducer=reducer_of(self, spec),
+            reducer=reducer_of(self.models, spec),
             token_budget=self.spec.token_budget,
             form="answer",
             n_words=self.spec.words,
         )
-
-    def guess(self, item: Item, stage: str, size: Size) -> str | None:
-        """See `Workload`. A summary is expected to have `words` tokens, and at most its model's `max_tokens`."""
-        if stage != "summarize":
-            return super().guess(item, stage, size)
-        spec: SummarizerSpec = self.spec.summarizers[item.data["summarizer"]]
-        words = {"least": 1, "expected": int(self.spec.words), "most": spec.max_tokens}
-        return _WORD * words[size]
 
     # --- scores and reports ------------------------------------------------------------------------------------------------
 
@@ -444,35 +492,8 @@ class Odsum(OnCollection[OdsumSpec]):
         """See `Workload`. A system is a retriever with its k, a model and a strategy; without summarizers, a retriever."""
         return by_query(tables, self.spec, self.retrievers.unordered)
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        return details(scores)
-
     def report(self, scores: Tables) -> Sequence[Section]:
         return sections(scores, self.collection, self.spec.token_budget)
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`. Adds the collection's warnings, and where no word is found."""
-        results = super().results(run, compat)
-        found = [*self.retrievers.unmatched_words(run, "ranked", "query_id"), *cut_warnings(run)]
-        if self.spec.metric(RougeSpec) is not None and self.spec.script != "auto":
-            summaries = run.table("odsum_summaries").select("query_id", "text").iter_rows()
-            texts = ((text, *self.collection.by_id[query_id].references) for query_id, text in summaries)
-            found += self.spec.tells_foreign("rouge: summaries with their references", texts)
-        details = {**results.details, "cut_texts": cut_texts(run)}
-        return replace(results, details=details, warnings=(*results.warnings, *self.collection.warnings, *found))
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. The collection with its attribution, and one file of summaries per system (for `{answers: FILE}`)."""
-        return write_new(folder, run_files(run, self.collection))
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        wanted = set(item_ids)
-        names = ("query_id", "retriever", "k", "strategy", "called")
-        return {
-            item.id: {name: str(item.data[name]) for name in names if item.data.get(name) is not None}
-            for item in self.items()
-            if item.id in wanted
-        }
 
 
 def _own(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:

@@ -16,9 +16,9 @@ import polars as pl
 
 from summhay_ray.benchmark import Failed, Outcome, RawAnswer, Request, RunStore, SpecError, planning
 from summhay_ray.benchmarks.rejudge.workload import Choice, Rejudge
-from summhay_ray.benchmarks.summhay.grid.cell import judge_settings
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.grid.judging import TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT
+from summhay_ray.benchmarks.summhay.grid.judgments import judge_settings
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.judge import Named, least_certain, make_judge, parse_name
 from summhay_ray.loops import run_loop
@@ -128,7 +128,7 @@ class _Prices:
     async def _count(self, cell: Cell, summary: Summary, insights: Sequence[Insight]) -> None:
         for leaf in self._spec.named.parts[1].leaves():
             part = self._grid.spec.part(self._spec, leaf)
-            settings = judge_settings(self._grid, cell, cell.system, part)
+            settings = judge_settings(self._grid.entries, cell, cell.system, part)
             with planning(part.strategy):
                 await make_judge(part.strategy).judge(insights, summary.bullets, settings, functools.partial(self._ask, part))
 

@@ -15,13 +15,16 @@ from pydantic import Field
 from summhay_ray import judge
 from summhay_ray.benchmark import (
     Ask,
+    Benchmark,
     Compat,
     Counted,
     Inputs,
     Item,
+    Part,
     Prepared,
     Queue,
     Reach,
+    Reader,
     Results,
     Rows,
     RunStore,
@@ -35,10 +38,11 @@ from summhay_ray.benchmark import (
     workload_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
-from summhay_ray.benchmarks.summhay.grid.cell import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.judging import STAGE, Judging, prompts_of
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
+from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
@@ -101,15 +105,77 @@ class SummarySlice:
         return ((cell, by_cell[cell.cell_id]) for cell in self.cells)
 
 
-class Rejudge(Judging[RejudgeSpec]):
+class RejudgeStorage(SummariesStorage):
+    recorded = ("of", "spec", "prompts", "haystacks")
+
+    def record(self, store: Store) -> dict[str, Any]:
+        record = self.workload.source.record
+        return {
+            "of": self.workload.spec.of,
+            "spec": self.workload.spec.model_dump(mode="json"),
+            **self.workload.entries.recorded(),
+            **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
+        }
+
+    def opened(self, run: RunStore) -> None:
+        """See `Storage`. Adds the rejudge to the list beside the judged run."""
+        join_rejudges(self.workload.source, run.run_id)
+
+    @classmethod
+    def total(cls, run: RunStore) -> int:
+        """See `Storage`: the number of summaries that the judged run holds now; it may still grow."""
+        return run.store.run(run.record["of"]).table("summaries").height
+
+
+class RejudgeReader(Reader["Rejudge"]):
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        judges = judge_counts(run, self.workload.spec.judges, sum(item.size for item in self.workload.items()))
+        details = {
+            "of": self.workload.spec.of,
+            "judges": [asdict(one) for one in judges],
+            "cascades": [asdict(choice) for choice in self.workload.choices],
+        }
+        return Results(details, Rejudged(self.workload.spec.of, judges, self.workload.choices))
+
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Reader`: the judges' means; the report of the judged run shows their judgments beside its own."""
+        rows = [
+            {
+                "judge": judge.judge,
+                "joint": judge.joint,
+                "coverage": judge.coverage,
+                "failures": judge.n_failed,
+                "n": judge.n_judged,
+                "n_expected": judge.n_expected,
+            }
+            for judge in self.results(run, compat).scores.judges
+        ]
+        of = self.workload.spec.of
+        text = f"Means over the insights judged. The report of {of} shows these judgments beside its own, by system."
+        figures = ("joint", "coverage")
+        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
+        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
+
+    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
+        return explain(self.workload, run, self.workload.source, key, compat)
+
+    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
+        """See `Reader`. Raises StoreError: the judged run is exported instead, with any of its judges."""
+        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.workload.spec.of}; give that run")
+
+    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        return places(self.workload.source, item_ids)
+
+
+class Rejudge(Benchmark[RejudgeSpec]):
     """A benchmark whose items are the summaries that another run held when the rejudge was opened."""
 
     kind = "rejudge"
-    prefix = "j"
     stages = (STAGE,)
     tables = TABLES
-    counted = Counted("summaries", "judgments")
-    recorded = ("of", "spec", "prompts", "haystacks")
+    counted = Counted("summaries", "judgments", prefix="j")
+    storage = Part(RejudgeStorage)
+    reader = Part(RejudgeReader)
 
     def __init__(self, spec: RejudgeSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -120,38 +186,22 @@ class Rejudge(Judging[RejudgeSpec]):
             check_source(self.source)
             self.source = self.source.at()
         self.haystacks = stored_haystacks(inputs.store, inputs.record or self.source.record)
-        self.prompts = prompts_of(spec.parts(), inputs)
+        self.own_models = (lambda: Replay(self.haystacks.file),)
+        self.entries = Entries(spec, inputs, self.models)
         self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
         """A cascade's name -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
         self.choices: Sequence[Choice] = ()
         if inputs.record is None:
             check_judges(spec.parts(), inputs.folder)
-            check_prompts(spec.parts(), self.prompts)
+            check_prompts(spec.parts(), self.entries.prompts)
 
     def identity(self) -> Any:
         """See `Workload`: the judged run and the identities of the judges."""
-        return {"kind": self.kind, "of": self.spec.of, "judges": sorted(self.identity_of(one) for one in self.spec.judges)}
-
-    def record(self, store: Store) -> dict[str, Any]:
-        record = self.source.record
         return {
+            "kind": self.kind,
             "of": self.spec.of,
-            "spec": self.spec.model_dump(mode="json"),
-            "prompts": dict(self.prompts),
-            "judges": self.named_judges(),
-            **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
+            "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
         }
-
-    def open(self, store: Store) -> RunStore:
-        """See `Workload`. Adds the rejudge to the list beside the judged run."""
-        run = super().open(store)
-        join_rejudges(self.source, run.run_id)
-        return run
-
-    @classmethod
-    def total(cls, run: RunStore) -> int:
-        """See `Workload`: the number of summaries that the judged run holds now; it may still grow."""
-        return run.store.run(run.record["of"]).table("summaries").height
 
     @functools.cached_property
     def slices(self) -> Sequence[SummarySlice]:
@@ -160,7 +210,7 @@ class Rejudge(Judging[RejudgeSpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per summary."""
-        insights = self.insight_counts()
+        insights = self.haystacks.insight_counts()
         for part in self.slices:
             place = json.dumps([part.low, part.high])
             for cell in part.cells:
@@ -189,44 +239,7 @@ class Rejudge(Judging[RejudgeSpec]):
         """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
         truth = truth_of(await self.haystacks.fetch(cell.unit.haystack_id), cell)
-        return await judge_all(self, cell, summary, truth, ask, item.data["asked"])
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        judges = judge_counts(run, self.spec.judges, sum(item.size for item in self.items()))
-        details = {
-            "of": self.spec.of,
-            "judges": [asdict(one) for one in judges],
-            "cascades": [asdict(choice) for choice in self.choices],
-        }
-        return Results(details, Rejudged(self.spec.of, judges, self.choices))
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Workload`: the judges' means; the report of the judged run shows their judgments beside its own."""
-        rows = [
-            {
-                "judge": judge.judge,
-                "joint": judge.joint,
-                "coverage": judge.coverage,
-                "failures": judge.n_failed,
-                "n": judge.n_judged,
-                "n_expected": judge.n_expected,
-            }
-            for judge in self.results(run, compat).scores.judges
-        ]
-        text = f"Means over the insights judged. The report of {self.spec.of} shows these judgments beside its own, by system."
-        figures = ("joint", "coverage")
-        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
-        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
-
-    def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        return explain(self, run, self.source, key, compat)
-
-    def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`. Raises StoreError: the judged run is exported instead, with any of its judges."""
-        raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.spec.of}; give that run")
-
-    def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(self.source, item_ids)
+        return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
 
 
 @dataclass(frozen=True, slots=True)

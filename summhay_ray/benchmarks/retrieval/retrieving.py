@@ -15,18 +15,22 @@ from summhay_ray.benchmark import (
     Benchmark,
     ByQuery,
     Compat,
+    Computation,
     Counted,
     Inputs,
     Item,
     ModelSpec,
+    Part,
     Prepared,
     Queue,
+    Reader,
     Results,
     Rows,
     RunStore,
     Section,
     SpecError,
     Stage,
+    Storage,
     Table,
     Tables,
     semantic_hash,
@@ -75,6 +79,43 @@ STAGE = "retrieve"
 S = TypeVar("S", bound=RetrievalFields)
 
 
+R_W = TypeVar("R_W", bound="Retrieving[Any]")
+
+
+class RetrievingStorage(Storage[R_W]):
+    def own_code(self) -> Sequence[str]:
+        return [*super().own_code(), *own_code(self.workload.spec.retrievers)]
+
+
+class RetrievingComputation(Computation[R_W]):
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`. Parts of each corpus that local models read."""
+        return self.workload.retrievers.corpora_to_compute(
+            ((item.data["corpus"], item.data["retriever"]) for item in items), actors
+        )
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`. The vectors and scores that the rankings of a corpus need."""
+        return self.workload.retrievers.compute_part(self.workload.corpus(part["corpus"]), part)
+
+    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
+        """See `Computation`. Empty, since the plan depends on no ranking."""
+        return Prepared()
+
+
+class RetrievingReader(Reader[R_W]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Reader`. The fields of `summhay retrieve --json`."""
+        return retrieval_details(scores["retrieval"])
+
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Reader`. Adds what retrievers of words do not find, and what models do not read."""
+        results = super().results(run, compat)
+        found = [*self.workload.retrievers.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
+        details = {**results.details, "cut_texts": cut_texts(run)}
+        return replace(results, details=details, warnings=(*results.warnings, *found))
+
+
 class Retrieving(Benchmark[S]):
     """Rankings of every retriever over every corpus. A benchmark's subclass defines the corpora."""
 
@@ -82,6 +123,9 @@ class Retrieving(Benchmark[S]):
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora")
+    storage = Part(RetrievingStorage)
+    computation = Part(RetrievingComputation)
+    reader = Part(RetrievingReader)
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
@@ -107,9 +151,6 @@ class Retrieving(Benchmark[S]):
     def queries_identity(self, corpus_id: str) -> str:
         """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
         return ""
-
-    def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *own_code(self.spec.retrievers)]
 
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
@@ -174,18 +215,6 @@ class Retrieving(Benchmark[S]):
         rows = {**self._rows(corpus, retriever, found), **self.retrievers.cut_rows(corpus_id, retriever)}
         return Prepared(rows, shared=missing)
 
-    def computing(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
-        """See `Workload`. Parts of each corpus that local models read."""
-        return self.retrievers.corpora_to_compute(((item.data["corpus"], item.data["retriever"]) for item in items), actors)
-
-    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
-        """See `Workload`. The vectors and scores that the rankings of a corpus need."""
-        return self.retrievers.compute_part(self.corpus(part["corpus"]), part)
-
-    def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. Empty, since the plan depends on no ranking."""
-        return Prepared()
-
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`. The ranking of a retriever that calls a service; of any other, what it lacks."""
         if (retriever := item.data["retriever"]) not in self.retrievers.asking:
@@ -218,17 +247,6 @@ class Retrieving(Benchmark[S]):
     def by_query(self, tables: Tables) -> ByQuery:
         """See `Workload`. A system is a retriever."""
         return retrieval_by_query(retrieved_of(tables, max(self.spec.k)), self.spec.k, self.retrievers.unordered, self.retrievers)
-
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`. The fields of `summhay retrieve --json`."""
-        return retrieval_details(scores["retrieval"])
-
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`. Adds what retrievers of words do not find, and what models do not read."""
-        results = super().results(run, compat)
-        found = [*self.retrievers.unmatched_words(run, "ranked", "corpus_id", "query_id"), *cut_warnings(run)]
-        details = {**results.details, "cut_texts": cut_texts(run)}
-        return replace(results, details=details, warnings=(*results.warnings, *found))
 
     def report(self, scores: Tables) -> Sequence[Section]:
         """See `Workload`. The section with the retrieval table."""

@@ -12,10 +12,23 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Compat, Finished, RunStore, Section, Table, semantic_hash
+from summhay_ray.benchmark import (
+    CitedAnswer,
+    Compat,
+    Counted,
+    Finished,
+    Part,
+    RunStore,
+    Section,
+    Table,
+    all_tables,
+    semantic_hash,
+)
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
+from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
@@ -32,18 +45,25 @@ _COPIED = ("rankings", "contexts")
 _REPEAT = r"(#[0-9]+)$"
 
 
+class ReciteStorage(ImportStorage):
+    recorded = ("haystacks", "recited_from")
+
+
+class ReciteReader(SummariesReader):
+    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
+        """See `Reader`: what was repaired, and the scores of any run of summaries."""
+        source = run.record["recited_from"]
+        return [recited_section(_figures(run), source), *super().sections(run, compat)]
+
+
 class Recite(Import):
     """A run of summaries whose citations were repaired. It is read, and never run."""
 
     kind = "recite"
-    prefix = "c"
+    counted = Counted(prefix="c")
     tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
-    recorded: ClassVar[Sequence[str]] = ("haystacks", "recited_from")
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Workload`: what was repaired, and the scores of any run of summaries."""
-        source = run.record["recited_from"]
-        return [recited_section(_figures(run), source), *super().sections(run, compat)]
+    storage = Part(ReciteStorage)
+    reader = Part(ReciteReader)
 
 
 @dataclass(frozen=True)
@@ -95,7 +115,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
     kept: dict[str, Any] = {name: record[name] for name in ("haystacks", OUTLINES) if name in record}
     own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
     run = source.store.create_run(
-        Recite.prefix + semantic_hash(content)[:12], {**own, **kept, "judges": content["judges"]}, Recite.all_tables()
+        Recite.counted.prefix + semantic_hash(content)[:12], {**own, **kept, "judges": content["judges"]}, all_tables(Recite)
     )
     done = run.finished(STAGE)
     for (haystack_id,), of in summaries.sort("haystack_id", "cell_id").group_by("haystack_id", maintain_order=True):

@@ -20,7 +20,9 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
+    Part,
     Queue,
+    Reader,
     Rows,
     RunStore,
     Section,
@@ -45,14 +47,44 @@ CLAIMS = "claims.json"
 _AT_ONCE = 32
 
 
+class SupportBenchReader(Reader["SupportBench"]):
+    def details(self, scores: Tables) -> Mapping[str, Any]:
+        """See `Reader`."""
+        return {"of": self.workload.spec.of, "judge": self.workload.spec.label, "unread": list(self.workload.unread)}
+
+    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
+        """See `Reader`: the system and the query."""
+        wanted = set(item_ids)
+        names = ("haystack_id", "query_id", "system", "label")
+        return {item.id: {name: item.data[name] for name in names} for item in self.workload.items() if item.id in wanted}
+
+    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
+        """See `Reader`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
+        query, _, rest = key.partition("/")
+        for item in self.workload.items() if rest else ():
+            called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
+            if item.data["query_id"] != query or called is None:
+                continue
+            bullet = rest.removeprefix(called).strip("/")
+            if bullet and not bullet.isdecimal():
+                continue
+            found = super().explain(run, item.id, compat)
+            rows = {
+                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
+                for name, of in found["rows"].items()
+            }
+            return {**found, "rows": rows}
+        return super().explain(run, key, compat)
+
+
 class SupportBench(Benchmark[SupportSpec]):
     """Judges the citations of answers."""
 
     kind = "support"
-    prefix = "u"
     stages = (Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
     tables = (SUPPORTS, BULLETS)
-    counted = Counted("answers", SUPPORTS.name)
+    counted = Counted("answers", SUPPORTS.name, prefix="u")
+    reader = Part(SupportBenchReader)
 
     def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
@@ -80,7 +112,7 @@ class SupportBench(Benchmark[SupportSpec]):
         workload = workload_of(run)
         if not isinstance(workload, Benchmark):
             raise SpecError(f"spec: of: {run.run_id} is of kind {run.record['kind']}, which holds no answers")
-        found = workload.claims(run)
+        found = workload.reader.claims(run)
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
         return claims_json(found)
@@ -149,37 +181,9 @@ class SupportBench(Benchmark[SupportSpec]):
         """See `Workload`."""
         return sections(scores, self.spec.label, self.unread)
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
-        """See `Workload`."""
-        return {"of": self.spec.of, "judge": self.spec.label, "unread": list(self.unread)}
-
     def by_query(self, tables: Tables) -> ByQuery | None:
         """See `Workload`."""
         return by_query(tables)
-
-    def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
-        """See `Workload`: the system and the query."""
-        wanted = set(item_ids)
-        names = ("haystack_id", "query_id", "system", "label")
-        return {item.id: {name: item.data[name] for name in names} for item in self.items() if item.id in wanted}
-
-    def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
-        """See `Workload`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
-        query, _, rest = key.partition("/")
-        for item in self.items() if rest else ():
-            called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
-            if item.data["query_id"] != query or called is None:
-                continue
-            bullet = rest.removeprefix(called).strip("/")
-            if bullet and not bullet.isdecimal():
-                continue
-            found = super().explain(run, item.id, compat)
-            rows = {
-                name: [row for row in of if not bullet or row.get("bullet", int(bullet)) == int(bullet)]
-                for name, of in found["rows"].items()
-            }
-            return {**found, "rows": rows}
-        return super().explain(run, key, compat)
 
 
 def rows_of(

@@ -1,7 +1,8 @@
 """Benchmark synth: synthesizes and verifies haystacks (paper, section 3.2 and appendix A.1) with the room `summhay_ray.synth`."""
 
 from summhay_ray.benchmarks.synth.audit import Sample, read_sheet, write_sheet
-from summhay_ray.benchmarks.synth.run import FailedTopic, MadeHaystack, run_synth
+from summhay_ray.benchmarks.synth.results import FailedTopic, MadeHaystack
+from summhay_ray.benchmarks.synth.run import run_synth
 from summhay_ray.benchmarks.synth.spec import SynthSpec
 from summhay_ray.benchmarks.synth.verify import VerifiedFile, verify_files, write_checks
 from summhay_ray.benchmarks.synth.workload import Synth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -13,15 +13,13 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.synth.made import Made, made_by
+from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.replayed import answers_of_document, listed_answers, prompt_of
-from summhay_ray.benchmarks.synth.run import described_haystack
+from summhay_ray.benchmarks.synth.results import described_haystack
 from summhay_ray.benchmarks.synth.topic import synthesis_of
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.synth import Topic
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.synth.workload import Synth
 
 CHECK = "check"
 """The task shown for an answer that only a check names."""
@@ -46,7 +44,7 @@ class _Named:
     answer: str = ""
 
 
-def explain_synth(workload: Synth, run: RunStore, key: str) -> dict[str, Any]:
+def explain_synth(recipe: Recipe, run: RunStore, key: str) -> dict[str, Any]:
     """Explain a haystack (by its name, haystack_id or cell), a document of it (`NAME/DOCUMENT_ID`), or an answer (by its key).
 
     A prefix of an id or key is enough. A haystack comes with its sizes and its checks by kind, a document with the insights
@@ -76,14 +74,14 @@ def explain_synth(workload: Synth, run: RunStore, key: str) -> dict[str, Any]:
     texts = _texts(source)
     if named.answer:
         shown = _with_texts(checks.filter(pl.col("key") == named.answer), texts)
-        prompt = prompt_of(workload, topics[cell_id], raw, named.answer)
+        prompt = prompt_of(recipe, topics[cell_id], raw, named.answer)
         return {**explained, "checks": shown, "raw_answer": asdict(raw[named.answer]), "prompt": prompt}
     if named.document_id:
         shown = _with_texts(checks.filter(pl.col("subject") == named.document_id), texts)
         return {
             **explained,
             "checks": shown,
-            "document": _document(workload, run, topics[cell_id], named.document_id, source, shown, raw),
+            "document": _document(recipe, run, topics[cell_id], named.document_id, source, shown, raw),
         }
     return {
         **explained,
@@ -205,7 +203,7 @@ def _described(document: Mapping[str, Any], source: ReleasedFile) -> dict[str, A
 
 
 def _document(
-    workload: Synth,
+    recipe: Recipe,
     run: RunStore,
     topic: Topic,
     document_id: str,
@@ -227,7 +225,7 @@ def _document(
         ids = [*places]
         raise StoreError(f"haystack {topic.name} has no document {document_id!r}; it has {len(ids)}, {ids[0]} to {ids[-1]}")
     document, number = documents[places[document_id]], places[document_id] + 1
-    answers = answers_of_document(workload, topic, raw, number)
+    answers = answers_of_document(recipe, topic, raw, number)
     known = {answer["key"] for answer in answers}
     keys = dict.fromkeys(check["key"] for check in checks if check["key"] not in known)
     return {

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from summhay_ray.benchmark import LogIndex, ModelSettings, RunStore, StagePlan, Tally
+from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.synth import Bounds, Group, bounds
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.synth.workload import Synth
 
 
 @dataclass
@@ -74,27 +72,27 @@ class SynthStage(StagePlan):
         return {**super().to_json(), **{name: getattr(self, name) for name in bounds}}
 
 
-def bounds_of(workload: Synth, run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[StagePlan]:
+def bounds_of(recipe: Recipe, run: RunStore | None, index: LogIndex, done: Collection[str]) -> list[StagePlan]:
     """Calls, tokens, dollars and minutes per stage, for the unfinished topics. `done`: cells of the finished ones."""
-    stages, left = _stages(workload, done)
+    stages, left = _stages(recipe, done)
     if run is not None and left:
         _subtract(run, index, stages, done)
-    models = workload.models.settings()
+    models = recipe.models.settings()
     for stage in stages.values():
         stage.minutes = models[stage.model].limits.minutes(stage.calls, stage.input_tokens, stage.output_tokens)
     return [stages[name] for name in GROUPS if name in stages]
 
 
-def _stages(workload: Synth, done: Collection[str]) -> tuple[dict[Group, SynthStage], int]:
+def _stages(recipe: Recipe, done: Collection[str]) -> tuple[dict[Group, SynthStage], int]:
     """The plan of each stage, and the number of unfinished topics."""
-    used, settings = workload.spec.models.used(), workload.models.settings()
+    used, settings = recipe.spec.models.used(), recipe.models.settings()
     stages = {name: SynthStage(name, model.model) for name, model in used.items()}
-    difficulty, left = workload.spec.difficulty.difficulty(), 0
-    for topic in workload.topics:
-        if workload.cell_id(topic) in done:
+    difficulty, left = recipe.spec.difficulty.difficulty(), 0
+    for topic in recipe.topics:
+        if recipe.cell_id(topic) in done:
             continue
         left += 1
-        bounded = bounds(topic, workload.domain, workload.shape, difficulty, "check" in used, used["write"].max_tokens)
+        bounded = bounds(topic, recipe.domain, recipe.shape, difficulty, "check" in used, used["write"].max_tokens)
         for name, stage in stages.items():
             stage.count(bounded[name], settings[stage.model], used[name].max_tokens)
     return stages, left

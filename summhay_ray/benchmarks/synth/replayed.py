@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from summhay_ray.benchmark import RawAnswer, Request
+from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.benchmarks.synth.topic import asker_of
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import Asker, Task, Topic, synthesize
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.synth.workload import Synth
 
 _READ: Mapping[str, str] = {"edit_document": "document", "insights_present": "document", "chapter_check": "chapter"}
 """Task -> the field of its input that has the text of a document or chapter."""
@@ -39,15 +37,15 @@ class _Question:
 class _Replay:
     """A `synth.Asker` that answers from the store and records the questions and prompts."""
 
-    def __init__(self, workload: Synth, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
+    def __init__(self, recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer]) -> None:
         self.questions: list[_Question] = []
         self.prompts: dict[str, str] = {}
         self._raw = raw
         # Questions overlap, each in its own asyncio task.
         self._keys: ContextVar[list[str]] = ContextVar("keys")
-        self._workload = workload
+        self._recipe = recipe
         self._topic = topic
-        self._asker: Asker = asker_of(self._workload, dict.fromkeys(GROUPS, self._answer))
+        self._asker: Asker = asker_of(self._recipe, dict.fromkeys(GROUPS, self._answer))
 
     def model(self, task: Task) -> str:
         return self._asker.model(task)
@@ -68,23 +66,23 @@ class _Replay:
 
     def play(self) -> _Replay:
         """Replay the synthesis."""
-        run_loop(lambda: synthesize(self._workload.job(self._topic), self))
+        run_loop(lambda: synthesize(self._recipe.job(self._topic), self))
         return self
 
 
-def prompt_of(workload: Synth, topic: Topic, raw: Mapping[str, RawAnswer], key: str) -> str | None:
+def prompt_of(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], key: str) -> str | None:
     """The prompt of an answer; None if this version of the program renders another prompt."""
-    return _Replay(workload, topic, raw).play().prompts.get(key)
+    return _Replay(recipe, topic, raw).play().prompts.get(key)
 
 
-def answers_of_document(workload: Synth, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[dict[str, Any]]:
+def answers_of_document(recipe: Recipe, topic: Topic, raw: Mapping[str, RawAnswer], number: int) -> list[dict[str, Any]]:
     """The answers that wrote, edited and checked a document (by its number, from 1), in order.
 
     Found by the document's number or its text in their inputs. Empty if this version of the program renders other prompts.
     """
     texts: list[str] = []
     answers: list[dict[str, Any]] = []
-    for question in _Replay(workload, topic, raw).play().questions:
+    for question in _Replay(recipe, topic, raw).play().questions:
         read = question.given.get(_READ.get(question.task, ""), "")
         # `in`, since a document of several chapters is checked and edited as a whole.
         if not (_writes(question, number) or any(text in read for text in texts)):

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import source_bytes
 from summhay_ray.benchmarks.synth.made import Made
+from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.outcome import no_answer
 from summhay_ray.synth import OFFLINE, Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.synth.workload import Synth
 
 SYNTHESIS = "synthesis"
 """The entry of `topic_metadata` that describes how a haystack was made."""
@@ -63,23 +61,22 @@ class TopicCalls:
         return sum(answer.usd_micros for answer in self._ask.raw.values()) + self.charged.total()
 
 
-def asker_of(workload: Synth, asks: Mapping[Group, AskModel]) -> ModelAsker:
+def asker_of(recipe: Recipe, asks: Mapping[Group, AskModel]) -> ModelAsker:
     """The asker for a topic. `asks`: the `ask` of each stage."""
-    models = {stage: model.model for stage, model in workload.spec.models.used().items()}
-    return ModelAsker(asks, workload.domain, models, {stage: workload.sampling(stage) for stage in models})
+    models = {stage: model.model for stage, model in recipe.spec.models.used().items()}
+    return ModelAsker(asks, recipe.domain, models, {stage: recipe.sampling(stage) for stage in models})
 
 
-async def synthesize_topic(workload: Synth, cell_id: str, topic: Topic, ask: Ask) -> Rows:
+async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask) -> Rows:
     """All rows of a topic. Its haystack's JSON is put into the store before they are returned.
 
     Raises only what cannot be recorded as a row (a full disk, a bug).
     """
-    calls, job = TopicCalls(ask), workload.job(topic)
-    found = await _tried(job, asker_of(workload, {stage: calls.of(stage) for stage in GROUPS}))
+    calls, job = TopicCalls(ask), recipe.job(topic)
+    found = await _tried(job, asker_of(recipe, {stage: calls.of(stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
     if isinstance(found, Synthesized):
-        assert workload.inputs.store is not None
-        kept = await asyncio.to_thread(_keep, found, topic, calls, workload.inputs.store, cell_id)
+        kept = await asyncio.to_thread(_keep, found, topic, calls, recipe.store, cell_id)
         if not isinstance(kept, Unverified):
             return {**checks, **kept}
         found = kept

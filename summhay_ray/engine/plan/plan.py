@@ -19,8 +19,10 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
-from summhay_ray.engine.contract import Item, Size, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item, Size
 from summhay_ray.engine.plan.remaining import Course, Strand
+from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.money import Dollars, gone_of, money_of
 from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
@@ -44,83 +46,6 @@ PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
 _MOST_MEASURED = 200_000
 """Maximum number of prompts whose token counts are cached: the three sizes mostly ask the same prompts."""
-
-
-@dataclass
-class StagePlan:
-    """The plan of one stage and model: calls to make, answers to reuse, and the tokens and micro-dollars of the calls.
-
-    If every call is answered once, the actual cost lies between `min_micros` (the provider counts fewer tokens than we do, all
-    prompts are cached, every answer is one token long) and `max_micros` (it counts more, nothing is cached, every answer has the
-    longest allowed length). `usd_micros` is the expected cost: our token counts, nothing cached.
-    """
-
-    stage: str
-    model: str
-    calls: int = 0
-    reused: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    usd_micros: int = 0
-    min_micros: int = 0
-    max_micros: int = 0
-    spared_tokens: int = 0
-    """Input tokens saved because a call shows only a part of a text."""
-    spared_micros: int = 0
-    """The cost of the saved tokens, nothing cached."""
-    max_calls: int = 0
-    """Upper bound of the calls: questions that build on unknown answers may turn out equal, or not be asked."""
-    minutes: float | None = None
-    """Minimum minutes for the expected calls and tokens at the model's rate limits; None without limits."""
-
-    def add(self, input_tokens: int, output_tokens: int, micros: tuple[int, int, int]) -> None:
-        """Count one call. `micros`: what it costs (expected, least, most)."""
-        self.calls += 1
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
-        self.usd_micros += micros[0]
-        self.min_micros += micros[1]
-        self.max_micros += micros[2]
-
-    def reuse(self, n: int = 1) -> None:
-        """Count answers that are there already, or questions that others ask, too."""
-        self.reused += n
-
-    def spare(self, tokens: int, micros: int) -> None:
-        """Count tokens that a shorter prompt saves, and their cost."""
-        self.spared_tokens += tokens
-        self.spared_micros += micros
-
-    def add_between(self, least: StagePlan, expected: StagePlan, most: StagePlan, share: float) -> None:
-        """Add the calls of `expected`, with the bounds of `least` and `most`. A `share` of them is expected to be made; if it is
-        below 1, the lower bound is none of them, and the upper bound all."""
-        self.reused += expected.reused
-        for name in ("calls", "input_tokens", "output_tokens", "usd_micros", "spared_tokens", "spared_micros"):
-            setattr(self, name, getattr(self, name) + round(getattr(expected, name) * share))
-        self.min_micros += min(least.min_micros, expected.min_micros) if share == 1 else 0
-        self.max_micros += max(most.max_micros, expected.max_micros)
-        self.max_calls += max(most.calls, expected.calls)
-
-    @property
-    def usd(self) -> float:
-        """Expected dollars."""
-        return self.usd_micros / MICROS
-
-    @property
-    def usd_min(self) -> float:
-        """Lower bound of the dollars."""
-        return self.min_micros / MICROS
-
-    @property
-    def usd_max(self) -> float:
-        """Upper bound of the dollars."""
-        return self.max_micros / MICROS
-
-    def to_json(self) -> dict[str, Any]:
-        """The stage as JSON."""
-        names = ("stage", "model", "calls", "reused", "input_tokens", "output_tokens", "usd", "usd_min", "usd_max", "minutes")
-        spared = {"spared_tokens": self.spared_tokens, "usd_spared": self.spared_micros / MICROS}
-        return {**{name: getattr(self, name) for name in names}, **(spared if self.spared_tokens else {})}
 
 
 def micros_of(
@@ -303,7 +228,7 @@ class CountingAsk(Ask):
                     planner.record(stage_plan.add, tokens, expected, micros)
             else:
                 planner.record(counted[0].reuse)
-        guess = planner.workload.guess(self.item, stage, self._size)
+        guess = planner.workload.planner.guess(self.item, stage, self._size)
         if guess is None:
             return Failed(PLANNED, "no call is made while planning")
         same = hash((prompt, *self._prompts))
@@ -491,7 +416,7 @@ def plan(
     planner = Planner(workload, at or RunStore(store, workload.run_id), unwanted)
     run = at or (store.run(workload.run_id) if store.files.exists(f"runs/{workload.run_id}/run.json") else None)
     done = set() if run is None else {item for item, again in run.finished(ITEM).items() if not again}
-    bounds = workload.bounds(run, planner.index, done)
+    bounds = workload.planner.bounds(run, planner.index, done)
     if bounds is None:
         run_loop(lambda: planner.count(done))
         stages, total, left = planner.stages(), planner.total, planner.left
@@ -515,7 +440,7 @@ def plan(
         unit=workload.counted.items,
         courses=planner.courses,
         warnings=(
-            *workload.doubts(),
+            *workload.planner.doubts(),
             *exceeded(workload, gone, stages, budget_usd),
             *(f"{n} {workload.counted.items} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),

@@ -21,7 +21,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from summhay_ray.engine.contract import Item
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor
 from summhay_ray.engine.ray.placement import EMBED, PlacementError, place, result_of
 from summhay_ray.engine.ray.pools import Left, Pools

@@ -109,7 +109,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
     seats = {kind: some.fewest for kind, some in workers.items()}
     kinds = [POOL] if len(left) < len(work.in_queues()) else []
-    if workload.computing([item for items in work.left.values() for item in items]):
+    if workload.computation.parts([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)
     needed = CPUS_A_WORKER * (seated + n_pools)

@@ -26,7 +26,8 @@ import ray
 import ray.cloudpickle
 from numpy.typing import NDArray
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
 from summhay_ray.engine.ray.ray_data import quiet
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
@@ -82,7 +83,7 @@ class Computer:
         for part in json.loads(batch["parts"][0]):
             # Preparing computes what is missing, and reports the error as a failure row.
             with contextlib.suppress(Exception):
-                took.update(self._workload.compute(part))
+                took.update(self._workload.computation.compute(part))
         actor = ray.get_runtime_context().get_actor_id()
         return {**batch, "computed": _column(json.dumps({"actor": actor, "started": self._started, "took": took}))}
 
@@ -143,7 +144,7 @@ class Pools:
         groups: dict[str, dict[str, Sequence[Item]]] = {}
         rest: dict[str, Sequence[Item]] = {}
         for source, items in left.items():
-            parts = self._workload.computing(items) if EMBED in self._pools else ()
+            parts = self._workload.computation.parts(items) if EMBED in self._pools else ()
             (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
         return [self._at_once(self._called(rest)), self._answered(self._free(rest)), self._computed([*groups.values()])]
 
@@ -178,7 +179,7 @@ class Pools:
         spec = self._workload.spec.resources.get(EMBED)
         if spec is None or len(groups) >= spec.actors.max:
             rows = [
-                _row(number, _items(self._free(group)), self._workload.computing(_items(group)))
+                _row(number, _items(self._free(group)), self._workload.computation.parts(_items(group)))
                 for number, group in enumerate(groups)
             ]
             self.n_parts = len(rows)
@@ -187,7 +188,7 @@ class Pools:
             return
         # Few: they are divided among the actors, so none of them is ready before all are.
         sources = {source: items for group in groups for source, items in group.items()}
-        parts = self._workload.computing(_items(sources), spec.actors.max)
+        parts = self._workload.computation.parts(_items(sources), spec.actors.max)
         self.n_parts = len(parts)
         async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue

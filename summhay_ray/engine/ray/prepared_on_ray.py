@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.prepared import batches, prepares
 from summhay_ray.engine.run.queues import WorkItem, batch_text, read_batch
 

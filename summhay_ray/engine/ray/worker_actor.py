@@ -22,7 +22,8 @@ from typing import Any
 import ray
 from ray.autoscaler.v2.sdk import get_cluster_status
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import RemoteLedger
 from summhay_ray.engine.run.execution import DRAIN_S
 from summhay_ray.engine.run.prepared import finished_source, prepared, prepares, work_items

@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter
-from summhay_ray.engine.contract import Item, Prepared, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item, Prepared, all_tables
 from summhay_ray.engine.run.prepared import prepared, prepares, work_items
 from summhay_ray.engine.run.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer
@@ -116,7 +117,7 @@ def _call(replay: Replay, key: str) -> dict[str, Any]:
 
 def rows_of(workload: Workload[Any], run: RunStore, item_id: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The item's rows by table, without empty tables."""
-    for table in workload.all_tables():
+    for table in all_tables(type(workload)):
         if (frame := run.table(table.name, [item_id])).height:
             yield table.name, frame.to_dicts()
 

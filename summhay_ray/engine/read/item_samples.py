@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import all_tables
 from summhay_ray.engine.read.samples import Facet, SampleRecord, Samples
 from summhay_ray.engine.run.state import checked_items
 from summhay_ray.store import RunStore
@@ -17,7 +18,7 @@ from summhay_ray.store import RunStore
 def item_samples(workload: Workload[Any], run: RunStore) -> Samples:
     """A sample for every committed item, with its rows and its models' answers."""
     items = {item.id: item for item in checked_items(workload)}
-    names = [table.name for table in workload.all_tables()]
+    names = [table.name for table in all_tables(type(workload))]
     plain = (str, int, float, bool)
     data = dict.fromkeys(
         name for item in itertools.islice(items.values(), 1000) for name, value in item.data.items() if isinstance(value, plain)

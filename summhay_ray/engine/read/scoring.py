@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import ByQuery, Results, Tables, Workload
+from summhay_ray.engine.contract import ByQuery, Results, Workload, own_name
+from summhay_ray.engine.items import Tables, all_tables
 from summhay_ray.engine.read.expected import ITEM_ID, LACKS, scoring, with_expected
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.state import ITEM, checked_items
@@ -28,7 +29,7 @@ _MEND = "mend it and run again: every stored answer is reused"
 def scored(workload: Workload[Any], run: RunStore) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     # Of a user's own benchmark, the engine says which item each row is of. Those of this package know what they lack.
-    is_own = bool(workload.own_name())
+    is_own = bool(own_name(workload))
     tables = _tables(workload, run, ITEM_ID if is_own else "")
     items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
     _check_keys(workload, run)
@@ -45,7 +46,7 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
     if is_own:
         sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
     with reading(f"{workload.kind}: details", _MEND):
-        details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.details(scores)}
+        details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.reader.details(scores)}
     warnings = [] if tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
 
@@ -80,7 +81,7 @@ class RunTables(dict[str, pl.DataFrame]):
 
     def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
         """`item`: the name of a further column of each table, with the item that a row is of."""
-        whole = [table.name for table in workload.all_tables() if table.name not in workload.in_pieces]
+        whole = [table.name for table in all_tables(type(workload)) if table.name not in workload.in_pieces]
         super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
         self._run = run
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
 from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
@@ -179,10 +179,10 @@ def _standing(
     run: RunStore, benchmark: type[Workload[Any]] | None, index: LogIndex, alive: Mapping[int, bool] | None = None
 ) -> _Standing:
     """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
-    total = benchmark.total(run) if benchmark is not None else run.record["cells"]
+    total = benchmark.storage.total(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
     claims = excess_totals(excesses.values(), latest_reach(run).margins) if excesses else []
-    if benchmark is not None and benchmark.given:
+    if benchmark is not None and benchmark.storage.imported:
         return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
     cells = item_counts(run, total)
     stop = standing_stop(run) if cells["done"] < total else None
@@ -200,7 +200,7 @@ def status(run: RunStore) -> StatusResult:
     ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(run, record)
-    lost = [] if benchmark is None else lost_inputs(run, benchmark.objects(run))
+    lost = [] if benchmark is None else lost_inputs(run, benchmark.storage.objects(run))
     index = run.store.log()
     now = _standing(run, benchmark, index)
     usage = usage_of_run(run, index)
@@ -311,7 +311,7 @@ def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, 
             return dict(now.stop.get("left") or {})
         if told := _told_left(run):
             return {**told, "cells": open_items, **({} if now.driver else {"seconds": None})}
-    if damaged or (benchmark is not None and benchmark.bounds is not Workload.bounds):
+    if damaged or (benchmark is not None and benchmark.planner.bounds is not Planner.bounds):
         with contextlib.suppress(UserError):
             return {**plan(workload_of(run), run.store, at=run).left, "cells": open_items}
     return unknown

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload, kind_of_record
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
@@ -61,8 +62,8 @@ class Work:
         """The run's record, with the present spec: limits, endpoints and prices may differ from those of the first start."""
         return {
             **self.run.record,
-            **self.workload.record(self.run.store),
-            "kind": self.workload.record_kind,
+            **self.workload.storage.record(self.run.store),
+            "kind": kind_of_record(self.workload),
         }
 
     def stopping(self, in_flight: int) -> None:

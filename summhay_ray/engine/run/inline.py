@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
-from summhay_ray.engine.contract import Item
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.read.money import ledger_of
 from summhay_ray.engine.run.execution import (
     DRAIN_S,

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from summhay_ray.engine.contract import Item, Prepared, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item, Prepared
 from summhay_ray.engine.run.queues import WorkItem
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
@@ -46,7 +47,7 @@ def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planni
     `planning`: call the cheaper `sketch` instead of `prepare`.
     """
     try:
-        return workload.sketch(source, items) if planning else workload.prepare(source, items)
+        return workload.computation.sketch(source, items) if planning else workload.prepare(source, items)
     except (OSError, UserError):
         raise
     # The benchmark's own code may raise anything: that fails this source's items, and stops no others.

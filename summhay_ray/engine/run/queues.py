@@ -16,7 +16,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.spec.spec import ResourcesSpec
 
 Kind = str

@@ -17,7 +17,8 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from summhay_ray.engine.contract import Compat, Results, Workload
+from summhay_ray.engine.contract import Results, Workload, open_run
+from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.read.html import html_of
@@ -174,10 +175,11 @@ class RunOptions:
 def run(workload: Workload[Any], store: Store, options: RunOptions = RunOptions()) -> RunResult:
     """Run or resume. Raises SpecError, StoreError, RunFailed, Superseded, Stopped."""
     began = time.monotonic()
-    store.files.check()
+    # A refused run leaves no store behind.
     if not store.files.exists(f"runs/{workload.run_id}/run.json"):
         check_keys(workload, options)
-    return Start.of(workload, workload.open(store), options, began).result()
+    store.files.check()
+    return Start.of(workload, open_run(workload, store), options, began).result()
 
 
 def check_keys(workload: Workload[Any], options: RunOptions) -> None:
@@ -289,7 +291,7 @@ class Start:
     def result(self) -> RunResult:
         """Answer what is left, merge the tables for other tools, and return the outcome."""
         run, snapshot = self._answer_rest()
-        return self._result(run, self.workload.results(run, self.options.compat), snapshot)
+        return self._result(run, self.workload.reader.results(run, self.options.compat), snapshot)
 
     def _answer_rest(self) -> tuple[RunSnapshot, dict[str, Any]]:
         """Answer what is left; returns the run afterwards, and the ledger's last snapshot."""

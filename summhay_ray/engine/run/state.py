@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.contract import Item, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Item
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec.spec import near
 from summhay_ray.store import LogIndex, RunStore
@@ -118,7 +119,7 @@ def state_of(workload: Workload[Any], run: RunSnapshot, limit: int | None = None
     chosen = None
     if limit is not None:
         with reading(f"{workload.kind}: fair_order", "mend it and run again"):
-            order = workload.fair_order([item for items in sources.values() for item in items])
+            order = workload.planner.fair_order([item for items in sources.values() for item in items])
         chosen = frozenset(item.id for item in order[:limit])
     return RunState(sources, _finished(run), chosen)
 

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
-from summhay_ray.engine.contract import Rows, Workload
+from summhay_ray.engine.contract import Workload
+from summhay_ray.engine.items import Rows, all_tables
 from summhay_ray.engine.plan.remaining import ASKED
 from summhay_ray.engine.run.queues import ItemResult, WorkItem
 from summhay_ray.engine.run.state import ITEM
@@ -221,7 +222,7 @@ async def _rows(workload: Workload[Any], work: WorkItem, ask: Ask) -> Rows:
 
 def check_rows(workload: Workload[Any], rows: Any) -> None:
     """Raises BadBenchmark for rows of an undeclared table or of the wrong class, and for two rows with the same key."""
-    tables = {table.name: table for table in workload.all_tables()}
+    tables = {table.name: table for table in all_tables(type(workload))}
     if not isinstance(rows, Mapping):
         mend = "`return {TABLE: [rows]}`"
         raise BadBenchmark(f"{workload.kind}: answer gives {type(rows).__name__}; expected a mapping of table to rows: {mend}")
@@ -246,7 +247,7 @@ def check_rows(workload: Workload[Any], rows: Any) -> None:
 
 def flaw_of_values(workload: Workload[Any], rows: Rows) -> str:
     """A line about the first value of an item's rows that its column cannot hold; empty if there is none."""
-    for table in workload.all_tables():
+    for table in all_tables(type(workload)):
         for record in rows.get(table.name, ()):
             if (name := table.columns.flaw(record)) is not None:
                 value = f"{getattr(record, name)!r:.80} ({type(getattr(record, name)).__name__})"

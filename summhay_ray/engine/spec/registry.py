@@ -11,7 +11,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.contract import RAW_ANSWERS, Stage, Workload, damaged
+from summhay_ray.engine.contract import Workload, damaged, own_name, spec_class_of
+from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
+from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.run.state import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
@@ -104,7 +106,10 @@ def _loaded(
         kind = fields["kind"]
         benchmark = find(kind)
     parsed = validated(
-        benchmark.spec_class, {**fields, "kind": kind}, where, [change for change in changes if not change.startswith("kind=")]
+        spec_class_of(benchmark),
+        {**fields, "kind": kind},
+        where,
+        [change for change in changes if not change.startswith("kind=")],
     )
     check_spec(parsed, where, [stage.name for stage in benchmark.stages], folder if untrusted else None)
     opened = (lambda: store(parsed)) if callable(store) else (lambda: store)
@@ -121,9 +126,9 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
         workload = benchmark(spec, inputs)
         workload.models.settings()
         # An installed benchmark is the user's choice, not the spec's.
-        if inputs.untrusted and (named := [name for name in workload.own_code() if name != workload.own_name()]):
+        if inputs.untrusted and (named := [name for name in workload.storage.own_code() if name != own_name(workload)]):
             raise OwnCodeRefused(named[0])
-        if workload.own_name():
+        if own_name(workload):
             _check_local_models(workload)
             # The files that `items` reads are part of the run's identity, so read them before its id is used.
             for _ in checked_items(workload):
@@ -137,7 +142,7 @@ def _check_answers(workload: Workload[Any]) -> None:
     """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
     if not (answers := workload.models.given):
         return
-    queries = dict.fromkeys(workload.query_of(item) for item in workload.items())
+    queries = dict.fromkeys(workload.planner.query_of(item) for item in workload.items())
     known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
     for given in answers.values():
         if others := [query for query in given.texts if query not in known]:
@@ -167,7 +172,7 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     for table in benchmark.tables:
         if table.name in ("items", RAW_ANSWERS.name):
             raise SpecError(f"{where}: a table is named {table.name!r}, as one that every run has; give it another name")
-    columns_of(benchmark.all_tables())
+    columns_of(all_tables(benchmark))
     if not inspect.iscoroutinefunction(benchmark.answer):
         raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
 
@@ -179,7 +184,7 @@ def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
 
 def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     """A benchmark's instance as `made` makes it, from what a run stored. An imported run has no spec."""
-    spec = benchmark.spec_class.model_validate(record.get("spec", {}), context=STORED)
+    spec = spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
     return benchmark(spec, Inputs.stored(store, record))
 
 
@@ -197,12 +202,12 @@ def workload_of(run: RunStore) -> Workload[Any]:
 def scores_itself(run: RunStore) -> bool:
     """Whether the run's benchmark computes its results with `score` and `report`. Raises UnknownName."""
     benchmark = checked(run, run.record)
-    return benchmark.results is Workload.results or benchmark.score is not Workload.score
+    return benchmark.reader.results is RunReader.results or benchmark.score is not Workload.score
 
 
 def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
     """The benchmark of a run, after checking that it can use the run's record. Raises UnknownName, StoreError."""
     benchmark = find(str(record.get("kind", "")))
-    if wrong := benchmark.record_flaw(record):
+    if wrong := benchmark.storage.flaw(record):
         raise damaged(run, wrong)
     return benchmark

@@ -187,7 +187,6 @@ def test_words_tell_what_a_passage_supports(passages: list[str], references: lis
 @pytest.mark.soak
 @pytest.mark.embed
 def test_vectors_tell_what_other_words_say() -> None:
-    pytest.importorskip("sentence_transformers")
     references = ["The surge left the depot under two metres of water."]
     passages = ["After the surge the depot lay two metres under water.", SANG, ""]
     assert needed(EmbeddedCoverage(), passages, references) == [True, False, False]

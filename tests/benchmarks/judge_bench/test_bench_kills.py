@@ -61,6 +61,7 @@ class Bench:
         return int(self.provider.stats()["served"])
 
 
+@pytest.mark.soak
 def test_a_bench_that_is_stopped_waits_for_what_is_on_its_way(tmp_path: Path, provider: Simulated) -> None:
     bench = Bench(tmp_path, provider)
     bench.broken_off(signal.SIGINT)
@@ -72,6 +73,7 @@ def test_a_bench_that_is_stopped_waits_for_what_is_on_its_way(tmp_path: Path, pr
     assert document["usd_spent"] == pytest.approx(provider.stats()["micros"] / 1e6, abs=N_CALLS * 1e-6)
 
 
+@pytest.mark.soak
 def test_a_bench_that_is_killed_pays_again_for_no_more_than_was_in_flight(tmp_path: Path, provider: Simulated) -> None:
     bench = Bench(tmp_path, provider)
     bench.broken_off(signal.SIGKILL)

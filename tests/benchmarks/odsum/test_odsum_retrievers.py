@@ -138,7 +138,6 @@ def test_full_shows_the_whole_collection_whatever_k(tmp_path: Path) -> None:
 
 @pytest.mark.embed
 def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
     from transformers import AutoTokenizer
 
     model = sentence_model(tmp_path / "small", longest=16)
@@ -166,7 +165,6 @@ def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.embed
 def test_local_vectors_are_kept_shared_and_never_computed_by_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sentence_transformers")
     monkeypatch.setattr(stored_models, "TEXTS_A_BLOCK", 2)
     store, model = tmp_path / "store", {"embed": str(sentence_model(tmp_path / "small")), "name": "small"}
     spec = fields(tmp_path, retrievers=[model], summarizers=["offline/lead"])

@@ -12,6 +12,7 @@ from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray.benchmarks.rejudge import compare_judges
 from summhay_ray.benchmarks.summhay.results import judges as summhay_judges
+from summhay_ray.engine import open_run
 from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
 from summhay_ray.report import report
@@ -42,7 +43,7 @@ def invented(run: RunStore, name: str, verdicts: Sequence[tuple[str, int | None,
     workload = rejudging(run, spec=judges(run, f"{{model: offline/judge, name: {name}, max_tokens: {100 + len(name)}}}"))
     cell = run.table("summaries")["cell_id"][0]
     insights = run.table("judgments", [cell])["insight_id"].to_list()
-    held = workload.open(run.store)
+    held = open_run(workload, run.store)
     said = list(zip(range(len(verdicts)), insights, verdicts, strict=False))
     judged = [Judgment(cell, name, one, place, "", label, json.dumps(bullet or "NA")) for place, one, (label, bullet, _) in said]
     scored = [

@@ -49,6 +49,7 @@ def same_rows(one: RunStore, other: RunStore) -> bool:
     return all(mine[name] == theirs[name] for name in ("judgments", "scores", "raw_answers", "failures"))
 
 
+@pytest.mark.soak
 @pytest.mark.core
 def test_a_rejudge_is_resumed_after_a_kill_and_within_its_budget(tmp_path: Path, provider: Simulated) -> None:
     run = source_run(tmp_path, summarizers=["offline/lead", "offline/support"])

@@ -123,7 +123,6 @@ def test_a_plan_of_what_is_answered_in_part_counts_what_is_left(base: str, tmp_p
 
 @pytest.mark.embed
 def test_models_here_compute_before_a_service_is_asked(base: str, tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers")
     store, local = tmp_path / "store", {"embed": str(sentence_model(tmp_path / "small")), "name": "local"}
     both = {"fuse": [entries(base)[1], local], "name": "both"}
     spec = {**fields(base, retrievers=[both, local]), "kind": "retrieval"}

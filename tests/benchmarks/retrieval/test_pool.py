@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from tiny_models import sentence_model
 
-pytest.importorskip("sentence_transformers")
-
 from summhay_ray import api
 from summhay_ray.engine.ray import pools
 from summhay_ray.engine.ray.pools import Computer

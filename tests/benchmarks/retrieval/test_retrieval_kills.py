@@ -82,7 +82,6 @@ def test_services_that_are_killed_with_the_driver_are_paid_once(
 @pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
 def test_an_actor_and_a_driver_that_are_killed_leave_equal_vectors_and_rankings(executor: str, kind: str, tmp_path: Path) -> None:
     """The driver is killed when some files are kept; on Ray one of two actors before it. The rest is computed once."""
-    pytest.importorskip("sentence_transformers")
     where = {"haystacks": ["sample/news", "sample/conversation"]} if kind == "retrieval" else {"corpus": "many"}
     many(tmp_path / "many", 1500)
     fields = {"kind": kind, **where, "retrievers": [{"embed": str(sentence_model(tmp_path / "small")), "max_tokens": 60}]}

@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from tiny_models import cross_encoder, sentence_model
 
-pytest.importorskip("sentence_transformers")
-
 from summhay_ray import api, encoders
 from summhay_ray.benchmarks.retrieval import stored_models
 from summhay_ray.store import LocalFiles, VectorSpace

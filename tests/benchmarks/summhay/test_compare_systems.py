@@ -34,16 +34,21 @@ def released(summhay_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Ru
     return store.run(made.run)
 
 
+@pytest.fixture(scope="module")
+def scored(released: RunStore) -> Any:
+    return score_run(released)
+
+
 def pairs(comparison: SystemComparison) -> list[Any]:
     """The pairs of the JSON document, with attributes."""
     told = json.dumps(comparison.to_json()["pairs"], allow_nan=False)
     return list(json.loads(told, object_hook=lambda fields: SimpleNamespace(**fields)))
 
 
-def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released: RunStore) -> None:
+def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released: RunStore, scored: Any) -> None:
     found = pairs(compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo")))
     assert [one.figure for one in found] == ["joint", "coverage", "citation"]
-    rows = score_run(released).queries
+    rows = scored.queries
     values = {
         name: rows.filter(rows["system"] == name).sort("haystack_id", "subtopic_id")["joint"].to_numpy()
         for name in ("oracle_gpt-4o", "oracle_gpt4-turbo")
@@ -63,8 +68,8 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
     assert abs(found[0].corrected.difference) < abs(joint.difference) and found[2].corrected is None
 
 
-def test_of_78_systems_many_pairs_differ(released: RunStore) -> None:
-    comparison = every_pair(judged_scores(score_run(released), "released"), ("joint",))
+def test_of_78_systems_many_pairs_differ(scored: Any) -> None:
+    comparison = every_pair(judged_scores(scored, "released"), ("joint",))
     assert comparison is not None
     assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() > 1000
     [first, *_] = comparison.standings["joint"].to_dicts()
@@ -85,12 +90,12 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
     assert shown.table is not None and shown.table.height == len(joint)
 
 
-def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released: RunStore) -> None:
+def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released: RunStore, scored: Any) -> None:
     [section] = [one for one in sections(released) if one.slug == "lost"]
     assert section.table is not None
     rows = {(row["model"], row["retriever"]): row for row in section.table.iter_rows(named=True)}
     found = rows["gpt-4o", "vector"]
-    queries = score_run(released).queries
+    queries = scored.queries
     oracle, vector = (queries.filter(queries["system"] == f"{name}_gpt-4o") for name in ("oracle", "vector"))
     both = oracle.join(vector, on=["haystack_id", "subtopic_id"])
     for figure, column in (("joint", "joint"), ("citation", "citation_f1")):

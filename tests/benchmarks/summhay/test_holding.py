@@ -48,18 +48,19 @@ class Provider(Gateway):
         return Failed("refused", "no more is asked"), None
 
 
+@pytest.mark.soak
 def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
     others = alive()
     model = {"model": "openai/x", "price": 0}
     fields: dict[str, Any] = {"summarizers": [model], "judges": [{**model, "model": "openai/j"}]}
     grid, _ = grid_of_files(tmp_path, N_HAYSTACKS, SMALL, **fields)
-    grid.haystacks.recent = Recent(1)
+    grid.grid.haystacks.recent = Recent(1)
     work = [WorkItem(item, grid.prepare(item.source, [item]).shared) for item in grid.items()]
     before = alive()
 
     async def answer_all() -> tuple[int, list[Answered]]:
         # A cell asks for all its insights at once, so that all calls of all cells wait together.
-        provider = Provider(sum(grid.haystacks.outlines[0].n_insights[0] for _ in work))
+        provider = Provider(sum(grid.grid.haystacks.outlines[0].n_insights[0] for _ in work))
         limiter = ConcurrencyLimiter(grid.models.settings())
         done = await asyncio.gather(*(answered(grid, one, Ask(grid, one.item, provider.complete, limiter)) for one in work))
         return provider.alive, done

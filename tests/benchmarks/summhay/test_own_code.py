@@ -144,8 +144,9 @@ def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path: Path, monk
         loaded(**fields("summarizers", "exits:X"))
 
 
-@pytest.mark.parametrize("name", ["Called", "Plain"])
-@pytest.mark.parametrize(("field", "error", "n"), [("summarizers", "strategy_error", 4), ("judges", "judge_error", 22)])
+@pytest.mark.parametrize(
+    ("name", "field", "error", "n"), [("Called", "summarizers", "strategy_error", 4), ("Plain", "judges", "judge_error", 22)]
+)
 def test_what_ends_the_process_in_a_cell_is_a_row(name: str, field: str, error: str, n: int, ends: str, tmp_path: Path) -> None:
     _, run = answered(tmp_path / "store", **fields(field, f"ending:{name}"))
     failures = rows(run, "failures")

@@ -119,7 +119,7 @@ def test_systems_have_the_releases_keys(tmp_path: Path) -> None:
         orderings=["given", "top", "bottom", "middle"],
         summarizers=["replay/gpt-4o"],
     )
-    assert set(grid.systems.values()) == {
+    assert set(grid.grid.systems.values()) == {
         "bm25_gpt-4o",
         "vector_gpt-4o",
         "dwzhu/e5-base-4k_gpt-4o",
@@ -132,7 +132,7 @@ def test_systems_have_the_releases_keys(tmp_path: Path) -> None:
 
 def test_two_systems_never_share_a_key(tmp_path: Path) -> None:
     grid = grid_of(with_scores(tmp_path, "keywords"), haystacks=["scored.json"], retrievers=["keywords", "released/keywords"])
-    assert sorted(grid.systems.values()) == ["keywords_offline/lead", "released/keywords_offline/lead"]
+    assert sorted(grid.grid.systems.values()) == ["keywords_offline/lead", "released/keywords_offline/lead"]
 
 
 @pytest.mark.parametrize(

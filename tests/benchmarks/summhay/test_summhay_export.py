@@ -11,6 +11,7 @@ from made_up import commit_all
 from summhay_grids import SMALL, grid_of_files
 
 from summhay_ray import api
+from summhay_ray.engine import open_run
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import RunStore, Store
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.core
 
 def grid_run(tmp_path: Path) -> tuple[RunStore, list[Path]]:
     grid, paths = grid_of_files(tmp_path, 3)
-    run = grid.open(Store(str(tmp_path / "store")))
+    run = open_run(grid, Store(str(tmp_path / "store")))
     commit_all(grid, run)
     return run, paths
 

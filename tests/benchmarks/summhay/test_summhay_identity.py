@@ -58,7 +58,7 @@ def test_a_cell_is_the_hash_of_its_canonical_content(seed: int, budget: int, lab
     grid = grid_of(retrievers=["bm25", "full"], summarizers=[model], seed=seed, token_budget=budget, repeats=2)
     # Whole floats are integers in an identity.
     whole = {"temperature": 1 if temperature == 1 else temperature, "extra": {"top_p": 0.5, "stop": [label, 2]}}
-    semantic = {**grid.semantic(grid.spec.summarizers[0]), **whole}
+    semantic = {**grid.grid.entries.semantic(grid.spec.summarizers[0]), **whole}
     cells = list(grid.items())
     # Four queries, two retrievers, two repeats.
     assert len(cells) == grid.n_items() == 16

@@ -58,7 +58,7 @@ FIGURES = {
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("compat", ["default", "release"])
+@pytest.mark.parametrize("compat", [pytest.param("default", marks=pytest.mark.soak), "release"])
 def test_the_released_files_score_as_the_release_says(summhay_data: Path, tmp_path: Path, compat: Compat) -> None:
     reference = json.loads((summhay_data / "reference_scores.json").read_text())
     files = [summhay_data / name for name in reference["per_haystack"]]

@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
 from summhay_ray.benchmarks.summhay.results.sections import correlation_text
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, open_run
 from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
@@ -37,12 +37,12 @@ def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
     """A run over three haystacks, some cells of it absent, some judgments unusable, unknown or twice."""
     ways = {"retrievers": ["bm25", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead", "offline/support"]}
     grid, _ = grid_of_files(tmp_path, 3, SIZE, **ways, repeats=2, seed=3)
-    run, rng = grid.open(Store(str(tmp_path / "store"))), random.Random(seed)
+    run, rng = open_run(grid, Store(str(tmp_path / "store"))), random.Random(seed)
     done = []
     for cell in grid.items():
         if rng.random() < 0.9:
             haystack_id, subtopic_id, *_ = cell.data["unit"]
-            insights = grid.haystacks[haystack_id].insights_of(subtopic_id)
+            insights = grid.grid.haystacks[haystack_id].insights_of(subtopic_id)
             done.append(spoiled(finished(grid, cell, insights, rng), rng))
     for start in range(0, len(done), 20):
         run.commit(ITEM, done[start : start + 20])
@@ -76,7 +76,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
     for one in rows_of(run, "summaries"):
         named = {name: getattr(one, name) for name in (*SYSTEM, "haystack_id", "subtopic_id")}
         words.append({**named, "words_per_bullet": words_per_bullet([one.bullets])[0]})
-        for row in score_summary(judged[one.cell_id], one.bullets, grid.haystacks[one.haystack_id].gold(), compat):
+        for row in score_summary(judged[one.cell_id], one.bullets, grid.grid.haystacks[one.haystack_id].gold(), compat):
             if isinstance(row, Failure):
                 failures.append(row)
             else:
@@ -84,10 +84,10 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
     expected = [
         {"system": system, "retriever": retriever, "ordering": ordering, "model": grid.spec.summarizers[index].label}
         | {"judge": judge.label, "haystack_id": haystack_id, "subtopic_id": one.subtopic_id}
-        | {"n_expected": grid.spec.repeats * len(grid.haystacks[haystack_id].insights_of(one.subtopic_id))}
-        for haystack_id in grid.haystacks
-        for one in grid.haystacks[haystack_id].subtopics
-        for (retriever, ordering, index), system in grid.systems.items()
+        | {"n_expected": grid.spec.repeats * len(grid.grid.haystacks[haystack_id].insights_of(one.subtopic_id))}
+        for haystack_id in grid.grid.haystacks
+        for one in grid.grid.haystacks[haystack_id].subtopics
+        for (retriever, ordering, index), system in grid.grid.systems.items()
         for judge in grid.spec.judges
     ]
     frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
@@ -96,7 +96,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
         return system_scores(insight_sums(parts[0]), parts[1], parts[2], grid.spec.seed)
 
     each = {}
-    for source in grid.haystacks.outlines:
+    for source in grid.grid.haystacks.outlines:
         mine = [frame.filter(pl.col("haystack_id") == source.haystack_id) for frame in frames]
         each[source.name] = scored(mine)
     return scored(frames), each, failures
@@ -108,7 +108,7 @@ def raw(score: SystemScore) -> dict[str, Any]:
     return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, bias=None))
 
 
-@pytest.mark.parametrize("at_a_time", [1, 7])
+@pytest.mark.parametrize("at_a_time", [pytest.param(1, marks=pytest.mark.soak), 7])
 def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judges_module, "SUMMARIES_AT_ONCE", at_a_time)
     monkeypatch.setattr(rows_module, "TOGETHER", at_a_time)
@@ -128,7 +128,7 @@ def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: i
 
 def test_a_run_without_an_answer_expects_all_of_them(tmp_path: Path) -> None:
     grid, _ = grid_of_files(tmp_path, 2, SIZE)
-    found = score_run(grid.open(Store(str(tmp_path / "store"))))
+    found = score_run(open_run(grid, Store(str(tmp_path / "store"))))
     # Two haystacks of three queries of three insights each.
     assert [(one.n_expected, one.n_scored, one.coverage) for one in found.systems] == [(18, 0, None)]
     assert [one.n_expected for systems in found.haystacks.values() for one in systems] == [9, 9]

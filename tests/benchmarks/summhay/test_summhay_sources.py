@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     source_bytes,
     stored_outlines,
 )
-from summhay_ray.engine import stored_workload
+from summhay_ray.engine import open_run, stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 from summhay_ray.store import Store, StoreError
@@ -35,7 +36,7 @@ pytestmark = pytest.mark.core
 
 def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
     """What a run's record says of the workload, whose outlines lie in the store then."""
-    return {"kind": grid.kind, **grid.record(store)}
+    return {"kind": grid.kind, **grid.storage.record(store)}
 
 
 def released(name: str = "news") -> ReleasedFile:
@@ -81,12 +82,12 @@ def test_an_outline_holds_no_documents() -> None:
 def test_outlines_come_back_from_the_store_and_from_the_sources_where_another_version_kept_them(tmp_path: Path) -> None:
     grid, store = grid_of(haystacks=["sample/news", "sample/conversation"]), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    assert tuple(stored_outlines(store, record)) == tuple(grid.haystacks.outlines)
-    for source in grid.haystacks.outlines:
-        assert store.put_object("haystack", source_bytes(grid.haystacks.file(source.haystack_id).raw)) == source.digest
+    assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
+    for source in grid.grid.haystacks.outlines:
+        assert store.put_object("haystack", source_bytes(grid.grid.haystacks.file(source.haystack_id).raw)) == source.digest
     for kept in ({}, {"outlines": store.put_object("outlines", b"of another version")}):
         record = {name: value for name, value in record.items() if name != "outlines"} | kept
-        assert tuple(stored_outlines(store, record)) == tuple(grid.haystacks.outlines)
+        assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
 
 
 def test_few_haystacks_are_kept_and_the_least_used_goes_first() -> None:
@@ -158,25 +159,25 @@ def test_the_event_loop_goes_on_while_a_haystack_is_loaded() -> None:
 def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) -> None:
     grid, store = grid_of(), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    # Not one object of a haystack lies in the store.
+    shutil.rmtree(tmp_path / "store" / "objects" / "haystack")
     stored = stored_workload(store, record)
     assert isinstance(stored, SummHay)
-    assert stored.systems == grid.systems and stored.models.settings() == grid.models.settings()
+    assert stored.grid.systems == grid.grid.systems and stored.models.settings() == grid.models.settings()
     assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
     with pytest.raises(StoreError, match="has no haystack"):
-        stored.haystacks[grid.haystacks.outlines[0].haystack_id]
+        stored.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id]
 
 
 def test_a_grid_holds_only_the_haystacks_it_read_last(tmp_path: Path) -> None:
     grid, paths = grid_of_files(tmp_path, KEPT + 2)
-    assert [source.name for source in grid.haystacks.outlines] == [path.stem for path in paths]
+    assert [source.name for source in grid.grid.haystacks.outlines] == [path.stem for path in paths]
     for path in paths[1:]:
         path.unlink()
-    for held, source in enumerate(grid.haystacks.outlines[2:], 2):
-        assert grid.haystacks[source.haystack_id].name == paths[held].stem
-    assert grid.haystacks[grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
+    for held, source in enumerate(grid.grid.haystacks.outlines[2:], 2):
+        assert grid.grid.haystacks[source.haystack_id].name == paths[held].stem
+    assert grid.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
-        grid.haystacks[grid.haystacks.outlines[1].haystack_id]
+        grid.grid.haystacks[grid.grid.haystacks.outlines[1].haystack_id]
 
 
 def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +190,7 @@ def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkey
     for module in (sources_module, from_haystacks):
         monkeypatch.setattr(module, "read_released", counted)
     grid, paths = grid_of_files(tmp_path, 3)
-    grid.open(Store(str(tmp_path / "store")))
+    open_run(grid, Store(str(tmp_path / "store")))
     for item in grid.items():
         grid.prepare(item.source, [item])
     assert parsed == [path.name for path in paths]

@@ -41,8 +41,8 @@ def load(folder: Path | None, entries: list[str], store: Store | None = None) ->
 def kept(folder: Path) -> tuple[SummHay, Store, list[str]]:
     """The grid of the files, a store that holds their sources, and the entries that name them there."""
     grid, store = load(folder, ["topic_news1.json", "other one"]), Store(str(folder / "store-of-tests"))
-    grid.keep_by_store(store)
-    return grid, store, [store_entry(source) for source in grid.haystacks.outlines]
+    grid.storage.keep_by_store(store)
+    return grid, store, [store_entry(source) for source in grid.grid.haystacks.outlines]
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,14 @@ def test_the_run_is_that_of_the_files(folder: Path) -> None:
     stored = load(None, entries, store)
     assert stored.run_id == grid.run_id and list(stored.items()) == list(grid.items())
     # All of the outlines: names, digests of the sources, gold.
-    assert stored.haystacks.outlines == grid.haystacks.outlines
-    for source in grid.haystacks.outlines:
-        assert stored.haystacks[source.haystack_id] == grid.haystacks[source.haystack_id]
+    assert stored.grid.haystacks.outlines == grid.grid.haystacks.outlines
+    for source in grid.grid.haystacks.outlines:
+        assert stored.grid.haystacks[source.haystack_id] == grid.grid.haystacks[source.haystack_id]
     nameless = load(folder, [entry.rpartition("/")[0] for entry in entries], store)
     assert nameless.run_id == grid.run_id
-    assert [source.name for source in nameless.haystacks.outlines] == [source.digest for source in grid.haystacks.outlines]
+    assert [source.name for source in nameless.grid.haystacks.outlines] == [
+        source.digest for source in grid.grid.haystacks.outlines
+    ]
 
 
 def test_tables_are_those_of_the_files(folder: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_source_in_the_store_is_not_put_there_again(folder: Path) -> None:
     stored = load(folder, entries, store)
     files = FarFiles(folder / "store-of-tests")
     store.files = files
-    stored.keep_by_store(store)
+    stored.storage.keep_by_store(store)
     assert files.counts == {"exists": 2}
 
 
@@ -116,7 +118,7 @@ def test_what_the_store_does_not_hold(tmp_path: Path, entry: str, said: str) -> 
 def test_a_folder_that_is_called_store_holds_files_as_any_other(folder: Path) -> None:
     (folder / "store").mkdir()
     (folder / "topic_news1.json").rename(folder / "store" / "topic_news1.json")
-    assert load(folder, ["store/topic_news1.json"]).haystacks.outlines[0].name == "topic_news1"
+    assert load(folder, ["store/topic_news1.json"]).grid.haystacks.outlines[0].name == "topic_news1"
 
 
 def test_without_a_store_nothing_lies_in_it(tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_one_source_by_two_names_is_refused(folder: Path) -> None:
 
 def test_damage_and_silence_of_the_store_stay_what_they_are(folder: Path) -> None:
     grid, store, entries = kept(folder)
-    damaged = store.files.where(f"objects/haystack/{grid.haystacks.outlines[0].digest}")
+    damaged = store.files.where(f"objects/haystack/{grid.grid.haystacks.outlines[0].digest}")
     Path(damaged).write_bytes(b"{}")
     with pytest.raises(StoreError, match="is damaged; delete it") as problem:
         load(folder, entries, store)
@@ -165,10 +167,10 @@ def test_the_api_opens_the_store_where_the_spec_needs_it(folder: Path, monkeypat
 def test_what_lies_in_the_store_needs_no_file_of_the_package(folder: Path) -> None:
     grid, store, entries = kept(folder)
     mixed = load(folder, ["sample/conversation", "other one", entries[0]], store)
-    assert mixed.by_store() == {"other one": entries[1]}
-    found = package.pack(mixed, mixed.by_store())
+    assert mixed.storage.by_store() == {"other one": entries[1]}
+    found = package.pack(mixed, mixed.storage.by_store())
     assert (found.files, found.spec["haystacks"]) == ({}, ["sample/conversation", entries[1], entries[0]])
     near = package.pack(mixed)
     assert (list(near.files), near.spec["haystacks"]) == (["other one"], ["sample/conversation", "other one", entries[0]])
     there = load(None, ["sample/conversation", entries[1], entries[0]], store)
-    assert there.run_id == mixed.run_id and there.haystacks.outlines == mixed.haystacks.outlines
+    assert there.run_id == mixed.run_id and there.grid.haystacks.outlines == mixed.grid.haystacks.outlines

@@ -53,7 +53,9 @@ DOMAINS = (*domain_names(), "letters.yaml")
 FIGURES = ("coverage", "citation", "citation_precision", "citation_recall", "joint", "n_scored", "n_expected", "n_covered")
 
 
-@pytest.fixture(scope="module", params=DOMAINS)
+@pytest.fixture(
+    scope="module", params=[DOMAINS[0], *(pytest.param(name, marks=pytest.mark.soak) for name in DOMAINS[1:-1]), DOMAINS[-1]]
+)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, RunStore]:
     """The synthesis of one haystack of a domain."""
     folder = tmp_path_factory.mktemp("domains")
@@ -77,7 +79,7 @@ def answered(made: tuple[str, RunStore]) -> RunStore:
 
 
 def described(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).results(run).scores.haystacks
+    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
     return found
 
 

@@ -51,7 +51,7 @@ def ferry(run: RunStore) -> Made:
 
 
 def found_by(run: RunStore) -> list[MadeHaystack]:
-    found: list[MadeHaystack] = workload_of(run).results(run).scores.haystacks
+    found: list[MadeHaystack] = workload_of(run).reader.results(run).scores.haystacks
     return found
 
 

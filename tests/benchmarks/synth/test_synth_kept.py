@@ -83,10 +83,10 @@ def test_a_try_that_fails_leaves_no_haystack_and_the_next_no_failure(tmp_path: P
 
 def test_two_topics_may_give_one_haystack(topics: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model may answer the same whatever ideas it was given."""
-    real, first = making.synthesize, small(**topics).topics[0]
+    real, first = making.synthesize, small(**topics).recipe.topics[0]
 
     async def same(job: Any, asker: Any) -> Any:
-        found = await real(small(**topics).job(first), asker)
+        found = await real(small(**topics).recipe.job(first), asker)
         return replace(found, checks=tuple(replace(check, cell_id=job.cell_id) for check in found.checks))
 
     monkeypatch.setattr(making, "synthesize", same)

@@ -68,7 +68,7 @@ def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, d
     assert status(run).cells == {"total": N_TOPICS, "done": len(made), "failed": len(failed)}
 
     # Faults were there, were found, and were mended as often as the paper allows.
-    checks = run.table("checks").filter(pl.col("cell_id").is_in([grid.cell_id(topic) for topic in grid.topics]))
+    checks = run.table("checks").filter(pl.col("cell_id").is_in([grid.recipe.cell_id(topic) for topic in grid.recipe.topics]))
     kinds = ("document_insight", "chapter_insight")
     amiss = checks.filter(pl.col("kind").is_in(kinds) & (pl.col("expected") != pl.col("found")))
     assert amiss.height > 0 and sum(one.corrections for one in made) > 0

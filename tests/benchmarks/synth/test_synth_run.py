@@ -37,7 +37,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 def results(run: RunStore) -> Any:
     """The haystacks and the failed topics of a stored run."""
-    return workload_of(run).results(run).scores
+    return workload_of(run).reader.results(run).scores
 
 
 def export(run: RunStore, folder: Path) -> list[Path]:
@@ -76,17 +76,17 @@ def test_the_released_json_says_how_it_was_made(done: RunStore, tmp_path: Path) 
     raw = json.loads(path.read_bytes())
     told = raw["topic_metadata"]["synthesis"]
     assert (told["license"], told["seed"], told["usd_micros"], told["offline_writer"]) == ("CC-BY-4.0", 0, 0, True)
-    assert told["prompts"] == grid.domain.hashes() and told["models"]["write"]["model"] == "offline/writer"
+    assert told["prompts"] == grid.recipe.domain.hashes() and told["models"]["write"]["model"] == "offline/writer"
     assert told["shape"]["documents"] == len(raw["documents"]) == 6 and told["difficulty"]["least"] == 2
     assert {one["document_metadata"]["writer"] for one in raw["documents"]} == {"offline/writer"}
-    rows = done.table("checks").filter(pl.col("cell_id") == grid.cell_id(grid.topics[0]))
+    rows = done.table("checks").filter(pl.col("cell_id") == grid.recipe.cell_id(grid.recipe.topics[0]))
     assert told["checks"] == rows.height and told["checks_by_model"] == rows.filter(pl.col("by") != "offline").height
     assert told["words"] == sum(len(one["document_text"].split()) for one in raw["documents"])
 
 
 def test_each_insight_is_in_the_documents_that_the_checks_found_it_in(done: RunStore) -> None:
     grid = small(**TWO)
-    cell = grid.cell_id(grid.topics[0])
+    cell = grid.recipe.cell_id(grid.recipe.topics[0])
     made = made_by(done)[cell]
     haystack = read_released(done.store.get_object("haystack", made.digest), f"{made.name}.json").haystack
     rows = done.table("checks", [cell]).filter((pl.col("kind") == "document_insight") & (pl.col("found") == "yes"))
@@ -201,7 +201,7 @@ def test_what_goes_wrong_with_one_topic_is_its_row_alone(tmp_path: Path, monkeyp
 
 def test_explain_goes_from_a_cell_to_its_checks_and_from_an_answer_to_its_prompt(done: RunStore) -> None:
     grid = small(**TWO)
-    cell = grid.cell_id(grid.topics[1])
+    cell = grid.recipe.cell_id(grid.recipe.topics[1])
 
     def explain(key: str) -> dict[str, Any]:
         return api.explain(done.run_id, key, done.store.uri)
@@ -225,11 +225,13 @@ def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) ->
     grid = api.load(run, store=done.store.uri)
     made = results(done).haystacks
     assert list(grid.spec.haystacks) == [one.entry for one in made]
-    assert [source.name for source in grid.haystacks.outlines] == ["the_new_tram_line_in_calaford", "ferry"]
-    assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).haystacks.outlines[0].name == "ferry"
+    assert [source.name for source in grid.grid.haystacks.outlines] == ["the_new_tram_line_in_calaford", "ferry"]
+    assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).grid.haystacks.outlines[0].name == "ferry"
     answered, _ = run_inline(grid, done.store)
     assert answered.table("summaries").height == 4 and answered.table("failures").height == 0
-    assert grid.results(answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
+    assert (
+        grid.reader.results(answered).notes[0].startswith("the prose of 2 of 2 haystacks is made from templates (offline/writer)")
+    )
     elsewhere = str(tmp_path / "empty")
     with pytest.raises(
         SpecError, match=r"mine.yaml: its haystacks are not in the store .*; make them first: summhay synth .*mine"

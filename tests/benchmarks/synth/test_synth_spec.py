@@ -42,7 +42,8 @@ def write(folder: Path, fields: Any, name: str = "synth.yaml") -> Path:
 def test_a_topic_and_nothing_else_is_enough() -> None:
     grid = api.load({"topics": ["the new tram line"]})
     assert isinstance(grid, Synth)
-    assert (grid.domain.name, grid.n_items(), grid.shape.documents, grid.shape.words) == ("news", 1, 100, 750)
+    shape = grid.recipe.shape
+    assert (grid.recipe.domain.name, grid.n_items(), shape.documents, shape.words) == ("news", 1, 100, 750)
     assert {stage: model.model for stage, model in grid.spec.models.used().items()} == {
         "outline": "offline/writer",
         "write": "offline/writer",
@@ -128,13 +129,13 @@ def test_topics_are_named_and_bring_their_files(tmp_path: Path) -> None:
         ],
     }
     grid = api.load(write(tmp_path, fields))
-    assert [topic.name for topic in grid.topics] == [
+    assert [topic.name for topic in grid.recipe.topics] == [
         "a_new_ferry",
         "fahren_nach_uberlingen_strasse_und_weg",
         "bridges",
     ]
-    assert grid.topics[2].context == ("What a newspaper wrote.",) and grid.topics[2].participants == ("Ann",)
-    assert (grid.domain.name, grid.shape.words) == ("letters", 90)
+    assert grid.recipe.topics[2].context == ("What a newspaper wrote.",) and grid.recipe.topics[2].participants == ("Ann",)
+    assert (grid.recipe.domain.name, grid.recipe.shape.words) == ("letters", 90)
 
 
 PAID = {"model": "openai/gpt-4o", "api_key_env": "NO_SUCH_KEY"}
@@ -186,9 +187,9 @@ def test_a_topic_stands_twice_where_something_else_is_another() -> None:
 
 
 def test_made_up_topics_are_of_the_seed() -> None:
-    one, two = (small(topics={"made_up": 200}, seed=seed).topics for seed in (1, 2))
+    one, two = (small(topics={"made_up": 200}, seed=seed).recipe.topics for seed in (1, 2))
     assert len({topic.name for topic in one}) == 200 and one[0] != two[0]
-    mixed = small(topics=["a ferry", {"made_up": 2}], seed=1).topics
+    mixed = small(topics=["a ferry", {"made_up": 2}], seed=1).recipe.topics
     assert [topic.topic for topic in mixed] == ["a ferry", *(topic.topic for topic in one[:2])]
 
 

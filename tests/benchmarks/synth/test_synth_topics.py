@@ -23,7 +23,7 @@ ONE, OTHER = "Café strike", "cafe strike!"
 
 
 def named(*topics: Any, **fields: Any) -> list[str]:
-    return [topic.name for topic in small(topics=list(topics), **fields).topics]
+    return [topic.name for topic in small(topics=list(topics), **fields).recipe.topics]
 
 
 def refusal(*topics: Any) -> str:
@@ -64,7 +64,7 @@ def test_no_more_are_made_up_than_there_are() -> None:
 
 def test_a_hundred_thousand_topics_take_seconds() -> None:
     began = time.process_time()
-    found = small(topics=[{"made_up": MOST_MADE_UP - 1}, "a ferry"]).topics
+    found = small(topics=[{"made_up": MOST_MADE_UP - 1}, "a ferry"]).recipe.topics
     # About one; where each name is held against all those before it, half an hour.
     assert time.process_time() - began < 30
     assert len({topic.name for topic in found}) == MOST_MADE_UP
@@ -95,22 +95,23 @@ def test_a_given_name_is_kept_and_another_makes_room() -> None:
 
 def test_what_is_made_of_a_topic_does_not_hang_on_its_neighbours(tmp_path: Path) -> None:
     both, single = small(topics=[ONE, OTHER]), small(topics=[OTHER])
-    assert both.cell_id(both.topics[1]) == single.cell_id(single.topics[0]) != both.cell_id(both.topics[0])
-    assert both.job(both.topics[1]) == single.job(single.topics[0])
+    (first, second), (alone_too,) = both.recipe.topics, single.recipe.topics
+    assert both.recipe.cell_id(second) == single.recipe.cell_id(alone_too) != both.recipe.cell_id(first)
+    assert both.recipe.job(second) == single.recipe.job(alone_too)
     store = Store(str(tmp_path))
     first, before = run_inline(both, store)
     again, after = run_inline(single, store)
     assert before.calls["made"] > 0 == after.calls["made"], "every answer is there, so none is paid for twice"
     assert after.calls["reused"] > 0
-    cell = single.cell_id(single.topics[0])
+    cell = single.recipe.cell_id(single.recipe.topics[0])
     assert made_by(again)[cell].digest == made_by(first)[cell].digest, "the same haystack, to the byte"
-    assert [one.name for one in before.haystacks] == [topic.name for topic in both.topics]
+    assert [one.name for one in before.haystacks] == [topic.name for topic in both.recipe.topics]
     assert [one.name for one in after.haystacks] == ["cafe_strike"]
 
 
 def test_alone_takes_off_only_what_tells_topics_apart() -> None:
     grid = small(topics=[ONE, OTHER, {"topic": "a ferry", "name": "ferry_1a2b3c4d"}, "a tram"])
-    assert [alone(topic).name for topic in grid.topics] == ["cafe_strike", "cafe_strike", "ferry_1a2b3c4d", "a_tram"]
-    assert [alone(topic).topic for topic in grid.topics] == [ONE, OTHER, "a ferry", "a tram"]
+    assert [alone(topic).name for topic in grid.recipe.topics] == ["cafe_strike", "cafe_strike", "ferry_1a2b3c4d", "a_tram"]
+    assert [alone(topic).topic for topic in grid.recipe.topics] == [ONE, OTHER, "a ferry", "a tram"]
     kept = Topic("cafe_strike_00000000", ONE)
     assert alone(kept) == kept

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import ModelSpec, SpecError
 from summhay_ray.benchmarks.retrieval import Entry, Retrievers, every, make_retriever, naming
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
+from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.local_models import check_model
 from summhay_ray.plugins import UnknownName
 
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.summhay.workload import SummHay
 
-
-def check_grid(grid: SummHay) -> None:
+def check_grid(grid: Grid) -> None:
     """Check every name and prompt of the spec. Raises SpecError for one that is unknown or unusable."""
     _check_names(grid)
-    check_prompts([*grid.spec.summarizers, *grid.spec.parts()], grid.prompts)
+    check_prompts([*grid.spec.summarizers, *grid.spec.parts()], grid.entries.prompts)
 
 
-def _check_names(grid: SummHay) -> None:
+def _check_names(grid: Grid) -> None:
     spec = grid.spec
     check_retrievers_of(grid.retrievers, grid.haystacks.outlines)
     try:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from summhay_ray.benchmark import Request
+from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.haystack import ReleasedFile, imported_rows
 from summhay_ray.records import Judgment
 from summhay_ray.summarize import bullets_of
@@ -64,6 +65,14 @@ class Replay:
 def lookup(haystack_id: str, subtopic_id: str, system: str) -> str:
     """The lookup of a summary. With `/` and an insight_id appended, it names the judgment of that insight."""
     return json.dumps([haystack_id, subtopic_id, system])
+
+
+def lookup_of(cell: Cell, model: str, system: str) -> str:
+    """The lookup that tells a `replay/` model which released answer to return; empty for any other model.
+
+    `system`: the release's name of the system.
+    """
+    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if model.startswith("replay/") else ""
 
 
 def _summary(bullets: tuple[str, ...] | None, which: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Inputs, RunStore, SpecError, Store, Text, semantic_hash
+from summhay_ray.benchmark import Inputs, Part, Planner, RunStore, SpecError, Store, Text, semantic_hash
 from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files
+from summhay_ray.benchmarks.retrieval.retrieving import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
@@ -65,11 +66,45 @@ class _Beir(NamedTuple):
     """Hash of its queries and their gold documents."""
 
 
+class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
+    def record(self, store: Store) -> dict[str, Any]:
+        return {
+            "spec": self.workload.spec.model_dump(mode="json"),
+            "inputs": self.workload.inputs.keep(store, self.workload._files()),
+            **self.workload.haystacks.recorded(store),
+            UNORDERED: sorted(self.workload.retrievers.unordered),
+        }
+
+    @classmethod
+    def flaw(cls, record: Mapping[str, Any]) -> str:
+        return record_flaw(record, ("spec", "haystacks", "cells"))
+
+    def by_store(self) -> Mapping[str, str]:
+        return by_store(self.workload.spec.haystacks, self.workload.haystacks)
+
+    def keep_by_store(self, store: Store) -> None:
+        self.workload.haystacks.keep(store)
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Storage`: the haystacks and their outlines."""
+        yield from super().objects(run)
+        yield OUTLINES, run.record[OUTLINES]
+        yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
+
+
+class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
+    def doubts(self) -> Sequence[str]:
+        return doubts_of(self.workload.haystacks)
+
+
 class HaystackRetrieval(Retrieving[RetrievalSpec]):
     """Every retriever on every haystack and BEIR corpus."""
 
     kind = "retrieval"
     tables = (*Retrieving.tables, BY_NAME["failures"])
+    storage = Part(HaystackRetrievalStorage)
+    planner = Part(HaystackRetrievalPlanner)
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
         super().__init__(with_made(spec, inputs), inputs)
@@ -152,34 +187,6 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
     def _files(self) -> list[str]:
         beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, QRELS)]
         return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
-
-    def record(self, store: Store) -> dict[str, Any]:
-        return {
-            "spec": self.spec.model_dump(mode="json"),
-            "inputs": self.inputs.keep(store, self._files()),
-            **self.haystacks.recorded(store),
-            UNORDERED: sorted(self.retrievers.unordered),
-        }
-
-    @classmethod
-    def record_flaw(cls, record: Mapping[str, Any]) -> str:
-        return record_flaw(record, ("spec", "haystacks", "cells"))
-
-    def doubts(self) -> Sequence[str]:
-        return doubts_of(self.haystacks)
-
-    def by_store(self) -> Mapping[str, str]:
-        return by_store(self.spec.haystacks, self.haystacks)
-
-    def keep_by_store(self, store: Store) -> None:
-        self.haystacks.keep(store)
-
-    @classmethod
-    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Workload`: the haystacks and their outlines."""
-        yield from super().objects(run)
-        yield OUTLINES, run.record[OUTLINES]
-        yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
 
 
 def _folder_name(folder: str) -> str:

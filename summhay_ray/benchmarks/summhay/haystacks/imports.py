@@ -12,8 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from summhay_ray.benchmark import Finished, Inputs, Parts, RunStore, Store, Table, columns_of
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import haystacks_of
+from summhay_ray.benchmark import (
+    Benchmark,
+    Counted,
+    Finished,
+    Part,
+    Parts,
+    RunStore,
+    Store,
+    Table,
+    all_tables,
+    columns_of,
+)
+from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.haystacks.opening import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     OUTLINES,
@@ -25,7 +36,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     source_bytes,
 )
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.summarized import Summarized
+from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json
@@ -36,23 +47,25 @@ COUNTED = ("summaries", "judgments", "failures")
 """Tables whose rows an import counts."""
 
 
-class Import(Summarized[Any]):
-    """A run of summaries and judgments made elsewhere. Nothing is asked."""
+class ImportStorage(SummariesStorage):
+    imported = True
 
-    kind = "import"
-    prefix = "i"
-    tables: ClassVar[Sequence[Table]] = TABLES
-    given = True
-    recorded: ClassVar[Sequence[str]] = ("haystacks",)
-
-    def __init__(self, spec: Any, inputs: Inputs) -> None:
-        super().__init__(spec, inputs)
-        self.haystacks = haystacks_of((), inputs)
+    recorded: ClassVar[tuple[str, ...]] = ("haystacks",)
 
     @classmethod
     def total(cls, run: RunStore) -> int:
-        """See `Workload`: the number of its summaries."""
+        """See `Storage`: the number of its summaries."""
         return run.table("summaries").height
+
+
+class Import(Benchmark[Any]):
+    """A run of summaries and judgments made elsewhere. Nothing is asked."""
+
+    kind = "import"
+    counted = Counted(prefix="i")
+    tables: ClassVar[Sequence[Table]] = TABLES
+    storage = Part(ImportStorage)
+    reader = Part(SummariesReader)
 
 
 @dataclass(frozen=True)
@@ -122,7 +135,7 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
         counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(source.name for source in sources)
     record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
-    run = store.create_run(run_id, record, Import.all_tables())
+    run = store.create_run(run_id, record, all_tables(Import))
     if not first.keys() <= run.finished(STAGE).keys():
         run.committer(driver=0).add(written)
     run.end()
@@ -155,7 +168,7 @@ def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
         counted.update({table: len(records) for table, records in rows.items()})
         finished.append(Finished(haystack_id, rows))
     # The run itself is created after all parts are written.
-    return RunStore(store, batch.run_id, declared=columns_of(Import.all_tables())).write(STAGE, finished), counted
+    return RunStore(store, batch.run_id, declared=columns_of(all_tables(Import))).write(STAGE, finished), counted
 
 
 def read_file(path: str) -> ReleasedFile:

@@ -182,6 +182,7 @@ class Haystacks(Mapping[str, Haystack]):
         self._ids = dict.fromkeys(ids)
         self._read = read
         self._outlines = outlines
+        self._kept_in = ""
         self.recent = recent or Recent()
         self._load = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
@@ -190,6 +191,14 @@ class Haystacks(Mapping[str, Haystack]):
     def outlines(self) -> Sequence[Outline]:
         """An outline of each haystack, read on first use: the workers of a run use none."""
         return self._outlines()
+
+    def insight_counts(self) -> dict[tuple[str, str], int]:
+        """(haystack_id, subtopic_id) -> the number of the subtopic's insights."""
+        return {
+            (outline.haystack_id, subtopic.subtopic_id): n
+            for outline in self.outlines
+            for subtopic, n in zip(outline.subtopics, outline.n_insights, strict=True)
+        }
 
     def __getitem__(self, haystack_id: str) -> Haystack:
         return self.file(haystack_id).haystack
@@ -238,10 +247,12 @@ class Haystacks(Mapping[str, Haystack]):
                 raise changed(name)
             store.put_object("haystack", kept)
 
+        if self._kept_in == store.files.uri:
+            return
         with ThreadPoolExecutor(max_workers=WRITTEN_AT_ONCE) as threads:
             for start in range(0, len(self.outlines), WRITTEN_A_BLOCK):
                 list(threads.map(keep, self.outlines[start : start + WRITTEN_A_BLOCK]))
-        self._read = _reader(store, haystack_entries(self.outlines))
+        self._read, self._kept_in = _reader(store, haystack_entries(self.outlines)), store.files.uri
 
     def recorded(self, store: Store) -> dict[str, Any]:
         """Keep the haystacks and their outlines in the store. Returns the fields of a run's record that name them."""

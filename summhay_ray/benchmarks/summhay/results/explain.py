@@ -11,9 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Replay, RunStore, StoreError
+from summhay_ray.benchmark import Replay, RunStore, StoreError, Workload
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.grid.judging import Judging
 from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
@@ -55,7 +54,7 @@ def _names(row: Summary) -> dict[str, str]:
     return {name: getattr(row, name) for name in SYSTEM_NAMES}
 
 
-def explain(workload: Judging[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
+def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
     """Everything that led to a cell or an answer, as JSON. `key`: HAYSTACK/SUBTOPIC/SYSTEM, or the beginning of an id or key.
 
     `holder`: the run with the summaries (for a rejudge, the judged run). `workload`: rebuilds the prompts; None for an import.
@@ -174,7 +173,7 @@ def _judged(
         }
 
 
-def replayed(workload: Judging[Any], run: RunStore, cell_id: str) -> Replay | None:
+def replayed(workload: Workload[Any], run: RunStore, cell_id: str) -> Replay | None:
     """The cell's requests, rebuilt from content; None if the run has no such cell."""
     item = next((item for item in workload.items() if item.id == cell_id), None)
     if item is None:

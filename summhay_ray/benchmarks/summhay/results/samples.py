@@ -10,9 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Facet, RunStore, SampleRecord, Samples, answers_of
+from summhay_ray.benchmark import Facet, RunStore, SampleRecord, Samples, Workload, answers_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.grid.judging import Judging
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.results.explain import names_of_cell, prompts_of, replayed
@@ -42,7 +41,7 @@ _FACTS = ("system", "retriever", "ordering", "model", "haystack", "repeat")
 Row = dict[str, Any]
 
 
-def samples(workload: Judging[Any] | None, run: RunStore, judge: str = "") -> Samples:
+def samples(workload: Workload[Any] | None, run: RunStore, judge: str = "") -> Samples:
     """The summaries of a run, and the cells that failed without one.
 
     `workload`: supplies these cells and the prompts of failures; None for an import. `judge`: whose scores are the facets; by
@@ -86,7 +85,7 @@ class _SampleMaker:
 
     def __init__(
         self,
-        workload: Judging[Any] | None,
+        workload: Workload[Any] | None,
         run: RunStore,
         outlines: Sequence[Outline],
         judges: Sequence[JudgedBy],

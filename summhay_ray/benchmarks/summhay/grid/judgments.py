@@ -1,22 +1,18 @@
-"""One cell, from its context to its rows: summarize, judge, score (paper, sections 3.3 and 4.1).
-
-A summary is judged as soon as it is written. Every model call ends in a row: an answer, or a failure with its class.
-"""
+"""Judge a summary as soon as it is written, and score it (paper, sections 4.1 and 4.3)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, RawAnswer, Request, Rows
+from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, Outcome, Request, Rows
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summarizing import guarded, read_summary, reducer_of
+from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.grid.judging import TOKENS_A_VERDICT, Judging
-from summhay_ray.benchmarks.summhay.grid.reduced import judge_reduced, tell_spared
-from summhay_ray.benchmarks.summhay.grid.replay import lookup
+from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
+from summhay_ray.benchmarks.summhay.grid.extracts import judge_reduced, tell_spared
+from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
 from summhay_ray.judge import (
@@ -32,16 +28,9 @@ from summhay_ray.judge import (
     usable_on,
 )
 from summhay_ray.loops import together
-from summhay_ray.metrics import by_number, score_summary
+from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND
-from summhay_ray.records import Context, Failure, Haystack, Insight, Judgment, Summary, Vote
-from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
-
-if TYPE_CHECKING:
-    from summhay_ray.benchmarks.summhay.workload import SummHay
-
-TOKENS_A_BULLET = 60
-"""Expected length of one bullet with its citations (paper, Table 2: about 30 words)."""
+from summhay_ray.records import Failure, Haystack, Insight, Judgment, Summary, Vote
 
 AskedBy = Mapping[str, Collection[str]]
 """A cascade's name -> ids of the insights that it passes on; the free judge decides the others."""
@@ -63,86 +52,31 @@ def truth_of(haystack: Haystack, cell: Cell) -> Truth:
     return Truth(insights, {insight.insight_id: gold[insight.insight_id] for insight in insights})
 
 
-async def summarize_cell(grid: SummHay, cell: Cell, context: Context, ask: Ask) -> tuple[Summary | None, Truth]:
-    """Write the cell's summary. Returns it with its reference; None in its place if it failed: `ask` records the failure."""
-    spec = grid.spec.summarizers[cell.summarizer]
-    async with ask.turn("summarize", spec.model, spec.label):
-        haystack = await grid.haystacks.fetch(cell.unit.haystack_id)
-        truth = truth_of(haystack, cell)
-        ask_model = ask.of("summarize", output_tokens=lambda _: len(truth.insights) * TOKENS_A_BULLET)
-        task = task_of(grid, cell, haystack, context)
-
-        async def summarize() -> Any:
-            return await make_summarizer(spec.strategy).summarize(task, ask_model)
-
-        outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
-    if isinstance(outcome, Answer):
-        raw = outcome.value
-        if spec.model in grid.models.given:
-            # A stack of one's own knows documents by their ids; the number is a haystack's.
-            raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
-        summary = _summary(cell, spec.label, context, raw)
-        if spec.recite is not None and not ask.planning:
-            index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
-            summary = replace(summary, bullets=await asyncio.to_thread(index.recite, summary.bullets))
-        return summary, truth
-    ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
-    return None, truth
-
-
-def task_of(grid: SummHay, cell: Cell, haystack: Haystack, context: Context) -> Task:
-    """The task of the cell's summarizer: query, documents shown, model, prompt and sampling."""
-    spec = grid.spec.summarizers[cell.summarizer]
-    subtopic = next(subtopic for subtopic in haystack.subtopics if subtopic.subtopic_id == cell.unit.subtopic_id)
-    return Task(
-        haystack=haystack,
-        subtopic=subtopic,
-        shown=shown(haystack, context),
-        model=spec.model,
-        prompt=grid.prompt_of(spec),
-        sampling=grid.models.sampling(spec),
-        sample=cell.repeat,
-        lookup=lookup_of(cell, spec.model, system_key(cell.unit.retriever, cell.unit.ordering, spec.model)),
-        token_budget=grid.spec.token_budget,
-        reducer=reducer_of(grid, spec),
-    )
-
-
-def lookup_of(cell: Cell, model: str, system: str) -> str:
-    """The lookup that tells a `replay/` model which released answer to return; empty for any other model.
-
-    `system`: the release's name of the system.
-    """
-    return lookup(cell.unit.haystack_id, cell.unit.subtopic_id, system) if model.startswith("replay/") else ""
-
-
-def judge_settings(grid: Judging[Any], cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
+def judge_settings(entries: Entries, cell: Cell, system: str, spec: JudgeSpec, sample: int = 0) -> JudgeSettings:
     """The settings of one judge, which is not made of others, for the cell's summary. `sample`: which of its answers."""
     return JudgeSettings(
         model=spec.model,
-        prompt=grid.prompt_of(spec),
-        sampling=grid.models.sampling(spec),
+        prompt=entries.prompt_of(spec),
+        sampling=entries.models.sampling(spec),
         sample=sample,
         lookup=lookup_of(cell, spec.model, system),
     )
 
 
-async def judge_all(
-    grid: Judging[Any], cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None
-) -> Rows:
+async def judge_all(entries: Entries, cell: Cell, summary: Summary, truth: Truth, ask: Ask, asked: AskedBy | None = None) -> Rows:
     """Judge a summary with every judge of the spec. Returns the rows of `judgments`, `votes` and `scores`."""
     rows: dict[str, list[Any]] = {"judgments": [], "votes": [], "scores": []}
-    system = release_system(grid, cell)
-    judging = (_judge(grid, cell, system, summary, truth, spec, ask, asked or {}) for spec in grid.spec.judges)
+    system = release_system(entries, cell)
+    judging = (_judge(entries, cell, system, summary, truth, spec, ask, asked or {}) for spec in entries.spec.judges)
     for judged in await together(judging):
         for table, some in judged.items():
             rows[table] += some
     return rows
 
 
-def release_system(grid: Judging[Any], cell: Cell) -> str:
+def release_system(entries: Entries, cell: Cell) -> str:
     """The release's name of the system whose summary is judged. A stored summary (rejudge) carries that name already."""
-    summarizers = getattr(grid.spec, "summarizers", ())
+    summarizers = getattr(entries.spec, "summarizers", ())
     return system_key(cell.unit.retriever, cell.unit.ordering, summarizers[cell.summarizer].model) if summarizers else cell.system
 
 
@@ -172,39 +106,22 @@ def _checked(outcome: Any) -> Outcome[Verdict]:
     return outcome
 
 
-def _summary(cell: Cell, label: str, context: Context, raw: RawAnswer) -> Summary:
-    unit = cell.unit
-    return Summary(
-        cell_id=cell.cell_id,
-        haystack_id=unit.haystack_id,
-        subtopic_id=unit.subtopic_id,
-        retriever=unit.retriever,
-        ordering=unit.ordering,
-        system=cell.system,
-        model=label,
-        repeat=cell.repeat,
-        context_id=context.context_id,
-        key=raw.key,
-        bullets=bullets_of(raw.text),
-    )
-
-
 async def _judge(
-    grid: Judging[Any], cell: Cell, system: str, summary: Summary, truth: Truth, spec: JudgeSpec, ask: Ask, asked: AskedBy
+    entries: Entries, cell: Cell, system: str, summary: Summary, truth: Truth, spec: JudgeSpec, ask: Ask, asked: AskedBy
 ) -> Rows:
     """The rows of one judge: judgments, the votes of its panels, and scores."""
     insights, votes = truth.insights, list[Vote]()
     places = {insight.insight_id: place for place, insight in enumerate(insights)}
 
     async def ask_one(named: Named, chosen: Sequence[Insight], share: float) -> list[Outcome[Verdict]]:
-        part, some = grid.spec.part(spec, named), tuple(chosen)
+        part, some = entries.spec.part(spec, named), tuple(chosen)
 
         def expected(request: Request) -> int:
             # One answer may hold several verdicts.
             return TOKENS_A_VERDICT * max(1, int(request.sampling.get("max_tokens", 0)) // int(part.max_tokens))
 
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
-            settings = judge_settings(grid, cell, system, part, named.sample)
+            settings = judge_settings(entries, cell, system, part, named.sample)
             ask_model = ask.of("judge", share, expected)
             lever = part.extract.planned() if ask.planning and part.extract is not None else part.extract
             if ask.planning and lever is not None:

@@ -1,30 +1,26 @@
-"""Base class of the benchmarks whose runs hold summaries: their scores, report, samples, and what led to each."""
+"""What is read of a run of summaries: scores, report, samples, and what led to each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Results, RunStore, Samples, Section
-from summhay_ray.benchmarks.summhay.grid.judging import Judging
+from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Reader, Results, RunStore, Samples, Section
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.scores import results
-from summhay_ray.benchmarks.summhay.spec import JudgingSpec
 from summhay_ray.records import system_label
 
-S = TypeVar("S", bound=JudgingSpec)
 
-
-class Summarized(Judging[S]):
-    """A run that holds summaries of its own: made here, or imported (`given`), when nothing was asked and no cell is planned."""
+class SummariesReader(Reader[Any]):
+    """What is read of a run of summaries, made here or imported (then nothing was asked, and no cell is planned)."""
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Workload`: the scores of every system (section 4.1, Table 2)."""
+        """See `Reader`: the scores of every system (section 4.1, Table 2)."""
         return results(run, compat)
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
@@ -36,20 +32,20 @@ class Summarized(Judging[S]):
         return judge_of_record(run, self.judge)
 
     def samples(self, run: RunStore) -> Samples:
-        """See `Workload`: each summary with its judgments."""
+        """See `Reader`: each summary with its judgments."""
         from summhay_ray.benchmarks.summhay.results.samples import samples
 
-        return samples(None if self.given else self, run, self.judge)
+        return samples(None if self.workload.storage.imported else self.workload, run, self.judge)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        """See `Workload`. Prompts are absent if nothing was asked."""
-        return explain(None if self.given else self, run, run, key, compat)
+        """See `Reader`. Prompts are absent if nothing was asked."""
+        return explain(None if self.workload.storage.imported else self.workload, run, run, key, compat)
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(run, item_ids, None if self.given else self)
+        return places(run, item_ids, None if self.workload.storage.imported else self.workload)
 
     def claims(self, run: RunStore) -> Claims:
-        """See `Benchmark`: the summaries, and what each was shown, where the run knows it."""
+        """See `Reader`: the summaries, and what each was shown, where the run knows it."""
         contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
         texts = run.table("documents").sort("haystack_id", "number")
         documents = {
@@ -76,5 +72,5 @@ class Summarized(Judging[S]):
         return Claims(documents, answers)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
-        """See `Workload`: JSON files in the released format."""
+        """See `Reader`: JSON files in the released format."""
         return export(run, folder, judge)

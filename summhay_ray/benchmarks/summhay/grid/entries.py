@@ -1,0 +1,78 @@
+"""The summarizers and judges of a run: how each is asked, and what identifies it (paper, sections 4.3 and 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from summhay_ray import judge, summarize
+from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage, Storage, semantic_hash
+from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
+from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
+from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
+
+TOKENS_A_VERDICT = 20
+"""Expected length of the verdict on one insight."""
+STAGE = Stage("judge", output_tokens=TOKENS_A_VERDICT)
+
+
+class Entries:
+    """The summarizers and judges that a spec names."""
+
+    def __init__(self, spec: JudgingSpec, inputs: Inputs, models: RunModels) -> None:
+        self.spec, self.models, self._code = spec, models, inputs.code
+        self.prompts: Mapping[str, str] = (
+            {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
+            if inputs.record is None
+            else inputs.record["prompts"]
+        )
+        """Path of each prompt file, as written in the spec -> its text; of a stored run, as it was then."""
+
+    def prompt_of(self, model: ModelSpec) -> str:
+        """The text of the model's prompt file; empty for the built-in prompt."""
+        return self.prompts[model.prompt] if model.prompt else ""
+
+    def semantic(self, model: ModelSpec) -> dict[str, Any]:
+        """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
+        if isinstance(model, JudgeSpec) and model.composed:
+            parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
+            return {"strategy": model.strategy, "parts": parts}
+        prompt = self.prompt_of(model)
+        if isinstance(model, JudgeSpec):
+            identity, code = judge.prompt_identity(prompt, model.strategy), model.strategy
+        else:
+            assert isinstance(model, SummarizerSpec)
+            code = strategy_name(model.strategy)
+            identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
+        own = {**semantic_model(model, identity), **self.models.revision(model.model), "code": self._code(code)}
+        return {**own, **reduce_identity(self.models, model)} if isinstance(model, SummarizerSpec) else own
+
+    def identity_of(self, judging: JudgeSpec) -> str:
+        """sha256 (hex) of `semantic`: equal for judges whose judgments are interchangeable."""
+        return semantic_hash(self.semantic(judging))
+
+    def recorded(self) -> dict[str, Any]:
+        """The fields of a run's record: the prompts, and [label, identity] of every judge."""
+        return {"prompts": dict(self.prompts), "judges": [[one.label, self.identity_of(one)] for one in self.spec.judges]}
+
+
+class SummariesStorage(Storage[Any]):
+    """What a run of summaries keeps, made here or elsewhere, and a rejudge of it."""
+
+    recorded: ClassVar[tuple[str, ...]]
+    """The fields that a run's record must have."""
+
+    @classmethod
+    def flaw(cls, record: Mapping[str, Any]) -> str:
+        """See `Storage`."""
+        return record_flaw(record, cls.recorded)
+
+    @classmethod
+    def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
+        """See `Storage`: the haystacks, their outlines, and the files of given answers."""
+        yield from super().objects(run)
+        record = run.record
+        yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
+        yield from (("haystack", entry["object"]) for entry in record["haystacks"])
+        yield from ((INPUT, digest) for digest in record.get("answers", {}).values())

@@ -1,0 +1,120 @@
+"""The grid of a run: its queries, systems and cells (paper, sections 3.3 and 5.1).
+
+A cell is haystack x query x retriever x ordering x summarizer x repeat. Ids depend on content alone: the same spec and the same
+files give the same cells and keys on every machine.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING
+
+from summhay_ray.benchmark import Inputs, Item, RunModels, semantic_hash
+from summhay_ray.benchmarks.retrieval import Retrievers
+from summhay_ray.benchmarks.summhay.grid.cells import Unit
+from summhay_ray.benchmarks.summhay.grid.entries import Entries
+from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import haystacks_of
+from summhay_ray.benchmarks.summhay.spec import SummhaySpec
+from summhay_ray.haystack import system_key
+
+if TYPE_CHECKING:
+    from summhay_ray.citations import CitedCorpora
+
+
+def orderings_of(spec: SummhaySpec, retrievers: Retrievers, retriever: str) -> Sequence[str]:
+    """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.4)."""
+    return spec.orderings if retrievers.is_whole(retriever) else ["given"]
+
+
+def systems_of(spec: SummhaySpec, retrievers: Retrievers) -> dict[tuple[str, str, int], str]:
+    """(retriever, ordering, summarizer index) -> the system's key as in the release; a longer key if two would share one."""
+    combos = [
+        (retriever, ordering, index)
+        for retriever in retrievers
+        for ordering in orderings_of(spec, retrievers, retriever)
+        for index in range(len(spec.summarizers))
+    ]
+    labels = [summarizer.label for summarizer in spec.summarizers]
+    short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
+    shared = Counter(short.values())
+    return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
+
+
+def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
+    retriever, ordering, index = combo
+    return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
+
+
+class Grid:
+    """Every query of the haystacks with every system of the spec."""
+
+    def __init__(self, spec: SummhaySpec, inputs: Inputs, models: RunModels) -> None:
+        self.spec, self.inputs = spec, inputs
+        self.retrievers = Retrievers(spec, inputs)
+        self.haystacks = haystacks_of(spec.haystacks, inputs)
+        self.entries = Entries(spec, inputs, models)
+
+    @functools.cached_property
+    def systems(self) -> dict[tuple[str, str, int], str]:
+        """See `systems_of`."""
+        return systems_of(self.spec, self.retrievers)
+
+    @functools.cached_property
+    def support_indexes(self) -> CitedCorpora:
+        """The free support judge's, for summarizers whose citations are repaired."""
+        # Imported here: SciPy takes a while to load, and few runs repair citations.
+        from summhay_ray.citations import CitedCorpora
+
+        return CitedCorpora()
+
+    def orderings_of(self, retriever: str) -> Sequence[str]:
+        """See `orderings_of`."""
+        return orderings_of(self.spec, self.retrievers, retriever)
+
+    def named(self, ordering: str) -> str:
+        """An ordering's name; for a user's own (`module:function`) followed by the identity of its code."""
+        return f"{ordering} {self.inputs.code(ordering)}".rstrip()
+
+    def units(self) -> Iterator[Unit]:
+        """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
+        shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
+        for source in self.haystacks.outlines:
+            for retriever, ordering in shown:
+                for subtopic in source.subtopics:
+                    yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
+
+    def items(self) -> Iterator[Item]:
+        """A cell for each unit, summarizer and repeat."""
+        n_insights = self.haystacks.insight_counts()
+        summarizers = [(summarizer.label, self.entries.semantic(summarizer)) for summarizer in self.spec.summarizers]
+        named, known, whole = (
+            functools.cache(function) for function in (self.named, self.retrievers.identity, self.retrievers.is_whole)
+        )
+        for unit in self.units():
+            shared = f"{unit.haystack_id}/{unit.retriever}/{unit.ordering}" if whole(unit.retriever) else ""
+            content = {
+                **asdict(unit),
+                "retriever": known(unit.retriever),
+                "ordering": named(unit.ordering),
+                "seed": self.spec.seed,
+                "token_budget": self.spec.token_budget,
+            }
+            size = n_insights[unit.haystack_id, unit.subtopic_id] * len(self.spec.judges)
+            for index, (label, semantic) in enumerate(summarizers):
+                system, first = self.systems[unit.retriever, unit.ordering, index], ""
+                named_unit = astuple(unit)
+                for repeat in range(self.spec.repeats):
+                    cell_id = semantic_hash({**content, "summarizer": semantic, "repeat": repeat})[:32]
+                    data = {"unit": named_unit, "summarizer": index, "repeat": repeat, "system": system}
+                    yield Item(cell_id, label, data, "/".join(named_unit), shared, size, first, unit.haystack_id)
+                    first = first or cell_id
+
+    def n_items(self) -> int:
+        """The number of cells, without listing them."""
+        shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
+        queries = sum(len(source.subtopics) for source in self.haystacks.outlines)
+        n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
+        return n

@@ -1,0 +1,155 @@
+"""What the haystacks of a synthesis are made from: its topics, domain, shape and models."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from summhay_ray.benchmark import Inputs, RunModels, SpecError, Store, find_window, is_local, semantic_hash
+from summhay_ray.benchmarks.summhay.grid.checks import check_models
+from summhay_ray.benchmarks.synth.spec import StageModel, SynthSpec
+from summhay_ray.benchmarks.synth.topics import alone, stored_topics, topics_of
+from summhay_ray.local_models import WRITER
+from summhay_ray.synth import (
+    Domain,
+    Group,
+    Job,
+    Shape,
+    Topic,
+    check_placement,
+    domain_from,
+    is_english,
+    load_domain,
+    parse_domain,
+)
+from summhay_ray.text import count_tokens
+
+_ROOM = 4000
+"""Tokens of a prompt beside its context."""
+_IDENTITY = {"model", "max_tokens", "temperature", "seed", "revision", "extra"}
+"""Settings of a model on which haystacks depend."""
+
+
+class Recipe:
+    """The topics of a spec, and what is made of each."""
+
+    def __init__(self, spec: SynthSpec, inputs: Inputs, models: RunModels) -> None:
+        self.spec, self.models, self._inputs = spec, models, inputs
+        if inputs.record is None:
+            # Reads the files of domain and topics now, since their content is part of the run's identity.
+            _ = self.domain, self.topics
+            check_models(spec.model_entries())
+            _check_lengths(self)
+            _check_language(self)
+            _check_windows(self)
+            check_placement(self.shape, spec.difficulty.difficulty(), self.domain)
+
+    @property
+    def store(self) -> Store:
+        """The store of the run that has begun."""
+        assert self._inputs.store is not None
+        return self._inputs.store
+
+    @functools.cached_property
+    def domain(self) -> Domain:
+        """The domain that the spec names; of a stored run, as it was then."""
+        name = self.spec.domain
+        if self._inputs.record is not None:
+            return domain_from(self._inputs.record["domain"], "stored domain")
+        return parse_domain(self._inputs.text(name), name) if name.endswith((".yaml", ".yml")) else load_domain(name)
+
+    @functools.cached_property
+    def topics(self) -> Sequence[Topic]:
+        """The topics in the spec's order. Workers of a run read none of them."""
+        if self._inputs.record is None or self._inputs.store is None:
+            return topics_of(self.spec, self._inputs)
+        return [topic for _, topic in stored_topics(self._inputs.store, self._inputs.record)]
+
+    @functools.cached_property
+    def shape(self) -> Shape:
+        """The size of each haystack."""
+        spec = self.spec
+        return Shape(spec.subtopics, spec.insights, spec.documents, spec.words or self.domain.words)
+
+    @functools.cached_property
+    def semantic_part(self) -> dict[str, Any]:
+        """Everything that a haystack depends on, beside its topic."""
+        spec = self.spec
+        return {
+            "domain": domain_json(self.domain, self.domain.hashes()),
+            "shape": asdict(self.shape),
+            "difficulty": spec.difficulty.model_dump(),
+            "models": {stage: self._identity(model) for stage, model in spec.models.used().items()},
+            "license": spec.license,
+            "seed": spec.seed,
+        }
+
+    def _identity(self, model: StageModel) -> dict[str, Any]:
+        kept = {name: value for name, value in model.semantic().items() if name in _IDENTITY}
+        return {**kept, **self.models.revision(model.model)}
+
+    def cell_id(self, topic: Topic) -> str:
+        """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not count."""
+        return semantic_hash({**self.semantic_part, "topic": asdict(alone(topic))})[:32]
+
+    def job(self, topic: Topic) -> Job:
+        """The job of a topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
+        spec = self.spec
+        models = spec.models.used()
+        # Endpoints are left out: the same answers give the same haystack.
+        metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
+        difficulty = spec.difficulty.difficulty()
+        return Job(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
+
+    def sampling(self, stage: Group) -> dict[str, Any]:
+        """The parameters of a stage's calls that determine its answers."""
+        return self.models.sampling(self.spec.models.used()[stage])
+
+
+def domain_json(domain: Domain, prompts: Mapping[Any, str]) -> dict[str, Any]:
+    """A domain as JSON, with the given `prompts` (texts or hashes)."""
+    values = {field.name: getattr(domain, field.name) for field in fields(domain)}
+    return {**values, "participants": list(domain.participants), "prompts": dict(prompts)}
+
+
+def _check_lengths(recipe: Recipe) -> None:
+    """Raise SpecError if the writer's max_tokens would cut documents."""
+    longest, words = recipe.spec.models.write.max_tokens, recipe.shape.words
+    if longest < 2 * words:
+        few = f"{longest} tokens are too few for documents of {words} words; give at least {2 * words}"
+        raise SpecError(f"synth: models.write.max_tokens: {few}")
+
+
+def _check_language(recipe: Recipe) -> None:
+    """Raise SpecError if texts in another language than English would be written or checked offline."""
+    language, models = recipe.domain.language, recipe.spec.models
+    if is_english(language):
+        return
+    for stage, model in models.used().items():
+        if is_local(model.model):
+            does = "reads" if stage == "check" else "writes"
+            raise SpecError(f"synth: models.{stage}: {WRITER} {does} English, and the domain is in {language}; name a model")
+    if models.check is None:
+        raise SpecError(f"synth: models.check: offline checks read English, and the domain is in {language}; name a model")
+
+
+def _check_windows(recipe: Recipe) -> None:
+    """Raise SpecError if the context of a topic does not fit into a model's window.
+
+    The context is part of the prompts of the outline and, unless documents have chapters, of the documents.
+    """
+    stages: tuple[Group, ...] = ("outline",) if recipe.domain.method == "chapters" else ("outline", "write")
+    for stage in stages:
+        model = recipe.spec.models.used()[stage]
+        window = find_window(model.model, model.context_window)
+        room = (window or 0) - model.max_tokens - _ROOM
+        if window is not None and room < 0:
+            needed = f"max_tokens {model.max_tokens:,} and a prompt of about {_ROOM:,}"
+            raise SpecError(f"synth: models.{stage}: the window of {window:,} tokens cannot hold {needed}; lower max_tokens")
+        for topic in recipe.topics if window is not None else ():
+            tokens = sum(map(count_tokens, topic.context))
+            if tokens > room:
+                problem = f"the context of {topic.name!r} has {tokens:,} tokens; {model.model} has room for {room:,}"
+                raise SpecError(f"synth: topics: {problem}; shorten it, or name another model for {stage}")

@@ -1,0 +1,144 @@
+"""What a benchmark is made of: stages, items and their queues, rows and failures. Part of the engine room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import polars as pl
+
+from summhay_ray.engine.spec.spec import ModelSpec
+from summhay_ray.llm import RawAnswer
+from summhay_ray.outcome import NoAnswer
+from summhay_ray.store import Table
+
+Size = Literal["least", "expected", "most"]
+"""Which length the plan assumes for an answer that is not known yet: as short as possible, as expected, as long as allowed."""
+
+Compat = Literal["default", "release"]
+"""How stored answers are read: `default` is this package's reading, `release` that of the paper's own scripts, bugs included."""
+
+Rows = Mapping[str, Sequence[Any]]
+"""Table -> its rows: records of the table's class."""
+
+Tables = Mapping[str, pl.DataFrame]
+"""Table -> its rows as a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One kind of question that a benchmark asks. Budgets, plans and progress are reported by stage."""
+
+    name: str
+    output_tokens: int = 100
+    """Expected length of an answer, in tokens, for the plan. It does not limit the answer; the request does."""
+    example: str | None = None
+    """A plausible answer. The plan uses it to count the questions that depend on an answer; None: these are not planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Items that wait for the same models. Queues do not delay one another."""
+
+    models: tuple[str, ...] = ()
+    """The models that the queue's items ask."""
+    computes: bool = False
+    """True if the items only compute, as with a model that runs in the worker. They get workers of their own."""
+    at_once: int | None = None
+    """Maximum number of items in progress at one worker; None: as many as the models' concurrency allows."""
+    together: int | None = None
+    """Maximum number of items sent to a worker in one batch; None: the engine decides."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Item:
+    """A unit of work. It is answered once and committed together with all of its rows."""
+
+    id: str
+    queue: str = ""
+    data: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The item's content as small JSON, which is sent to the worker."""
+    source: str = ""
+    """Name of the input that `prepare` processes once for all items that share it. These items are scheduled together."""
+    group: str = ""
+    """Items of one group share a long prompt prefix; one worker asks them in order, to use the provider's prompt cache."""
+    size: int = 1
+    """Expected number of rows in the benchmark's counted table."""
+    repeat_of: str = ""
+    """Id of an earlier item with the same prompts. This item asks for another `sample`; its calls are planned as the others'."""
+    reads: str = ""
+    """Name of the data that takes time to read or to prepare, such as a file, the same for all items of a source. Sources with
+    the same `reads` go to one worker, as far as that leaves no other worker idle."""
+
+    def __init__(
+        self,
+        id: str,
+        queue: str = "",
+        data: Mapping[str, Any] | None = None,
+        source: str = "",
+        group: str = "",
+        size: int = 1,
+        repeat_of: str = "",
+        reads: str = "",
+        *,
+        model: ModelSpec | None = None,
+    ) -> None:
+        """`model` is the spec's entry of the model to ask; without a `queue`, the item waits in that model's queue."""
+        named = queue or (model.label if model is not None else "")
+        values = (id, named, data or {}, source, group, size, repeat_of, reads)
+        for name, value in zip(self.__dataclass_fields__, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def model(self) -> str:
+        """The model's name in tables, which is the name of the item's queue."""
+        return self.queue
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The result of preparing a source: rows for the store, and the data that each item receives as `ask.prepared`."""
+
+    rows: Rows = field(default_factory=dict)
+    shared: Any = None
+    """JSON that every item of the source receives."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Item id -> JSON that this item receives instead of `shared`."""
+    problem: NoAnswer | None = None
+    """Why the source could not be prepared. Every item of it then becomes a failure in `stage`."""
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How runs are shown: the word for a run's items, a table whose rows are counted as well (empty: none), and the first letter
+    of run ids."""
+
+    items: str = "items"
+    table: str = ""
+    prefix: str = "r"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A question without a usable answer. It is recorded, and never scored."""
+
+    item_id: Annotated[str, "the item that failed"]
+    stage: Annotated[str, "the stage that it failed in; empty if in none"]
+    kind: Annotated[str, "refusal, malformed or failed"]
+    error: Annotated[str, "class of the error: context_window, missing_answer, empty_answer, ..."]
+    message: Annotated[str, "what is wrong, in one line"]
+    key: Annotated[str, "the raw answer or request concerned, empty where none was made"]
+    attempts: Annotated[int, "HTTP attempts made"]
+    usd_micros: Annotated[int, "what it cost in millionths of a dollar"]
+
+
+FAILURES = Table("failures", Failure, ("item_id", "stage", "error", "message"))
+RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",), later=("origin",))
+
+
+def all_tables(benchmark: Any) -> Sequence[Table]:
+    """All tables of a benchmark's runs, including `raw_answers` and `failures`."""
+    named = {table.name: table for table in (RAW_ANSWERS, FAILURES, *benchmark.tables)}
+    return tuple(named.values())
