@@ -19,8 +19,8 @@ from summhay_ray.encoders.find import (
     Found,
     Kind,
     check_model,
-    find_at_hand,
     find_model,
+    find_reachable,
     folder_revision,
     known_revision,
 )
@@ -46,7 +46,7 @@ __all__ = [
     "Vectors",
     "best_device",
     "check_model",
-    "find_at_hand",
+    "find_reachable",
     "find_model",
     "folder_revision",
     "known_revision",

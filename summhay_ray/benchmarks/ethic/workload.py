@@ -46,7 +46,7 @@ from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import RatingTable, lever_code
+from summhay_ray.benchmarks.rating import RatingTable, extract_code
 from summhay_ray.local_models import check_models
 from summhay_ray.text import count_tokens, sentences
 
@@ -61,7 +61,7 @@ _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 class EthicStorage(Storage["Ethic"]):
     def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *lever_code(*(judge.extract for judge in self.workload.spec.judges))]
+        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.workload.spec.judges))]
 
 
 class EthicPlanner(Planner["Ethic"]):

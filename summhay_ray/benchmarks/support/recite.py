@@ -25,8 +25,8 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
-from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
 from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.support.judging import free_opinions

@@ -13,8 +13,8 @@ from summhay_grids import SMALL
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_files, import_released
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK
 from summhay_ray.benchmarks.summhay.haystacks.imports import Batch, Workbench, check_batch
-from summhay_ray.benchmarks.summhay.haystacks.opening import HAYSTACKS_A_BLOCK
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack

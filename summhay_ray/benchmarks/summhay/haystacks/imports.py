@@ -25,7 +25,7 @@ from summhay_ray.benchmark import (
     columns_of,
 )
 from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
-from summhay_ray.benchmarks.summhay.haystacks.opening import STAGE, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     OUTLINES,
     Outline,
