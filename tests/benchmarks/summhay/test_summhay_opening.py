@@ -70,7 +70,7 @@ def test_a_source_that_was_lost_is_put_back(tmp_path: Path) -> None:
     content = lost.read_bytes()
     lost.unlink()
     again, _ = grid_of_files(tmp_path, 2)
-    again.open(store)
+    open_run(again, store)
     assert lost.read_bytes() == content
 
 
