@@ -186,7 +186,7 @@ def test_every_real_price_lies_between_the_least_and_the_worst(
     price: Price, model: str, tokens_in: int, tokens_out: int, data: st.DataObject
 ) -> None:
     settings = ModelSettings(model, price)
-    fewest, most = -int(-tokens_in // settings.margin), int(tokens_in * settings.margin)
+    fewest, most = -int(-tokens_in // settings.tokenizer_margin), int(tokens_in * settings.tokenizer_margin)
     real_in, real_out = data.draw(st.integers(fewest, most)), data.draw(st.integers(1, tokens_out))
     usage = Usage(real_in, real_out, *(data.draw(st.integers(0, real_in)) for _ in range(2)), data.draw(st.integers(0, real_out)))
     assert settings.least_micros(tokens_in) <= price.micros(usage) <= settings.worst_micros(tokens_in, tokens_out)

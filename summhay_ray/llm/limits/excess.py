@@ -70,7 +70,7 @@ def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> l
     """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
     by_model: dict[str, list[Excess]] = {}
     for excess in excesses:
-        if excess.margin > margins.get(excess.model, 1.0):
+        if excess.token_margin > margins.get(excess.model, 1.0):
             by_model.setdefault(excess.model, []).append(excess)
     return [_totals(model, by_model[model], margins.get(model, 1.0)) for model in sorted(by_model)]
 
@@ -86,7 +86,7 @@ def enough(margin: float) -> float:
 
 
 def _totals(model: str, excesses: list[Excess], margin: float) -> ExcessTotals:
-    largest = max(excess.margin for excess in excesses)
+    largest = max(excess.token_margin for excess in excesses)
     return ExcessTotals(
         model=model,
         answers=len(excesses),
