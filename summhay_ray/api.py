@@ -599,7 +599,7 @@ def support(
     """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
 
     `what`: a run's id; with `documents`, a folder, a file of answers in JSON lines (docs/citations.md). `judge`: by default the
-    free `offline/support-judge`; a model, or `cascade(offline,MODEL,0.1)`. `per`: what a model is asked about at once.
+    free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel of them. `per`: what a model is asked about at once.
     Raises SpecError or StoreError before any call is made.
     """
     from summhay_ray.benchmarks import support as supporting
@@ -607,6 +607,8 @@ def support(
     options = _options(budget, executor, address, watch, note)
     request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
     if documents is None:
+        if Path(what).is_file():
+            raise UserError(f"{what} is a file of answers; give the folder of the documents that they cite: --documents FOLDER")
         request = replace(request, run=_run(str(what), store))
     else:
         request = replace(request, answers=str(what), documents=str(documents))
@@ -681,6 +683,8 @@ def mine(
 
     options = _options(budget, executor, address, watch, note)
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
+    if isinstance(spec, str | Path) and not Path(spec).exists():
+        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
     loaded = load(spec, overrides, store, untrusted=untrusted)
     if not isinstance(loaded, mining.Mine):
         raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import polars as pl
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -22,6 +22,7 @@ from summhay_ray.encoders import check_model
 from summhay_ray.errors import UserError
 from summhay_ray.text import count_tokens
 
+R = TypeVar("R", bound=ModelSpec)
 TOKENS_A_RATING = 1
 """Expected length of an answer: a number."""
 
@@ -126,7 +127,7 @@ def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return counted.select(*by, *told)
 
 
-def _rater(value: Any) -> Any:
+def rater_entry(value: Any) -> Any:
     """Normalize a rater's entry: `panel(A,B,...)` becomes its first model, its name, and an entry for each member."""
     entry = model_entry(value)
     if not isinstance(entry, Mapping) or not isinstance(text := entry.get("model"), str) or "(" not in text:
@@ -178,7 +179,7 @@ class RaterSpec(ModelSpec):
         return judge.Rater(self.model, sampling, self.samples, self.one_call, self.logprobs, self.role)
 
 
-Rater = Annotated[RaterSpec, BeforeValidator(_rater, json_schema_input_type=Text | RaterSpec)]
+Rater = Annotated[RaterSpec, BeforeValidator(rater_entry, json_schema_input_type=Text | RaterSpec)]
 """A rater in a spec: a model's name, or a mapping of the fields of `RaterSpec`."""
 
 
@@ -195,24 +196,33 @@ async def rated(
 
     `values`: placeholder name -> text. With the rater's option `extract`, an extract is shown in place of the source.
     """
-    if rater.members:
-        said = await asyncio.gather(*(rated(workload, ask, stage, one, criterion, values, compat) for one in rater.members))
-        return _panel(rater, said)
-    settings = rater.rater(workload.models.revision(rater.model))
-    async with ask.turn(stage, rater.model, rater.label):
-        shown = reduced(ask, stage, settings, criterion, values, rater.extract)
-        ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
-        return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
+
+    async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
+        settings = one.rater(workload.models.revision(one.model))
+        async with ask.turn(stage, one.model, one.label):
+            shown = reduced(ask, stage, settings, criterion, values, one.extract)
+            ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
+            return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
+
+    return await panel_rated(rater, rater.members, alone)
 
 
-def _panel(rater: RaterSpec, said: Sequence[Outcome[judge.Rating]]) -> Outcome[judge.Rating]:
-    """The mean of the members' ratings, which are its votes; a member without one is the panel's failure."""
+async def panel_rated(
+    rater: R, members: Sequence[R], alone: Callable[[R], Awaitable[Outcome[judge.Rating]]]
+) -> Outcome[judge.Rating]:
+    """The rating of a rater; of a panel the mean of its members' ratings, which are its votes.
+
+    `alone` asks a rater that is no panel. A member without a rating is the panel's failure.
+    """
+    if not members:
+        return await alone(rater)
+    said = await asyncio.gather(*map(alone, members))
     usd_micros = sum(outcome.usd_micros for outcome in said)
-    for member, outcome in zip(rater.members, said, strict=True):
+    for member, outcome in zip(members, said, strict=True):
         if not isinstance(outcome, Answer):
             return replace(outcome, message=f"{member.label}: {outcome.message}", usd_micros=usd_micros)
     votes = [outcome.value.value for outcome in said if isinstance(outcome, Answer)]
-    rating = judge.Rating(statistics.fmean(votes), "panel", votes, len(votes))
+    rating = judge.Rating(statistics.fmean(votes), "panel", votes, len(votes), keys=[outcome.key for outcome in said])
     return Answer(rating, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)
 
 

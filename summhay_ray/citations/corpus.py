@@ -54,6 +54,10 @@ class CitedDocuments:
         """What each document says of each bullet, by the free judge."""
         return self._index.support(self.plain(bullets))
 
+    def passages(self, bullet: str, document: int, most: int) -> list[str]:
+        """See `SupportIndex.passages`."""
+        return self._index.passages(bullet, document, most)
+
     def recite(self, bullets: Sequence[str], mode: Mode = "both") -> tuple[str, ...]:
         """The bullets with their citations repaired by the free judge."""
         cited, free = self.cited(bullets), self.support(bullets)

@@ -140,6 +140,16 @@ class SupportIndex:
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
         return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
+    def passages(self, bullet: str, document: int, most: int) -> list[str]:
+        """The windows of two sentences of a document that are nearest to a bullet by its words, the nearest first, at most so
+        many; all of them if they share no word with it, as those in another language do."""
+        latin = is_latin(bullet)
+        begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+        asked = _unit(self._bags([_facts(_CITES.sub(" ", bullet), latin)]) @ self._weights)
+        near = (asked @ self._windows[begin:end].T).toarray()[0]
+        order = np.argsort(-near, kind="stable")[: most if near.any() else None]
+        return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
+
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
         """The likeness of each document, and its best window."""
         alone = (asked @ self._windows.T).toarray()

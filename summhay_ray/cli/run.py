@@ -225,7 +225,8 @@ def support(
     judge: Annotated[
         str,
         typer.Option(
-            help="offline (by default), a model, cascade(offline,MODEL,0.1), panel(MODEL,MODEL,offline).", metavar="NAME"
+            help="offline (by default), a model, nli/FOLDER, cascade(offline,MODEL,0.1), panel(MODEL,MODEL,offline).",
+            metavar="NAME",
         ),
     ] = "",
     documents: Annotated[str | None, typer.Option("--documents", help="The folder of the documents that answers cite.")] = None,

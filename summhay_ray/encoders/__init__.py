@@ -23,6 +23,7 @@ from summhay_ray.encoders.find import (
     find_reachable,
     folder_revision,
     known_revision,
+    placed,
 )
 from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, best_device, load_encoder, load_scorer
 
@@ -55,4 +56,5 @@ __all__ = [
     "load_pair_classifier",
     "load_scorer",
     "load_token_encoder",
+    "placed",
 ]

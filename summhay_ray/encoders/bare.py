@@ -70,7 +70,11 @@ class PairClassifier:
         import numpy as np
         import torch
 
-        longest = min(self._longest, _longest(self._tokenizer) or self._longest)
+        positions = getattr(self._model.config, "max_position_embeddings", 0)
+        if not positions or not getattr(self._model.config, "position_biased_input", True):
+            # Its positions are relative: a text may be longer.
+            positions = self._longest
+        longest = min(self._longest, _longest(self._tokenizer) or self._longest, positions)
         ids = [self._tokenizer(*pair, truncation=True, max_length=longest) for pair in pairs]
         found = np.zeros((len(pairs), len(self.labels)), dtype=np.float32)
         n_tokens = [len(one["input_ids"]) for one in ids]

@@ -49,8 +49,9 @@ class Scoring:
 class Comparing:
     """All settings that determine the numbers that a model computes for a pair of texts."""
 
-    what: Literal["classes", "tokens"]
-    """classes: class probabilities (natural language inference); tokens: similarities of tokens (BERTScore)."""
+    what: Literal["classes", "entailment", "tokens"]
+    """classes: class probabilities (natural language inference); entailment: that class alone; tokens: similarities of tokens
+    (BERTScore)."""
     model: str
     revision: str = ""
     layers: int | None = None

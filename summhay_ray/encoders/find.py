@@ -59,6 +59,11 @@ def find_model(name: str) -> Found:
     return Found(name, "hub", None)
 
 
+def placed(name: str, folder: Path) -> str:
+    """A model's name on the hub, or its folder: from `folder`, such as that of a spec, else from the current one."""
+    return str(folder / name) if (folder / name).is_dir() else name
+
+
 def _is_path(name: str) -> bool:
     return name.startswith(("/", "./", "../", "~")) or Path(name).is_dir()
 

@@ -17,6 +17,7 @@ from summhay_ray.extract.extracting import (
     script_of,
     text_of,
 )
+from summhay_ray.extract.nli import Nli
 from summhay_ray.extract.py_rouge import RougeScore, rouge_n
 from summhay_ray.extract.weights import Compute, Numbers, WithWeights, named_layers
 
@@ -26,6 +27,7 @@ __all__ = [
     "Document",
     "Extract",
     "Extractor",
+    "Nli",
     "Numbers",
     "RougeScore",
     "WithWeights",

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from summhay_ray.encoders import Comparing, NoModel, Vectors, load_pair_classifier
 from summhay_ray.extract.base import AsReleased, Document
 from summhay_ray.extract.weights import WithWeights
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 MOST_TOKENS = 2048
-CLASSES = ("contradiction", "entailment", "neutral")
+ENTAILMENT: Final = "entailment"
+CLASSES = ("contradiction", ENTAILMENT, "neutral")
 
 Classify = Callable[[Sequence[tuple[str, str]]], Any]
 """(premise, hypothesis) pairs -> probabilities of shape (pairs, 3), in the order of `CLASSES`."""
@@ -64,15 +66,32 @@ class Nli(WithWeights):
         texts = [json.dumps([summary, sentence]) for sentence in sentences]
         return self.rows(Comparing("classes", self.model, self.revision), texts, compute).values
 
+    def entailment(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
+        """How probably each premise entails its hypothesis (pairs,). Raises NoModel if the model has no such class."""
 
-def probabilities(name: str, pairs: Sequence[tuple[str, str]], batch_tokens: int, batch_size: int | None) -> Vectors:
-    """Shape (pairs, classes), in the order of `CLASSES`. Raises NoModel if the model lacks one of these labels."""
+        def compute(texts: Sequence[str], batch_tokens: int, batch_size: int | None) -> Vectors:
+            return probabilities(self.model, [tuple(json.loads(text)) for text in texts], batch_tokens, batch_size, (ENTAILMENT,))
+
+        made: NDArray[np.float32] = self.rows(
+            Comparing(ENTAILMENT, self.model, self.revision), [json.dumps(pair) for pair in pairs], compute
+        ).values
+        return made[:, 0]
+
+
+def probabilities(
+    name: str,
+    pairs: Sequence[tuple[str, str]],
+    batch_tokens: int,
+    batch_size: int | None,
+    classes: Sequence[str] = CLASSES,
+) -> Vectors:
+    """Shape (pairs, classes), in the order of `classes`. Raises NoModel if the model lacks one of these labels."""
     model = load_pair_classifier(name, MOST_TOKENS)
     columns = []
-    for wanted in CLASSES:
+    for wanted in classes:
         found = [place for place, label in enumerate(model.labels) if label == wanted]
         if len(found) != 1:
-            raise NoModel(f"model {name!r}: its classes are {', '.join(model.labels)}; expected {', '.join(CLASSES)}")
+            raise NoModel(f"model {name!r}: its classes are {', '.join(model.labels)}; expected {', '.join(classes)}")
         columns += found
     made = model.probabilities(pairs, batch_tokens, batch_size)
     return Vectors(made.values[:, columns], made.n_tokens)

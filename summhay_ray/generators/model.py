@@ -10,7 +10,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, ClassVar
 
-from summhay_ray.encoders import PICKLED, UNTRUSTED, NoModel, best_device, find_model, find_reachable, folder_revision
+from summhay_ray.encoders import PICKLED, UNTRUSTED, NoModel, best_device, find_model, find_reachable, folder_revision, placed
 from summhay_ray.llm import LocalModel, Request
 from summhay_ray.summarize import asked_in
 
@@ -38,7 +38,7 @@ class Generator(LocalModel):
 
     def __init__(self, name: str, folder: Path = Path()) -> None:
         """`name` includes the prefix; a path in it starts at `folder`. Raises NoModel for a folder without a model."""
-        place = _place(name, folder)
+        place = placed(name.removeprefix(GENERATORS), folder)
         found = find_model(place)
         self.name = name
         self.revision = folder_revision(found.folder) if found.folder else "hub"
@@ -79,13 +79,7 @@ class Generator(LocalModel):
 def check_generator(name: str, folder: Path = Path()) -> None:
     """Raises NoModel where torch is missing, the folder has no model, or the hub's model is neither cached nor reachable."""
     best_device()
-    find_reachable(_place(name, folder))
-
-
-def _place(name: str, folder: Path) -> str:
-    """The model's name on the hub, or its folder: from `folder`, else from the current one."""
-    place = name.removeprefix(GENERATORS)
-    return str(folder / place) if (folder / place).is_dir() else place
+    find_reachable(placed(name.removeprefix(GENERATORS), folder))
 
 
 @functools.lru_cache(maxsize=1)

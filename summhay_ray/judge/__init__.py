@@ -10,7 +10,7 @@ from typing import cast
 from summhay_ray import plugins
 from summhay_ray.judge.answer import read_verdict, usable_bullet, usable_verdict
 from summhay_ray.judge.base import Judge, JudgeSettings, Verdict
-from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, panel, usable_on
+from summhay_ray.judge.combine import Composed, blend, doubtful, is_tied, label_of, least_certain, majority, panel, usable_on
 from summhay_ray.judge.names import DEFAULT_SHARE, BadName, Named, parse_name, repeated
 from summhay_ray.judge.offline import OfflineJudge, Rated, rate, uncertainty_at
 from summhay_ray.judge.rating import (
@@ -65,6 +65,7 @@ __all__ = [
     "is_tied",
     "label_of",
     "least_certain",
+    "majority",
     "make_judge",
     "name_of",
     "one_spelling",

@@ -13,7 +13,7 @@ import math
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -160,13 +160,12 @@ def blend(judge: Verdict, free: Verdict, weight: float = JUDGE_WEIGHT) -> Verdic
 def panel(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict of a panel: the label that most members give, and the mean of their values.
 
-    Where no label has most votes (`is_tied`), it is the one of those with most that is nearest to the value, the lower if two are
-    equally near. The bullet is the one that most of those with that label name, then most of all who see coverage, then the
-    first. The uncertainty is the standard deviation over members, each with its own where it gives one (law of total variance).
+    `majority` decides where no label has most votes. The bullet is the one that most of those with that label name, then most of
+    all who see coverage, then the first. The uncertainty is the standard deviation over members, each with its own where it gives
+    one (law of total variance).
     """
     value = statistics.fmean(verdict.expected for verdict in verdicts)
-    most = _most([verdict.coverage for verdict in verdicts])
-    coverage = min(most, key=lambda label: (abs(COVERAGE_VALUE[label] - value), COVERAGE_VALUE[label]))
+    coverage = majority([verdict.coverage for verdict in verdicts], value, COVERAGE_VALUE)
     within = statistics.fmean((verdict.uncertainty or 0.0) ** 2 for verdict in verdicts)
     between = statistics.fmean((verdict.expected - value) ** 2 for verdict in verdicts)
     if coverage == "NO_COVERAGE":
@@ -175,6 +174,15 @@ def panel(verdicts: Sequence[Verdict]) -> Verdict:
     alike, seen = Counter(bullet for same, bullet in named if same), Counter(bullet for _, bullet in named)
     bullet = min(seen, key=lambda bullet: (-alike[bullet], -seen[bullet], int(bullet)))
     return Verdict(coverage, bullet, value, math.sqrt(within + between))
+
+
+def majority(labels: Sequence[str], value: float, worth: Mapping[str, float]) -> str:
+    """The label that most give. `worth`: label -> the value that it stands for.
+
+    Where no label has most votes (`is_tied`), it is the one of those with most that is nearest to `value`, the lower if two are
+    equally near.
+    """
+    return min(_most(labels), key=lambda label: (abs(worth[label] - value), worth[label]))
 
 
 def is_tied(labels: Sequence[str]) -> bool:

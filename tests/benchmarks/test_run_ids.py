@@ -13,6 +13,7 @@ from big_haystacks import write_haystacks
 from odsum_collections import meetings, own, stories
 from runs import write_spec
 
+from summhay_ray.benchmarks.summhay.grid import entries
 from summhay_ray.engine import load_workload
 
 pytestmark = pytest.mark.core
@@ -120,6 +121,14 @@ def _coverage(folder: Path) -> dict[str, Any]:
     return {"kind": "coverage", "of": "of.yaml", "evaluators": ["offline/coverage"]}
 
 
+def _support(folder: Path) -> dict[str, Any]:
+    _write(folder / "texts/a.txt", "The ferry is late.")
+    _write(folder / "answers.jsonl", '{"query_id": "1", "text": "The ferry is late [1]."}\n')
+    _encoder(folder)
+    judge = f"cascade(offline,nli/{folder / 'encoder'},0.1)"
+    return {"kind": "support", "answers": "answers.jsonl", "documents": "texts", "judge": judge}
+
+
 CHANGES: dict[Callable[[Path], dict[str, Any]], dict[str, tuple[str, str]]] = {
     _summhay: {
         "judge.txt": ("JSON", "json"),
@@ -150,6 +159,7 @@ CHANGES: dict[Callable[[Path], dict[str, Any]], dict[str, tuple[str, str]]] = {
     _ethic_build: {"book.txt": ("Boris", "Bert")},
     _judge_bench: {"people.json": ("partially_covered", "not_covered"), "judge.txt": ("JSON", "json")},
     _synth: {"ideas.txt": ("late", "early")},
+    _support: {"texts/a.txt": ("late", "early"), "answers.jsonl": ("late", "early"), WEIGHTS: ("}1", "}2")},
     _coverage: {"records.jsonl": ('["Anna"]', '["Anne"]')},
 }
 
@@ -173,3 +183,16 @@ def test_a_changed_file_makes_another_run(tmp_path: Path, spec_of: Callable[[Pat
     assert len(set(ids)) == len(ids), list(zip(["", *CHANGES[spec_of]], ids, strict=True))
     if spec_of is not _odsum_build:
         assert _id(tmp_path / "elsewhere", spec_of) == ids[0]
+
+
+def test_another_revision_of_the_judge_that_repairs_citations_makes_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_haystacks(tmp_path, 1, documents=4, words=30, subtopics=2, insights=2)
+    names = [path.name for path in tmp_path.glob("*.json")]
+    plain = {"haystacks": names, "retrievers": ["bm25"], "summarizers": ["offline/lead"], "judges": ["offline/judge"]}
+    repaired = {**plain, "summarizers": [{"model": "offline/lead", "recite": "offline"}]}
+    before = [load_workload(write_spec(tmp_path, spec)).run_id for spec in (plain, repaired)]
+    monkeypatch.setattr(entries, "SUPPORT_REVISION", "another")
+    after = [load_workload(write_spec(tmp_path, spec)).run_id for spec in (plain, repaired)]
+    assert (after[0], len({*before, *after})) == (before[0], 3)

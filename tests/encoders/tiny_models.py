@@ -56,3 +56,17 @@ def cross_encoder(folder: Path) -> Path:
     BertForSequenceClassification(config(512, labels=1)).eval().save_pretrained(str(folder))
     tokenizer(folder)
     return folder
+
+
+def entailer(folder: Path) -> Path:
+    """A model for natural language inference, whose weights are large enough that its answers differ."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    torch.manual_seed(8)
+    labels = ("ENTAILMENT", "NEUTRAL", "CONTRADICTION")
+    sized = config(512, labels=len(labels))
+    sized.id2label, sized.initializer_range = dict(enumerate(labels)), 0.6  # type: ignore[attr-defined]
+    BertForSequenceClassification(sized).eval().save_pretrained(str(folder))
+    tokenizer(folder)
+    return folder

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from summhay_ray.benchmark import ModelSpec, NoAnswers, Spec, Strict, Text, model_entry
 from summhay_ray.benchmarks.ethic.prompts import SYSTEM
 from summhay_ray.benchmarks.ethic.records import HUB, REVISION
-from summhay_ray.benchmarks.rating import ExtractSpec
+from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
 
 Task = Literal["Recalling", "Summarizing", "Organizing", "Attributing", "Lookup"]
 """The four tasks, and our own `Lookup`: recalling from a single section, a low-coverage question about the same context."""
@@ -63,7 +63,7 @@ class EthicModel(ModelSpec):
 
 
 class EthicJudge(ModelSpec):
-    """A judge of a section's summary."""
+    """A judge of a section's summary: a model, or a panel of models, whose mean is the rating."""
 
     answers: NoAnswers = Field(default=None, exclude=True)
 
@@ -76,7 +76,11 @@ class EthicJudge(ModelSpec):
     extract: ExtractSpec | None = Field(default=None, description="show an extract instead of the whole section")
     role: Literal["user", "system"] = Field(default="user", description="of the one message; system, as in the release")
 
-    LATER = ModelSpec.LATER | {"role"}
+    members: list[Annotated[EthicJudge, BeforeValidator(model_entry)]] = Field(
+        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+    )
+
+    LATER = ModelSpec.LATER | {"role", "members"}
 
 
 def _data(value: Any) -> Any:
@@ -98,10 +102,10 @@ class EthicSpec(Spec):
     models: list[Annotated[EthicModel, BeforeValidator(model_entry, json_schema_input_type=Text | EthicModel)]] = Field(
         min_length=1, description="the models that answer"
     )
-    judges: list[Annotated[EthicJudge, BeforeValidator(model_entry, json_schema_input_type=Text | EthicJudge)]] = Field(
+    judges: list[Annotated[EthicJudge, BeforeValidator(rater_entry, json_schema_input_type=Text | EthicJudge)]] = Field(
         default=[EthicJudge(model="offline/rater")],
         min_length=1,
-        description="judges of summaries; the first one's ratings are the task's score",
+        description="judges of summaries, models or panel(A,B,offline); the first one's ratings are the task's score",
     )
     criteria: dict[Literal["con", "faith", "rel"], Text] = Field(
         default={}, description="criterion -> path of a prompt with {{Document}} and {{Summary}}; else ours"
@@ -116,6 +120,11 @@ class EthicSpec(Spec):
         default="strip", description="strip or keep a model's reasoning (<think> ... </think>) before scoring"
     )
     released_counts: bool = Field(default=False, description="refuse records whose counts differ from the release")
+
+    @property
+    def raters(self) -> list[EthicJudge]:
+        """The judges that are asked: of a panel its members."""
+        return [one for judge in self.judges for one in judge.members or [judge]]
 
     @field_validator("models", "judges")
     @classmethod

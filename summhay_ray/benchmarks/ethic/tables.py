@@ -46,13 +46,17 @@ class SectionRating:
     value: Annotated[float | None, "rating, 1..5, renormalized to the probability mass of the scale; null if unreadable"]
     released: Annotated[float, "the rating as the authors' scripts compute it, not renormalized"]
     mass: Annotated[float | None, "total probability of the scale's scores; null without log probabilities"]
-    how: Annotated[str, "logprobs, samples or text; malformed if unreadable"]
+    how: Annotated[str, "logprobs, samples, text or panel; malformed if unreadable"]
     summary_tokens: Annotated[int, "tokens of the section's summary"]
     key: Annotated[str, "the judge's first raw answer"]
     n_votes: Annotated[int, "samples that could be read; 0 for an expectation, or if unreadable"] = 0
     n_asked: Annotated[int, "samples that were requested"] = 1
+    votes: Annotated[tuple[float, ...], "of a panel the ratings of its members, in their order"] = ()
+    keys: Annotated[tuple[str, ...], "of a panel the raw answers of its members"] = ()
 
 
 SAMPLES = ("n_votes", "n_asked")
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
-RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"), later=SAMPLES)
+RATINGS = Table(
+    "section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"), later=(*SAMPLES, "votes", "keys")
+)

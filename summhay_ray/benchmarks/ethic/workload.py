@@ -24,6 +24,7 @@ from summhay_ray.benchmark import (
     Item,
     Message,
     NoReply,
+    Outcome,
     Part,
     Planner,
     Queue,
@@ -44,9 +45,10 @@ from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, place_told, r
 from summhay_ray.benchmarks.ethic.data import load_records
 from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
-from summhay_ray.benchmarks.ethic.spec import EthicModel, EthicSpec
+from summhay_ray.benchmarks.ethic.spec import EthicJudge, EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import RatingTable, extract_code
+from summhay_ray.benchmarks.rating import RatingTable, extract_code, panel_rated
+from summhay_ray.judge import Rating
 from summhay_ray.local_models import check_models
 from summhay_ray.text import count_tokens, sentences
 
@@ -61,7 +63,7 @@ _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 class EthicStorage(Storage["Ethic"]):
     def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.workload.spec.judges))]
+        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.workload.spec.raters))]
 
 
 class EthicPlanner(Planner["Ethic"]):
@@ -133,7 +135,7 @@ class Ethic(Benchmark[EthicSpec]):
 
     def __init__(self, spec: EthicSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        check_models((model.model for model in (*spec.models, *spec.judges)), self.own_models, inputs.folder)
+        check_models((model.model for model in (*spec.models, *spec.raters)), self.own_models, inputs.folder)
         self._criteria = criteria({name: inputs.text(path) for name, path in spec.criteria.items()})
         self._tokenizers = {model.tokenizer: inputs.text(model.tokenizer) for model in spec.models if model.tokenizer}
         for path, content in self._tokenizers.items():
@@ -156,7 +158,7 @@ class Ethic(Benchmark[EthicSpec]):
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. An item calls its model and all judges; it computes locally if all of them are local."""
         settings = self.models.settings()
-        judges = [judge.model for judge in self.spec.judges]
+        judges = [judge.model for judge in self.spec.raters]
         local = all(settings[judge].local for judge in judges)
         return {
             model.label: Queue((model.model, *judges), computes=local and settings[model.model].local)
@@ -253,16 +255,19 @@ class Ethic(Benchmark[EthicSpec]):
         numbers = [str(number) for number in scoring.sections(record.context)]
         place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
 
-        async def one(judge: Any, pair: scoring.RatedPair, name: str) -> SectionRating | None:
-            outcome = await rate(self._criteria[name], pair.section, pair.summary, judge, self.models.sampling(judge), ask)
-            released = released_value(ask.raw.get(outcome.key))
+        async def one(judge: EthicJudge, pair: scoring.RatedPair, name: str) -> SectionRating | None:
+            async def alone(single: EthicJudge) -> Outcome[Rating]:
+                return await rate(self._criteria[name], pair.section, pair.summary, single, self.models.sampling(single), ask)
+
+            outcome = await panel_rated(judge, judge.members, alone)
+            released = None if judge.members else released_value(ask.raw.get(outcome.key))
             where = place.get(scoring.number_of(pair.number), 0.0)
             told_by = (item.id, judge.label, pair.number, pair.reading, where, name)
             tokens = count_tokens(pair.summary)
             if isinstance(outcome, Answer):
                 value = outcome.value
                 known = value.value if released is None else released
-                counts = len(value.votes), value.n_asked
+                counts = (0, 1, tuple(value.votes), tuple(value.keys)) if judge.members else (len(value.votes), value.n_asked)
                 return SectionRating(*told_by, value.value, known, value.mass, value.how, tokens, outcome.key, *counts)
             ask.fail(STAGE, place_told(outcome, f"section {pair.number}, {name}"))
             # The scripts count log probabilities without a score as 0.

@@ -142,7 +142,16 @@ def _ratings(rates: RatingTable, run: RunStore) -> pl.DataFrame:
     rater = pl.col(rates.rater) if rates.rater in table.columns else pl.lit(rates.rater)
     if "usd_micros" not in table.columns:
         costs = run.at().table("raw_answers").select("key", "usd_micros", prompt_tokens="input_tokens")
-        table = table.join(costs, on="key", how="left")
+        # A panel's rating costs what those of its members do.
+        alone = pl.concat_list("key")
+        keys = pl.when(pl.col("keys").list.len() > 0).then("keys").otherwise(alone) if "keys" in table.columns else alone
+        each = (
+            table.select(*rates.of, *({rates.rater} & {*table.columns}), key=keys)
+            .explode("key")
+            .join(costs, on="key", how="left")
+        )
+        by = [name for name in each.columns if name not in costs.columns]
+        table = table.join(each.group_by(by).agg(pl.col("usd_micros", "prompt_tokens").sum()), on=by, how="left")
     named = {"rater": rater, "rating": pl.col(rates.value)}
     return table.select(*rates.of, "prompt_tokens", "usd_micros", **named).drop_nulls("rating")
 

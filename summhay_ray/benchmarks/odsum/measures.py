@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from summhay_ray.benchmark import Answer, Ask, ModelSpec
-from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalSpec, OdsumSpec, RougeSpec
+from summhay_ray.benchmark import Answer, Ask, ModelSpec, Outcome
+from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
-from summhay_ray.benchmarks.rating import reduced
+from summhay_ray.benchmarks.rating import panel_rated, reduced
 from summhay_ray.encoders import find_model, find_reachable, known_revision
-from summhay_ray.judge import Criterion, Rater, Scale, rate_text
+from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 
 CRITERIA = ("consistency", "relevance")
@@ -68,29 +68,37 @@ async def measured(
             scores["bertscore"] = await asyncio.to_thread(bertscore, text, references, bert_model(bert), bert.layer)
     ratings: list[RatingRow] = []
     for name, geval in spec.gevals.items() if references else ():
-        rated = await _rated(geval, (item_id, name), text, references, ask, sampling(geval.geval))
+        rated = await _rated(geval, (item_id, name), text, references, ask, sampling)
         scores[name] = _overall(geval, rated, len(references))
         ratings += rated
     return SummaryScore(item_id, **scores), ratings
 
 
 async def _rated(
-    geval: GevalSpec, of: tuple[str, str], text: str, references: Sequence[str], ask: Ask, sampling: Mapping[str, Any]
+    geval: GevalSpec,
+    of: tuple[str, str],
+    text: str,
+    references: Sequence[str],
+    ask: Ask,
+    sampling: Callable[[ModelSpec], dict[str, Any]],
 ) -> list[RatingRow]:
-    rater = Rater(geval.geval.model, sampling, geval.samples, logprobs=geval.logprobs)
-
     async def rated(name: str, place: int) -> RatingRow | None:
-        async with ask.turn("rate", geval.geval.model, geval.geval.label):
-            texts = {"REFERENCE": references[place], "SUMMARY": text}
-            shown = reduced(ask, "rate", rater, criterion(name), texts, geval.extract)
-            outcome = await rate_text(criterion(name), shown, rater, ask.of("rate"))
+        async def alone(one: GevalModel) -> Outcome[Rating]:
+            rater = Rater(one.model, sampling(one), geval.samples, logprobs=geval.logprobs)
+            async with ask.turn("rate", one.model, one.label):
+                texts = {"REFERENCE": references[place], "SUMMARY": text}
+                shown = reduced(ask, "rate", rater, criterion(name), texts, geval.extract)
+                return await rate_text(criterion(name), shown, rater, ask.of("rate"))
+
+        outcome = await panel_rated(geval.geval, geval.geval.members, alone)
         if not isinstance(outcome, Answer):
             ask.fail("rate", outcome, judge=geval.geval.label, insight_id=f"{name}/{place}")
             return None
         rating = outcome.value
-        votes = list(rating.votes)
         item_id, rater_name = of
-        return RatingRow(item_id, name, place, rating.value, len(votes), float(sum(votes)), outcome.key, rater_name)
+        panel, samples = (rating.votes, ()) if rating.how == "panel" else ((), rating.votes)
+        told = (rating.value, len(samples), float(sum(samples)), outcome.key, rater_name, tuple(panel), tuple(rating.keys))
+        return RatingRow(item_id, name, place, *told)
 
     calls = [rated(name, place) for name in geval.criteria for place in range(len(references))]
     return [row for row in await asyncio.gather(*calls) if row is not None]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from summhay_ray.benchmark import Model, ModelSpec, Strict, Text, model_entry
-from summhay_ray.benchmarks.rating import ExtractSpec
+from summhay_ray.benchmark import ModelSpec, Strict, Text, model_entry
+from summhay_ray.benchmarks.rating import ExtractSpec, rater_entry
 from summhay_ray.benchmarks.retrieval import RetrieverEntry, check_retrievers, services
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.benchmarks.summarizing import Strategy, Summarizer, crossed
@@ -36,12 +36,23 @@ class BertScoreSpec(Strict):
     )
 
 
-class GevalSpec(Strict):
-    """G-EVAL: a model rates each summary against each reference, from 1 to 5."""
+class GevalModel(ModelSpec):
+    """A model that rates, or a panel of models."""
 
-    geval: Model = Field(
-        default=ModelSpec(model=RATER, max_tokens=16),
-        description="model that rates; with several samples its default temperature is 1",
+    LATER: ClassVar[frozenset[str]] = ModelSpec.LATER | {"members"}
+
+    max_tokens: int = Field(default=16, ge=1, description="longest answer, in tokens: a rating is one number")
+    members: list[Annotated[GevalModel, BeforeValidator(model_entry)]] = Field(
+        default=[], description="of a panel: how each of its models is asked that is not asked as the panel's entry says"
+    )
+
+
+class GevalSpec(Strict):
+    """G-EVAL: a model, or the mean of a panel of models, rates each summary against each reference, from 1 to 5."""
+
+    geval: Annotated[GevalModel, BeforeValidator(rater_entry, json_schema_input_type=Text | GevalModel)] = Field(
+        default=GevalModel(model=RATER),
+        description="model that rates, or panel(A,B,offline); with several samples its default temperature is 1",
     )
     samples: int = Field(default=1, ge=1, le=64, description="answers per rating, which are averaged; the release uses 23")
     logprobs: int | None = Field(
@@ -53,13 +64,18 @@ class GevalSpec(Strict):
 
     @model_validator(mode="after")
     def _samples_differ(self) -> GevalSpec:
-        if self.samples > 1 and self.geval.temperature == 0:
+        if self.samples > 1 and any(one.temperature == 0 for one in self.raters):
             raise ValueError("geval: samples above 1 at temperature 0 are one answer, many times; write temperature: 1")
-        if self.geval.answers is not None:
+        if any(one.answers is not None for one in self.raters):
             raise ValueError("geval: a file of answers holds one text for each query, and a rater gives several; name a model")
         if len(set(self.criteria)) < len(self.criteria):
             raise ValueError("criteria: one is listed twice; remove it")
         return self
+
+    @property
+    def raters(self) -> Sequence[GevalModel]:
+        """The models that rate: of a panel its members."""
+        return self.geval.members or [self.geval]
 
 
 _KINDS: Mapping[str, type[Strict]] = {"rouge": RougeSpec, "bertscore": BertScoreSpec, "geval": GevalSpec}
@@ -74,9 +90,8 @@ def _metric(value: Any) -> Any:
         raise ValueError(f"expected one of {', '.join(_KINDS)}, or a mapping such as {{geval: openai/gpt-4o, samples: 5}}")
     fields: Any = {} if isinstance(value, str) else dict(value)
     if heads[0] == "geval" and isinstance(model := model_entry(fields.get("geval", RATER)), Mapping):
-        # A rating is one number, so a few tokens suffice; several samples need the release's temperature of 1.
-        several = fields.get("samples", 1) != 1
-        fields["geval"] = {"max_tokens": 16, **({"temperature": 1.0} if several else {}), **model}
+        # Several samples need the release's temperature of 1.
+        fields["geval"] = {**({"temperature": 1.0} if fields.get("samples", 1) != 1 else {}), **model}
     return _KINDS[heads[0]].model_validate(fields)
 
 
@@ -150,4 +165,4 @@ class OdsumSpec(OfWordsSpec):
 
     def raters(self) -> Sequence[ModelSpec]:
         """The models that rate summaries."""
-        return [geval.geval for geval in self.gevals.values()]
+        return [rater for geval in self.gevals.values() for rater in geval.raters]

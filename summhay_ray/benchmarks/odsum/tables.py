@@ -91,6 +91,8 @@ class RatingRow:
     sum_votes: Annotated[float, "sum of the samples, for pooled means as in the release"]
     key: Annotated[str, "key of the raw answer that holds the rating"]
     rater: Annotated[str, "geval; geval_extract: on extracts, beside geval"] = GEVAL
+    votes: Annotated[tuple[float, ...], "of a panel the ratings of its members, in their order"] = ()
+    keys: Annotated[tuple[str, ...], "of a panel the raw answers of its members"] = ()
 
 
 TABLES = (
@@ -101,7 +103,7 @@ TABLES = (
     Table("odsum_retrieval", RetrievalRow, ("retriever", "k", "query_id")),
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),
-    Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference", "rater")),
+    Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference", "rater"), later=("votes", "keys")),
     # For a failed rating, `insight_id` holds CRITERION/REFERENCE.
     BY_NAME["failures"],
 )

@@ -28,24 +28,35 @@ def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[Cla
         )
     known = {source.document_id for source in sources}
     name = folder.resolve().name or "documents"
-    answers = []
+    answers: list[CitedAnswer] = []
+    wrong: list[SpecError] = []
     uses: Counter[tuple[str, str]] = Counter()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        where = f"{file} line {number}"
-        row = _row(line, where)
-        query, system = str(row.get("query_id", number)), str(row.get("system") or row.get("model") or DEFAULT_SYSTEM)
-        uses[query, system] += 1
-        if (again := uses[query, system]) > 1:
-            system = f"{system}#{again - 1}"
-        bullets = _bullets(row, where)
-        answers.append(CitedAnswer(name, query, system, bullets, _shown(row.get("shown"), known, where)))
+    # Other characters that break lines may stand in a text.
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            answers += [_answer(line, f"{file} line {number}", str(number), name, known, uses)] if line.strip() else []
+        except SpecError as error:
+            wrong.append(error)
+    if wrong:
+        more = f" (and {len(wrong) - 1:,} lines after it are wrong, too)" if len(wrong) > 1 else ""
+        raise SpecError(f"{wrong[0]}{more}")
     if not answers:
         raise SpecError(f"{file}: holds no answer; give a JSON object with query_id and text in each line")
     documents = {name: [(source.document_id, source.text) for source in sources]}
     lost = [f"{one.document_id} {one.message}" for one in unread]
     return Claims(documents, answers), lost
+
+
+def _answer(line: str, where: str, number: str, haystack: str, known: set[str], uses: Counter[tuple[str, str]]) -> CitedAnswer:
+    row = _row(line, where)
+    query = row.get("query_id")
+    if not isinstance(query, str | int | None) or isinstance(query, bool):
+        raise SpecError(f"{where}: query_id: expected a text or a number")
+    asked, system = number if query is None else str(query), str(row.get("system") or row.get("model") or DEFAULT_SYSTEM)
+    uses[asked, system] += 1
+    if (again := uses[asked, system]) > 1:
+        system = f"{system}#{again - 1}"
+    return CitedAnswer(haystack, asked, system, _bullets(row, where), _shown(row.get("shown"), known, where))
 
 
 def _row(line: str, where: str) -> Mapping[str, Any]:

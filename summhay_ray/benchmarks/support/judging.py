@@ -1,24 +1,26 @@
-"""The support judges: each gives an opinion on pairs of a bullet and a document, and judges are composed of judges."""
+"""The support judges: each gives an opinion on pairs of a bullet and a document; `judge.Composed` makes judges of judges."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
-from summhay_ray.benchmark import Ask, Failed, ModelSpec, NoReply, semantic_hash
+from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, Outcome, semantic_hash
 from summhay_ray.benchmarks.support import prompts
-from summhay_ray.benchmarks.support.spec import MEANS, SupportSpec, label_of
-from summhay_ray.citations import SUPPORT_JUDGE, Supports
-from summhay_ray.judge import DEFAULT_SHARE, Named
-from summhay_ray.outcome import NoAnswer
+from summhay_ray.benchmarks.support.spec import SupportSpec, is_nli
+from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED, CitedDocuments, Supports, verdict_of
+from summhay_ray.extract import Nli
+from summhay_ray.judge import DEFAULT_SHARE, Composed, Named, is_tied, majority
 from summhay_ray.synth import is_quoted
 
 STAGE = "support"
+PASSAGES = 5
+"""Passages of a document that an NLI model reads for a bullet."""
 Pair = tuple[int, int]
 """(place of a bullet in its answer, place of a document), both from 0."""
+PLANNED = Failed("planned", "no call is made while planning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,31 @@ class Opinion:
     value: float
     by: str
     evidence: str = ""
+    verdict: str = ""
+    """supported, partly or not; empty: by the value."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", self.verdict or verdict_of(self.value))
+
+    @property
+    def uncertainty(self) -> float:
+        """How near the value is to the middle, 0 to 0.5."""
+        return 0.5 - abs(self.value - 0.5)
 
 
-Opinions = Mapping[Pair, "Opinion | NoAnswer"]
-"""Pair -> the judge's opinion, or why it has none."""
+Opinions = Mapping[Pair, Outcome[Opinion]]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What a member of a panel said of a pair."""
+
+    pair: Pair
+    panel: str
+    member: str
+    opinion: Opinion
+    tied: bool
+    """Whether no verdict has most votes of the panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +64,22 @@ class Case:
     id: str
     bullets: Sequence[str]
     """Without their citations."""
-    documents: Sequence[tuple[str, str]]
+    corpus: CitedDocuments
     free: Supports | None
     """What the free judge says of every pair; None while planning."""
 
 
-class SupportJudge(Protocol):
-    """Judges pairs. While planning, it only asks."""
-
-    async def judge(self, case: Case, pairs: Sequence[Pair], ask: Ask) -> Opinions:
-        """An entry for each pair."""
-        ...
-
-
-class Free:
-    """The free judge, `offline/support-judge`."""
-
-    async def judge(self, case: Case, pairs: Sequence[Pair], ask: Ask) -> Opinions:
-        """See `SupportJudge`."""
-        return {} if case.free is None else free_opinions(case.free, pairs)
-
-
-def free_opinion(free: Supports, bullet: int, document: int) -> Opinion | NoAnswer:
+def free_opinion(free: Supports, bullet: int, document: int) -> Outcome[Opinion]:
     """The free judge's opinion on a pair."""
     if free.foreign[bullet]:
         return Failed("other_language", "the bullet is in another language than the documents; name a model as the judge")
     if free.blank[bullet]:
-        return Failed("no_words", "the bullet cites and says nothing; correct the answer")
-    return Opinion(round(float(free.values[bullet, document]), 4), SUPPORT_JUDGE, free.evidence[bullet][document])
+        return _blank()
+    return Answer(Opinion(round(float(free.values[bullet, document]), 4), SUPPORT_JUDGE, free.evidence[bullet][document]))
+
+
+def _blank() -> Failed:
+    return Failed("no_words", "the bullet cites and says nothing; correct the answer")
 
 
 def free_opinions(free: Supports, pairs: Sequence[Pair]) -> Opinions:
@@ -76,99 +87,111 @@ def free_opinions(free: Supports, pairs: Sequence[Pair]) -> Opinions:
     return {pair: free_opinion(free, *pair) for pair in pairs}
 
 
-class ByModel:
-    """A model, asked about one cited document at a time or about all that a bullet cites."""
+@dataclass
+class Judging:
+    """The judge of a run, before one answer. `votes`: what the members of its panels said."""
 
-    def __init__(self, entry: ModelSpec, per_bullet: bool) -> None:
-        self._entry, self._per_bullet = entry, per_bullet
+    spec: SupportSpec
+    models: Mapping[str, Nli]
+    """The NLI models, by the name of the judge."""
+    case: Case
+    ask: Ask | None
+    """None: only the models in this process are asked, so that their numbers are computed."""
+    votes: list[Vote] = field(default_factory=list)
 
-    async def judge(self, case: Case, pairs: Sequence[Pair], ask: Ask) -> Opinions:
-        """See `SupportJudge`."""
+    async def judge(self, named: Named, pairs: Sequence[Pair]) -> Opinions:
+        """An entry for each pair."""
+        planning = self.ask is not None and self.ask.planning
+        composed = Composed(self._ask, lambda pair, opinion: opinion, _mean, _panel, self._chosen, self._voted, planning)
+        return dict(zip(pairs, await composed.judge(named, pairs), strict=True))
+
+    async def _ask(self, named: Named, pairs: Sequence[Pair], share: float) -> Sequence[Outcome[Opinion]]:
+        free = self.case.free
+        if named.kind == "offline":
+            return [PLANNED if free is None else free_opinion(free, *pair) for pair in pairs]
+        if is_nli(named):
+            return [PLANNED] * len(pairs) if free is None else await asyncio.to_thread(self._entailed, named.text, pairs)
+        if self.ask is None:
+            return [PLANNED] * len(pairs)
+        entry = self.spec.entry(named.text)
+        if self.spec.per == "citation":
+            return await asyncio.gather(*(self._about_one(entry, pair, self.ask) for pair in pairs))
         asked: dict[int, list[int]] = {}
         for bullet, document in pairs:
             asked.setdefault(bullet, []).append(document)
-        questions = (
-            [self._about_all(case, bullet, documents, ask) for bullet, documents in asked.items()]
-            if self._per_bullet
-            else [self._about_one(case, pair, ask) for pair in pairs]
-        )
-        found: dict[Pair, Opinion | NoAnswer] = {}
-        for opinions in await asyncio.gather(*questions):
+        found: dict[Pair, Outcome[Opinion]] = {}
+        for opinions in await asyncio.gather(*(self._about_all(entry, *one, self.ask) for one in asked.items())):
             found |= opinions
-        return found
+        return [found[pair] for pair in pairs]
 
-    async def _about_one(self, case: Case, pair: Pair, ask: Ask) -> Opinions:
-        text = case.documents[pair[1]][1]
+    async def _about_one(self, entry: ModelSpec, pair: Pair, ask: Ask) -> Outcome[Opinion]:
+        text = self.case.corpus.documents[pair[1]][1]
         try:
-            reply = await ask(STAGE, prompts.about_one(case.bullets[pair[0]], text), model=self._entry)
-            return {pair: self._opinion(case, pair, *prompts.read_one(reply))}
+            reply = await ask(STAGE, prompts.about_one(self.case.bullets[pair[0]], text), model=entry)
+            return self._answer(entry, pair, reply.key, *prompts.read_one(reply))
         except NoReply as none:
-            return {pair: none.outcome}
+            return none.outcome
 
-    async def _about_all(self, case: Case, bullet: int, documents: Sequence[int], ask: Ask) -> Opinions:
-        texts = [case.documents[document][1] for document in documents]
+    async def _about_all(self, entry: ModelSpec, bullet: int, documents: Sequence[int], ask: Ask) -> Opinions:
+        texts = [self.case.corpus.documents[document][1] for document in documents]
         try:
-            reply = await ask(STAGE, prompts.about_all(case.bullets[bullet], texts), model=self._entry)
+            reply = await ask(STAGE, prompts.about_all(self.case.bullets[bullet], texts), model=entry)
             said = prompts.read_all(reply, len(documents))
         except NoReply as none:
             return {(bullet, document): none.outcome for document in documents}
         pairs = [(bullet, document) for document in documents]
-        return {pair: self._opinion(case, pair, *one) for pair, one in zip(pairs, said, strict=True)}
+        return {pair: self._answer(entry, pair, reply.key, *one) for pair, one in zip(pairs, said, strict=True)}
 
-    def _opinion(self, case: Case, pair: Pair, value: float, quotation: str) -> Opinion:
+    def _answer(self, entry: ModelSpec, pair: Pair, key: str, value: float, quotation: str) -> Outcome[Opinion]:
         """The model's evidence is the document's own words, or else the sentence that the free judge finds."""
-        if not quotation or not is_quoted(quotation, case.documents[pair[1]][1]):
-            quotation = case.free.evidence[pair[0]][pair[1]] if case.free is not None else ""
-        return Opinion(value, self._entry.label, quotation)
+        free = self.case.free
+        if not quotation or not is_quoted(quotation, self.case.corpus.documents[pair[1]][1]):
+            quotation = free.evidence[pair[0]][pair[1]] if free is not None else ""
+        return Answer(Opinion(value, entry.label, quotation), key)
 
+    def _entailed(self, name: str, pairs: Sequence[Pair]) -> list[Outcome[Opinion]]:
+        """By an NLI model: the most that any of a document's nearest passages entails the bullet."""
+        bullets = self.case.bullets
+        read = [self.case.corpus.passages(bullets[bullet], document, PASSAGES) for bullet, document in pairs]
+        asked = [(passage, bullets[bullet]) for (bullet, _), some in zip(pairs, read, strict=True) for passage in some]
+        values = iter(self.models[name].entailment(asked).tolist())
+        found: list[Outcome[Opinion]] = []
+        for (bullet, _), some in zip(pairs, read, strict=True):
+            value, passage = max(((next(values), passage) for passage in some), key=lambda one: one[0], default=(0.0, ""))
+            blank = self.case.free is not None and self.case.free.blank[bullet]
+            found.append(_blank() if blank else Answer(Opinion(round(value, 4), name, passage)))
+        return found
 
-class Cascade:
-    """The free judge, and another one about the share of an answer's citations that the free judge is least certain of."""
-
-    def __init__(self, asked: SupportJudge, share: float) -> None:
-        self._asked, self._share = asked, share
-
-    async def judge(self, case: Case, pairs: Sequence[Pair], ask: Ask) -> Opinions:
-        """See `SupportJudge`. What the free judge cannot judge is asked about, too."""
-        free = await Free().judge(case, pairs, ask)
+    def _chosen(self, cascade: Named, pairs: Sequence[Pair], uncertainties: Sequence[float] | None) -> Sequence[int]:
+        """The share of the answer's citations of which the free judge is least certain, and all that it cannot judge."""
+        share = DEFAULT_SHARE if cascade.share is None else cascade.share
         # Rounded up or down by the answer's own content, so that the share holds over all answers.
-        n = math.floor(self._share * len(pairs) + int(semantic_hash(case.id)[:8], 16) / 2**32)
-        doubts = sorted(pairs, key=lambda pair: (_certainty(free.get(pair)), pair))
-        blank = sum(pair in free and not isinstance(free[pair], Opinion) for pair in pairs)
-        chosen = doubts[: max(n, blank)]
-        return {**free, **await self._asked.judge(case, chosen, ask)}
+        n = math.floor(share * len(pairs) + int(semantic_hash(self.case.id)[:8], 16) / 2**32)
+        doubts = uncertainties or [0.0] * len(pairs)
+        blank = [place for place, doubt in enumerate(doubts) if doubt < 0]
+        order = sorted(set(range(len(pairs))) - set(blank), key=lambda place: (-doubts[place], place))
+        return [*blank, *order[: max(0, n - len(blank))]]
+
+    def _voted(self, panel: Named, pair: Pair, said: Sequence[Outcome[Opinion]]) -> None:
+        known = [(member.text, one.value) for member, one in zip(panel.parts, said, strict=True) if isinstance(one, Answer)]
+        tied = is_tied([opinion.verdict for _, opinion in known])
+        self.votes += [Vote(pair, panel.text, member, opinion, tied) for member, opinion in known]
 
 
-def _certainty(opinion: Opinion | NoAnswer | None) -> float:
-    return abs(opinion.value - 0.5) if isinstance(opinion, Opinion) else -1.0
+def _mean(*opinions: Opinion) -> Opinion:
+    """The mean of the values; the evidence is that of the member who is most for it, or most against it."""
+    value = round(math.fsum(one.value for one in opinions) / len(opinions), 4)
+    said = max(opinions, key=lambda one: one.value if value >= SUPPORTED else -one.value)
+    return Opinion(value, _named("blend", opinions), said.evidence)
 
 
-class Mean:
-    """Several judges: the mean of their values. A pair on which one of them has no opinion has none."""
-
-    def __init__(self, name: str, members: Sequence[SupportJudge]) -> None:
-        self._name, self._members = name, members
-
-    async def judge(self, case: Case, pairs: Sequence[Pair], ask: Ask) -> Opinions:
-        """See `SupportJudge`."""
-        given = await asyncio.gather(*(member.judge(case, pairs, ask) for member in self._members))
-        return {pair: self._together([one[pair] for one in given]) for pair in pairs if all(pair in one for one in given)}
-
-    def _together(self, given: Sequence[Opinion | NoAnswer]) -> Opinion | NoAnswer:
-        opinions = [one for one in given if isinstance(one, Opinion)]
-        if len(opinions) < len(given):
-            return next(one for one in given if not isinstance(one, Opinion))
-        value = math.fsum(one.value for one in opinions) / len(opinions)
-        nearest = max(opinions, key=lambda one: one.value if value >= 0.5 else -one.value)
-        return Opinion(round(value, 4), self._name, nearest.evidence)
+def _panel(opinions: Sequence[Opinion]) -> Opinion:
+    """The verdict that most give, and the mean of their values; the evidence is that of a member with this verdict."""
+    value = _mean(*opinions).value
+    verdict = majority([one.verdict for one in opinions], value, prompts.VALUES)
+    said = min((one for one in opinions if one.verdict == verdict), key=lambda one: abs(one.value - prompts.VALUES[verdict]))
+    return Opinion(value, _named("panel", opinions), said.evidence, verdict)
 
 
-def make_support_judge(named: Named, spec: SupportSpec) -> SupportJudge:
-    """The judge of a parsed name."""
-    if named.kind == "offline":
-        return Free()
-    if named.kind == "cascade":
-        return Cascade(make_support_judge(named.parts[1], spec), DEFAULT_SHARE if named.share is None else named.share)
-    if named.kind in MEANS:
-        return Mean(label_of(named), [make_support_judge(part, spec) for part in named.parts])
-    return ByModel(spec.entry(named.text), spec.per == "bullet")
+def _named(form: str, opinions: Sequence[Opinion]) -> str:
+    return f"{form}({','.join('offline' if one.by == SUPPORT_JUDGE else one.by for one in opinions)})"

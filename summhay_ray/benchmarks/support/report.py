@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Section, Tables
-from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
+from summhay_ray.benchmarks.panels import panels_section
+from summhay_ray.benchmarks.support.prompts import VALUES
+from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
 from summhay_ray.metrics import mean_interval
 
@@ -23,7 +25,8 @@ _SYSTEM = pl.col("label").alias("system")
 
 
 def scores(tables: Tables, seed: int) -> Tables:
-    """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts."""
+    """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts;
+    `votes`: of panels."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
     # Runs of earlier versions have no column of labels; their items have.
     supports, bullets = (
@@ -31,7 +34,7 @@ def scores(tables: Tables, seed: int) -> Tables:
         for frame in (supports, bullets)
     )
     cited = supports.filter("cited").with_columns(
-        supported=pl.col("value") >= SUPPORTED, partly=pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == "partly")
+        pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == name).alias(name) for name in ("supported", "partly")
     )
     expected = items.select("system", n=pl.col("citations")).filter(pl.col("n") > 0)
     expected = expected.select(pl.col("system").repeat_by("n").explode())
@@ -66,7 +69,8 @@ def scores(tables: Tables, seed: int) -> Tables:
         "value", *place, descending=[True, *[False] * 3]
     )
     uncited = uncited.select(*place, "document_id", pl.col("evidence").str.head(CUT), "value", n=pl.lit(1, pl.Int64))
-    return {"systems": systems, "unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets)}
+    lists = {"unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets, items)}
+    return {"systems": systems, **lists, "votes": tables[VOTES.name]}
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
@@ -76,12 +80,13 @@ def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.concat_str("haystack_id", "query_id", separator="/").alias(_QUERY))
 
 
-def _flaws(bullets: pl.DataFrame) -> pl.DataFrame:
-    """What is wrong with bullets and their citations, as counts."""
+def _flaws(bullets: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    """What is wrong with answers, bullets and their citations, as counts."""
     counts = {
         "bullets": bullets.height,
+        "answers without a bullet": (items["bullets"] == 0).sum(),
         "headings, which are no claims": bullets["heading"].sum(),
-        "bullets without a citation": bullets.filter((pl.col("cited") == 0) & ~pl.col("heading")).height,
+        "bullets that cite no document": bullets.filter((pl.col("cited") == 0) & ~pl.col("heading")).height,
         "citations of numbers that no document has": bullets["out_of_range"].list.len().sum(),
         "citations of documents that the system was not shown": bullets["not_shown"].list.len().sum(),
         "ranges such as [3-7], read as every document in them": bullets["ranges"].sum(),
@@ -134,11 +139,17 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     partly = systems.select(_SYSTEM, *_columns("partly"), "n")
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
+        *_panels(scored["votes"]),
         _listed("Bullets without support", scored["unsupported"], "unsupported"),
         _listed("Documents that say it and are not cited", scored["uncited"], "uncited"),
         Section("What is wrong with bullets and citations", table=scored["flaws"], more=True, name="flaws"),
     ]
     return found
+
+
+def _panels(votes: pl.DataFrame) -> list[Section]:
+    of = ("haystack_id", "query_id", "system", "bullet", "document_id")
+    return [] if votes.is_empty() else [panels_section(votes, ("panel",), of, "verdict", VALUES)]
 
 
 def recited_section(counts: pl.DataFrame, source: str) -> Section:
@@ -164,7 +175,7 @@ def by_query(tables: Tables) -> ByQuery:
     """The share of supported citations of each system and query, for comparisons."""
     cited = _with_query(tables[SUPPORTS.name]).filter("cited")
     found = cited.group_by("system", pl.col("haystack_id").alias("cluster"), _QUERY).agg(
-        supported=(pl.col("value") >= SUPPORTED).cast(pl.Float64).mean()
+        supported=pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == "supported").cast(pl.Float64).mean()
     )
     items = _with_query(tables["items"])
     expected = items.filter(pl.col("citations") > 0).select("system", pl.col("haystack_id").alias("cluster"), _QUERY).unique()

@@ -10,19 +10,22 @@ from pydantic import Field, model_validator
 from summhay_ray.benchmark import Model, ModelSpec, Spec
 from summhay_ray.citations import SUPPORT_JUDGE
 from summhay_ray.errors import UserError
+from summhay_ray.extract import Nli
 from summhay_ray.judge import DEFAULT_SHARE, Named, parse_name
 
-MEANS = ("blend", "panel")
-"""Forms of judges whose value is the mean of their members'."""
+NLI = "nli"
+"""`nli/NAME` is a model for natural language inference, from a folder or a hub, in this process; `nli` the default of
+`summhay_ray.extract`."""
 
 
 def named_judge(name: str) -> Named:
     """The parsed name of a support judge; `offline` in it is the free support judge. Raises BadName, UnknownName."""
     named = parse_name(name, free=SUPPORT_JUDGE)
     for part in _all(named):
-        if part.kind not in ("model", "offline", "cascade", *MEANS):
+        if part.kind not in ("model", "offline", "cascade", "blend", "panel"):
             raise UserError(
-                f"judge {name!r}: {part.text} judges coverage, and no citations; give offline, a model, a cascade or a panel"
+                f"judge {name!r}: {part.text} judges coverage, and no citations; give offline, nli/NAME, a model, a cascade "
+                "or a panel"
             )
     return named
 
@@ -35,9 +38,19 @@ def label_of(named: Named) -> str:
     return named.text
 
 
+def is_nli(named: Named) -> bool:
+    """Whether the judge is an NLI model."""
+    return named.kind == "model" and named.text.partition("/")[0] == NLI
+
+
 def models_of(named: Named) -> list[str]:
-    """The models that a judge asks, each once."""
-    return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model"))
+    """The models that a judge asks through the gateway, each once."""
+    return list(dict.fromkeys(part.text for part in _all(named) if part.kind == "model" and not is_nli(part)))
+
+
+def nli_models(named: Named) -> Mapping[str, str]:
+    """Name of each NLI model in the judge -> its folder or hub name."""
+    return {part.text: part.text.partition("/")[2] or Nli.own_model for part in _all(named) if is_nli(part)}
 
 
 def _all(named: Named) -> Iterator[Named]:
@@ -57,7 +70,9 @@ class SupportSpec(Spec):
     answers: str = Field(default="", description="instead of a run: JSON lines of query_id, system, and text or bullets")
     documents: str = Field(default="", description="with answers: the folder of the documents that they cite")
     judge: str = Field(
-        default=SUPPORT_JUDGE, min_length=1, description="offline, a model, cascade(offline,MODEL,0.1), panel(A,B,offline)"
+        default=SUPPORT_JUDGE,
+        min_length=1,
+        description="offline, nli/FOLDER_OR_NAME, a model, cascade(offline,MODEL,0.1), panel(A,B,offline)",
     )
     per: Literal["citation", "bullet"] = Field(
         default="citation", description="what a model is asked about at once: one cited document of a bullet, or all of them"

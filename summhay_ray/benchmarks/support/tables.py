@@ -20,8 +20,10 @@ class SupportRow:
     document_id: Annotated[str, "the document"]
     cited: Annotated[bool, "whether the bullet cites the document"]
     value: Annotated[float | None, "how surely the document supports the bullet, 0 to 1, from 0.5 on it does; null: not judged"]
-    verdict: Annotated[str, "supported (from 0.5), partly (from 0.25) or not; empty: not judged, see the failures"]
-    evidence: Annotated[str, "the sentence of the document that comes nearest to the bullet"]
+    verdict: Annotated[
+        str, "supported (from 0.5), partly (from 0.25) or not; of a panel what most say; empty: not judged, see the failures"
+    ]
+    evidence: Annotated[str, "the sentence of the document that comes nearest to the bullet, or what a model read"]
     judge: Annotated[str, "who gave the value; documents that are not cited are judged by the free judge alone"]
     recited: Annotated[bool | None, "whether the bullet cites the document after the repair; null where nothing was repaired"] = (
         None
@@ -54,6 +56,24 @@ class BulletRow:
     unreadable: Annotated[tuple[str, ...], "what it cites like an id, and no document is called"]
 
 
+@dataclass(frozen=True, slots=True)
+class SupportVote:
+    """What a member of a panel says of a citation."""
+
+    haystack_id: Annotated[str, "the documents that the answer is about"]
+    query_id: Annotated[str, "the query"]
+    system: Annotated[str, "who answered"]
+    bullet: Annotated[int, "number of the bullet, from 1"]
+    document_id: Annotated[str, "the cited document"]
+    panel: Annotated[str, "the panel, as its judge names it"]
+    member: Annotated[str, "its member"]
+    value: Annotated[float, "how surely the document supports the bullet, 0 to 1"]
+    verdict: Annotated[str, "supported, partly or not"]
+    evidence: Annotated[str, "the sentence that shows it"]
+    tied: Annotated[bool, "whether no verdict has most votes: of those that have, the one nearest to the mean value wins"]
+
+
 _BULLET = ("haystack_id", "query_id", "system", "bullet")
 SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"), later=SYSTEM_NAMES[1:])
 BULLETS = Table("support_bullets", BulletRow, _BULLET)
+VOTES = Table("support_votes", SupportVote, (*_BULLET, "document_id", "panel", "member"))

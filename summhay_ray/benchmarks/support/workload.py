@@ -7,16 +7,20 @@ judge of the spec; and against all documents by the free judge, which finds thos
 from __future__ import annotations
 
 import asyncio
+import functools
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from summhay_ray.benchmark import (
+    Answer,
     Ask,
     Benchmark,
     ByQuery,
     CitedAnswer,
+    Computation,
     Counted,
     Inputs,
     Item,
@@ -28,22 +32,28 @@ from summhay_ray.benchmark import (
     Section,
     SpecError,
     Stage,
+    Storage,
+    Store,
     Tables,
     semantic_hash,
     workload_of,
 )
+from summhay_ray.benchmarks.retrieval import Computing, StoredModels
 from summhay_ray.benchmarks.support.answers import claims_json, claims_of, read_answers
-from summhay_ray.benchmarks.support.judging import STAGE, Case, Opinion, Opinions, Pair, free_opinion, make_support_judge
+from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, Vote, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
-from summhay_ray.benchmarks.support.spec import SupportSpec, named_judge
-from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, BulletRow, SupportRow
-from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading, verdict_of
+from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, nli_models
+from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES, BulletRow, SupportRow, SupportVote
+from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocuments, Supports, is_heading
+from summhay_ray.encoders import check_model, placed
+from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
-from summhay_ray.outcome import NoAnswer
 from summhay_ray.records import SYSTEM_NAMES
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
+PLACES = "nli"
+"""The field of a run's record with the folder or hub name of each NLI model."""
 _AT_ONCE = 32
 
 
@@ -77,13 +87,37 @@ class SupportBenchReader(Reader["SupportBench"]):
         return super().explain(run, key, compat)
 
 
+class SupportBenchStorage(Storage["SupportBench"]):
+    def record(self, store: Store) -> dict[str, Any]:
+        """See `Storage`. With the folders of the NLI models, for workers elsewhere."""
+        return {**super().record(store), PLACES: {name: model.model for name, model in self.workload.nli.items()}}
+
+
+class SupportBenchComputation(Computation["SupportBench"]):
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`: the answers of a haystack that an NLI model judges, divided among the actors."""
+        by_haystack: dict[str, list[int]] = {}
+        for item in items if self.workload.nli else ():
+            by_haystack.setdefault(item.source, []).append(item.data["place"])
+        return [{"answers": some} for places in by_haystack.values() for n in range(actors) if (some := places[n::actors])]
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`: judge these answers by the models in this process alone; the models' numbers go to the store."""
+        before = replace(self.workload.stored.computed)
+        for place in part["answers"]:
+            asyncio.run(self.workload.opinions(self.workload.judged.answers[place], None))
+        return self.workload.stored.computed.since(before)
+
+
 class SupportBench(Benchmark[SupportSpec]):
     """Judges the citations of answers."""
 
     kind = "support"
     stages = (Stage(STAGE, output_tokens=50, example='{"verdict": "supported", "evidence": ""}'),)
-    tables = (SUPPORTS, BULLETS)
+    tables = (SUPPORTS, BULLETS, VOTES)
     counted = Counted("answers", SUPPORTS.name, prefix="u")
+    storage = Part(SupportBenchStorage)
+    computation = Part(SupportBenchComputation)
     reader = Part(SupportBenchReader)
 
     def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
@@ -93,7 +127,14 @@ class SupportBench(Benchmark[SupportSpec]):
         self.judged, self.unread = claims_of(inputs.read(CLAIMS))
         self._corpora = {name: CitedDocuments(documents) for name, documents in self.judged.documents.items()}
         self._lock = threading.Lock()
-        self._judge = make_support_judge(named_judge(spec.judge), spec)
+        self._judge = named_judge(spec.judge)
+        named = nli_models(self._judge)
+        places = {name: placed(model, inputs.folder.absolute()) for name, model in named.items()}
+        self.nli = {name: Nli(place) for name, place in (inputs.record or {}).get(PLACES, places).items()}
+        for one in self.nli.values():
+            one.rows = self.stored.rows
+            if not inputs.settled:
+                check_model(one.model)
 
     @staticmethod
     def _read(spec: SupportSpec, inputs: Inputs) -> bytes:
@@ -118,8 +159,12 @@ class SupportBench(Benchmark[SupportSpec]):
         return claims_json(found)
 
     def identity(self) -> Any:
-        """See `Workload`: what is judged, by whom, and by which free judge."""
-        return {**super().identity(), "free": SUPPORT_REVISION}
+        """See `Workload`: what is judged, by whom, by which free judge, and by the content of which weights in a folder."""
+        found = super().identity()
+        # A folder of weights is told by its content, whatever its place.
+        known = {name: f"{NLI}/{model.revision}" for name, model in self.nli.items() if model.revision}
+        judge = re.sub(r"[^\s(),]+", lambda part: known.get(part[0], part[0]), self.spec.judge)
+        return {**found, "spec": {**found["spec"], "judge": judge}, "free": SUPPORT_REVISION}
 
     # --- items ----------------------------------------------------------------------------------------------------------
 
@@ -127,7 +172,6 @@ class SupportBench(Benchmark[SupportSpec]):
         """See `Workload`: the answers, haystack by haystack."""
         for place, answer in sorted(enumerate(self.judged.answers), key=lambda one: one[1].haystack_id):
             cited = self.cited(answer)
-            key = semantic_hash([answer.haystack_id, answer.query_id, answer.system])[:16]
             citations = sum(len(one.numbers) for one in cited)
             data = {
                 "place": place,
@@ -138,16 +182,24 @@ class SupportBench(Benchmark[SupportSpec]):
                 "bullets": len(answer.bullets),
                 "citations": citations,
             }
-            yield Item(key, data=data, source=answer.haystack_id, reads=answer.haystack_id, size=citations)
+            yield Item(id_of(answer), data=data, source=answer.haystack_id, reads=answer.haystack_id, size=citations)
 
     def cited(self, answer: CitedAnswer) -> list[Cited]:
         """The citations of each bullet."""
         return self._corpora[answer.haystack_id].cited(answer.bullets)
 
-    def _support(self, corpus: CitedDocuments, bullets: Sequence[str]) -> Supports:
-        # One thread at a time: the first one makes the index.
-        with self._lock:
-            return corpus.support(bullets)
+    async def opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
+        """What the judge says of each citation. Without `ask`, only the models in this process are asked."""
+        judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
+        return await judging.judge(self._judge, _pairs(self.cited(answer))), judging
+
+    def _case(self, answer: CitedAnswer, ask: Ask | None) -> Case:
+        corpus, free = self._corpora[answer.haystack_id], None
+        if ask is None or not ask.planning:
+            # One thread at a time: the first one makes the index.
+            with self._lock:
+                free = corpus.support(answer.bullets)
+        return Case(id_of(answer), corpus.plain(answer.bullets), corpus, free)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -157,19 +209,21 @@ class SupportBench(Benchmark[SupportSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the rows of one answer, and a failure for each citation that was not judged."""
         answer = self.judged.answers[item.data["place"]]
-        corpus = self._corpora[answer.haystack_id]
-        cited = self.cited(answer)
-        pairs = [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
-        free = None if ask.planning else await asyncio.to_thread(self._support, corpus, answer.bullets)
-        case = Case(item.id, corpus.plain(answer.bullets), corpus.documents, free)
-        opinions = await self._judge.judge(case, pairs, ask)
+        opinions, judging = await self.opinions(answer, ask)
+        corpus, free = judging.case.corpus, judging.case.free
         if free is None:
             return {}
         for (bullet, document), opinion in sorted(opinions.items()):
-            if not isinstance(opinion, Opinion):
+            if not isinstance(opinion, Answer):
                 where = f"bullet {bullet + 1}, {corpus.documents[document][0]}"
                 ask.fail(STAGE, replace(opinion, message=f"{where}: {opinion.message}"))
-        return rows_of(answer, corpus, cited, opinions, free)
+        votes = [vote_row(answer, corpus, vote) for vote in judging.votes]
+        return {**rows_of(answer, corpus, self.cited(answer), opinions, free), VOTES.name: votes}
+
+    @functools.cached_property
+    def stored(self) -> StoredModels:
+        """What NLI models have computed."""
+        return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
 
     # --- results --------------------------------------------------------------------------------------------------------
 
@@ -184,6 +238,22 @@ class SupportBench(Benchmark[SupportSpec]):
     def by_query(self, tables: Tables) -> ByQuery | None:
         """See `Workload`."""
         return by_query(tables)
+
+
+def id_of(answer: CitedAnswer) -> str:
+    """The id of an answer's item."""
+    return semantic_hash([answer.haystack_id, answer.query_id, answer.system])[:16]
+
+
+def _pairs(cited: Sequence[Cited]) -> list[Pair]:
+    return [(bullet, number - 1) for bullet, one in enumerate(cited) for number in one.numbers]
+
+
+def vote_row(answer: CitedAnswer, corpus: CitedDocuments, vote: Vote) -> SupportVote:
+    """The row of a vote."""
+    where = (answer.haystack_id, answer.query_id, answer.system, vote.pair[0] + 1, corpus.documents[vote.pair[1]][0])
+    said = vote.opinion
+    return SupportVote(*where, vote.panel, vote.member, said.value, said.verdict, said.evidence, vote.tied)
 
 
 def rows_of(
@@ -206,27 +276,26 @@ def rows_of(
         saying = set() if heading else {number + 1 for number in _saying(free, place)} - own
         after = None if recited is None else recited[place]
         others = saying if after is None else after - own
-        values = []
+        verdicts: list[str] = []
         for number in sorted(own | others):
             pair: Pair = (place, number - 1)
-            opinion: Opinion | NoAnswer | None = opinions.get(pair) if number in own else free_opinion(free, *pair)
-            known = isinstance(opinion, Opinion)
-            given = opinion if isinstance(opinion, Opinion) else Opinion(0.0, "")
-            values += [given.value if known else None] if number in own else []
+            outcome = opinions[pair] if number in own else free_opinion(free, *pair)
+            known = isinstance(outcome, Answer)
+            given = outcome.value if isinstance(outcome, Answer) else Opinion(0.0, "")
+            verdicts += [given.verdict if known else ""] if number in own else []
             supports.append(
                 SupportRow(
                     *where,
                     document_id=corpus.documents[number - 1][0],
                     cited=number in own,
                     value=given.value if known else None,
-                    verdict=verdict_of(given.value) if known else "",
+                    verdict=given.verdict if known else "",
                     evidence=given.evidence,
                     judge=given.by,
                     recited=None if after is None else number in after,
                     **names,
                 )
             )
-        judged = [value for value in values if value is not None]
         outside = () if shown is None else tuple(corpus.documents[number - 1][0] for number in one.numbers if number not in shown)
         bullets.append(
             BulletRow(
@@ -235,7 +304,7 @@ def rows_of(
                 words=len(text.split()),
                 heading=heading,
                 cited=len(own),
-                supported=None if len(judged) < len(values) else sum(value >= SUPPORTED for value in judged),
+                supported=None if "" in verdicts else verdicts.count("supported"),
                 uncited=len(saying),
                 other_language=free.foreign[place],
                 out_of_range=one.out_of_range,

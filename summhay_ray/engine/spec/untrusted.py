@@ -6,6 +6,7 @@ Its own code is refused where code is imported (`plugins.own_code_allowed`), its
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from summhay_ray.errors import UserError
 from summhay_ray.inputs import real_path
 from summhay_ray.llm import foreign_key
 
+_FORM, _WORD = re.compile(r"\w+\(.*\)", re.DOTALL), re.compile(r"[^\s(),]+")
+
 
 def check_untrusted(spec: Any, folder: Path) -> None:
     """Raises UserError for a spec in `folder` that names a file outside it, a key for another place, or a store's service."""
@@ -25,8 +28,9 @@ def check_untrusted(spec: Any, folder: Path) -> None:
         if wrong := foreign_key(model.api_key_env, model.model, model.api_base):
             raise UserError(f"{model.label}: {wrong}")
     for text in texts_of(spec):
-        # A family of local models names a folder after its slash: `transformers/FOLDER`.
-        for entry in filter(None, (text, text.partition("/")[2])):
+        # A family of local models names a folder after its slash: `transformers/FOLDER`; a judge may ask several.
+        names = [text, *(_WORD.findall(text) if _FORM.fullmatch(text) else ())]
+        for entry in filter(None, (part for name in names for part in (name, name.partition("/")[2]))):
             place = folder / os.path.expanduser(entry)
             if os.path.lexists(place):
                 real_path(place, folder)

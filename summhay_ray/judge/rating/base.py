@@ -100,3 +100,5 @@ class Rating:
     """Samples that were requested. `votes` lacks those that did not arrive or could not be read."""
     mass: float | None = None
     """Total probability of the scale's numbers at the first token, 0..1; None without log probabilities."""
+    keys: Sequence[str] = ()
+    """Of a panel the keys of its members' raw answers."""

@@ -39,6 +39,19 @@ def test_a_paid_run_keeps_its_budget_and_resumes(tmp_path: Path, monkeypatch: py
         assert found.status == "done" and plan.usd["min"] <= spent <= plan.usd["max"]
         assert provider.stats()["micros"] == round(spent * 1e6)
         assert summhay_ray.run(spec, store=store).calls["made"] == 0
+        # A panel shares the answers of the same judge alone.
+        served = provider.stats()["served"]
+        panel = {**spec, "judges": [{"model": "panel(openai/simulated-judge,offline)", **reach}]}
+        assert sum(stage.calls for stage in summhay_ray.plan(panel, store=store).stages if stage.model != "offline/rater") == 0
+        held = summhay_ray.run(panel, store=store)
+        assert held.status == "done" and provider.stats()["served"] == served
+    votes = summhay_ray.table(held.run, "section_ratings", store)
+    assert votes["how"].unique().to_list() == ["panel"] and votes["judge"].unique().to_list() == [
+        "panel(openai/simulated-judge,offline)"
+    ]
+    alone = summhay_ray.table(found.run, "section_ratings", store)
+    for row, one in zip(votes.iter_rows(named=True), alone.iter_rows(named=True), strict=True):
+        assert row["votes"][0] == one["value"] and row["value"] == row["released"] == pytest.approx(sum(row["votes"]) / 2)
     ratings = summhay_ray.table(found.run, "section_ratings", store)
     assert ratings["how"].unique().to_list() == ["logprobs"] and ratings.height == 3 * 19
     # The simulated judge says 4 or 5 with a probability below 1: what is elsewhere lowers the release's score alone.

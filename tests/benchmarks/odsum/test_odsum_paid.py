@@ -65,6 +65,20 @@ def test_every_call_of_a_chain_is_planned_paid_once_and_held_by_the_budget(tmp_p
     assert summhay_ray.run(spec, store=store, executor="inline").calls["made"] == 0
     assert [(row["n_scored"], row["geval"]) for row in done.scores["summaries"].to_dicts()] == [(5, 4.0)] * len(STRATEGIES)
 
+    # A panel shares the answers of the same rater alone; only its other member is paid.
+    both = {**spec, "metrics": [{"geval": {"model": "panel(openai/rater,openai/second,offline)", **reach}}]}
+    ahead = {stage.model: (stage.calls, stage.reused) for stage in summhay_ray.plan(both, store).stages if stage.stage == "rate"}
+    assert (ahead["openai/rater"][0], ahead["openai/second"][0]) == (0, ratings)
+    panel = summhay_ray.run(both, store=store, executor="inline")
+    assert panel.status == "done" and provider.stats()["served"] == len(served) + ratings
+    rows = summhay_ray.table(panel.run, "odsum_ratings", store).to_dicts()
+    assert {len(row["votes"]) for row in rows} == {3} and {(row["votes"][:2] == [4.0, 4.0], row["n_votes"]) for row in rows} == {
+        (True, 0)
+    }
+    assert all(row["rating"] == pytest.approx(sum(row["votes"]) / 3) for row in rows)
+    cost = summhay_ray.api.compare_systems(done.run, panel.run, judges=["geval", "geval"], store=store).to_json()["usd"]
+    assert cost[1] == pytest.approx(2 * cost[0])
+
 
 def test_another_model_merges_the_summaries(tmp_path: Path, provider: Simulated) -> None:
     meetings(tmp_path / "meetings")

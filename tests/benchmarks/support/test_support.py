@@ -15,6 +15,7 @@ from inline_runs import answered
 
 from summhay_ray import api
 from summhay_ray.engine import SpecError
+from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -44,9 +45,11 @@ def files(folder: Path) -> tuple[Path, Path]:
         {"query_id": "q1", "system": "alpha", "text": ALPHA},
         {"query_id": "q1", "system": "beta", "bullets": [GERMAN, "The old bridge carries trams again [2]", "港口在三月关闭 [1]"]},
         {"query_id": "q2", "system": "alpha", "bullets": [LONG, "", "[1]"], "shown": ["b.md"]},
+        {"query_id": None, "system": "alpha", "bullets": ["Lines\u2028break [1]."]},
+        {"query_id": "q3", "system": "alpha", "text": ""},
     ]
     answers = folder / "answers.jsonl"
-    answers.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    answers.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8")
     return answers, documents
 
 
@@ -83,7 +86,7 @@ def test_answers_of_a_file_are_judged_and_nothing_that_is_wrong_is_silent(tmp_pa
     shown = {row["system"]: row for row in main.table.iter_rows(named=True)}
     assert (shown["beta"]["n"], shown["beta"]["n_expected"], shown["beta"]["supported"]) == (1, 3, 1.0)
     assert shown["beta"]["supported_floor"] == pytest.approx(1 / 3), "what was not judged leaves no denominator"
-    assert sum("citations of numbers that no document has" in note for note in main.notes) == 1
+    assert {"1 citations of numbers that no document has", "1 answers without a bullet"} <= set(main.notes)
 
     explained = api.explain(result.run, "q1/alpha/3", store)
     assert {row["document_id"] for row in explained["rows"]["supports"]} >= {"a.txt", "b.md"}
@@ -147,7 +150,7 @@ def test_a_model_is_asked_about_each_citation_or_each_bullet_and_a_cascade_about
     result = api.run(each, store)
     asked = provider.asked  # type: ignore[attr-defined]
     n = api.table(result.run, "supports", store)["cited"].sum()
-    assert (n, len(asked)) == (12, result.calls["made"])
+    assert (n, len(asked)) == (13, result.calls["made"])
     assert planned.stages[0].calls == result.calls["made"] + result.calls["reused"]
     rows = api.table(result.run, "supports", store).filter("cited")
     lost = rows.filter(pl.col("value").is_null())
@@ -241,8 +244,18 @@ def test_what_is_wrong_in_a_spec_is_told(tmp_path: Path, fields: dict[str, Any],
         )
 
 
-def test_a_broken_line_of_answers_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('{"query_id": "q", "text": "One [1]."}\n{"query_id": "q"}\n', r"answers.jsonl line 2: has no `text`"),
+        ('{"query_id": "q", "te\n[1]\n{"text": 1}\n', r"line 1: is no JSON .* \(and 2 lines after it are wrong, too\)"),
+        ('{"query_id": ["q"], "text": "One [1]."}\n', "line 1: query_id: expected a text or a number"),
+    ],
+)
+def test_broken_lines_of_answers_are_named(tmp_path: Path, lines: str, message: str) -> None:
     answers, documents = files(tmp_path)
-    answers.write_text('{"query_id": "q", "text": "One [1]."}\n{"query_id": "q"}\n', encoding="utf-8")
-    with pytest.raises(SpecError, match=r"answers.jsonl line 2: has no `text`"):
+    answers.write_text(lines, encoding="utf-8")
+    with pytest.raises(SpecError, match=message):
         api.support(answers, store=str(tmp_path / "store"), documents=documents)
+    with pytest.raises(UserError, match="--documents FOLDER"):
+        api.support(answers, store=str(tmp_path / "store"))

@@ -10,7 +10,8 @@ from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage,
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
-from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
+from summhay_ray.citations import SUPPORT_REVISION
 
 TOKENS_A_VERDICT = 20
 """Expected length of the verdict on one insight."""
@@ -34,7 +35,8 @@ class Entries:
         return self.prompts[model.prompt] if model.prompt else ""
 
     def semantic(self, model: ModelSpec) -> dict[str, Any]:
-        """What identifies a summarizer or judge: model, parameters, prompt, and the code of a user-defined strategy."""
+        """What identifies a summarizer or judge: model, parameters, prompt, the code of a user-defined strategy, and the
+        revision of the support judge that repairs its citations."""
         if isinstance(model, JudgeSpec) and model.composed:
             parts = [self.semantic(self.spec.part(model, leaf)) for leaf in model.named.leaves()]
             return {"strategy": model.strategy, "parts": parts}
@@ -46,6 +48,8 @@ class Entries:
             code = strategy_name(model.strategy)
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
         own = {**semantic_model(model, identity), **self.models.revision(model.model), "code": self._code(code)}
+        if isinstance(model, CitingSpec) and model.recite is not None:
+            own["support_judge"] = SUPPORT_REVISION
         return {**own, **reduce_identity(self.models, model)} if isinstance(model, SummarizerSpec) else own
 
     def identity_of(self, judging: JudgeSpec) -> str:

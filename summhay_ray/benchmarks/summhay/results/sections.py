@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
+from summhay_ray.benchmarks.panels import panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
@@ -20,7 +21,7 @@ from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import Z_95, SystemScore, alpha, column_place, pearson, rank_agreement
+from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
 
@@ -459,31 +460,8 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
     if len(result.biases) > 1:
         yield from _agreement(run)
-    yield from _panels(run)
-
-
-def _panels(run: RunStore) -> Iterator[Section]:
-    """How the members of each panel agree, among each other and with the panel."""
-    rows = []
-    for panel, votes in sorted(all_votes(run).partition_by("judge", "panel", as_dict=True).items()):
-        of = ("cell_id", "position")
-        by_member = votes.with_columns(pl.col("coverage").replace_strict(COVERAGE_VALUE, return_dtype=pl.Float64))
-        wide = by_member.pivot("member", index=of, values="coverage")
-        members = [name for name in wide.columns if name not in of]
-        said = wide.drop_nulls()
-        alike = said.select(pl.concat_list(members).list.n_unique() == 1).to_series()
-        tied = votes.join(said, on=of, how="semi").unique(of)["tied"].sum()
-        counts = {"members": len(members), "unanimous": alike.mean(), "tied": tied / said.height if said.height else None}
-        spread = by_member.group_by(of).agg(pl.col("value").std(ddof=0))["value"].mean()
-        known = {"alpha": alpha(wide.select(members).to_numpy().T.tolist()), "spread of values": spread, "n": said.height}
-        rows.append({"judge": panel[0], "panel": panel[1], **counts, **known})
-    if rows:
-        text = (
-            "How the members of each panel agree among each other, on the insights that all judged. Unanimous: all give the same "
-            "label. Tied: no label has most votes. Alpha: Krippendorff's, for ordinal data. Spread: the mean standard "
-            "deviation of their values. The table `votes` has every member's verdict."
-        )
-        yield Section("Panels", text, _frame(rows), dict.fromkeys(("unanimous", "tied"), "%"), name="panels")
+    if not (votes := all_votes(run)).is_empty():
+        yield panels_section(votes, ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:

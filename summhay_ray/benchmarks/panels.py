@@ -1,0 +1,37 @@
+"""How the members of panels agree with each other, for the report of any benchmark whose judges may be panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from summhay_ray.benchmark import Section
+from summhay_ray.metrics import alpha
+
+
+def panels_section(votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], label: str, worth: Mapping[str, float]) -> Section:
+    """A row for each panel, empty without votes.
+
+    `votes`: a row for each member and thing judged, with `member`, `value` and `tied`. `by`: the columns that name a panel. `of`:
+    those that name what is judged. `label`: that with a member's verdict. `worth`: verdict -> its value.
+    """
+    rows = []
+    for name, some in sorted(votes.partition_by(*by, as_dict=True).items()):
+        by_member = some.with_columns(pl.col(label).replace_strict(worth, return_dtype=pl.Float64))
+        wide = by_member.pivot("member", index=of, values=label)
+        members = [column for column in wide.columns if column not in of]
+        said = wide.drop_nulls()
+        alike = said.select(pl.concat_list(members).list.n_unique() == 1).to_series()
+        tied = some.join(said, on=of, how="semi").unique(of)["tied"].sum()
+        counts = {"members": len(members), "unanimous": alike.mean(), "tied": tied / said.height if said.height else None}
+        spread = by_member.group_by(of).agg(pl.col("value").std(ddof=0))["value"].mean()
+        known = {"alpha": alpha(wide.select(members).to_numpy().T.tolist()), "spread of values": spread, "n": said.height}
+        rows.append({**dict(zip(by, name, strict=True)), **counts, **known})
+    text = (
+        "How the members of each panel agree among each other, on what all of them judged. Unanimous: all give the same verdict. "
+        "Tied: no verdict has most votes. Alpha: Krippendorff's, for ordinal data. Spread: the mean standard deviation of their "
+        "values. The table of votes has every member's verdict."
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    return Section("Panels", text, frame, dict.fromkeys(("unanimous", "tied"), "%"), name="panels")
