@@ -678,6 +678,8 @@ def mine(
 
     options = _options(budget, executor, address, watch, note)
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
+    if isinstance(spec, str | Path) and not Path(spec).exists():
+        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
     loaded = load(spec, overrides, store, untrusted=untrusted)
     if not isinstance(loaded, mining.Mine):
         raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")

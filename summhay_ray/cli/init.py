@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from summhay_ray.cli.options import JsonOption
-from summhay_ray.engine import spec_class_of
 from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def starter(kind: str) -> str:
     """The text of a kind's starter spec. Raises UnknownName, SpecError."""
     from importlib import resources
 
-    from summhay_ray.engine import find
+    from summhay_ray.engine import find, spec_class_of
 
     benchmark = find(kind)
     if benchmark.storage.imported:

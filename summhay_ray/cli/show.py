@@ -140,6 +140,8 @@ def computed(pool: Mapping[str, float]) -> str:
     n, texts, tokens = (int(pool.get(name, 0)) for name in ("actors", "texts", "tokens"))
     load, compute = pool.get("load_s", 0.0), pool.get("compute_s", 0.0)
     work = f"models loaded in {load:.1f} s, {texts:,} texts of {tokens:,} tokens in {compute:.1f} s"
+    if not texts and not load:
+        work = f"{compute:.1f} s of computing"
     return f"{n} actors started in {pool['start_s']:.1f} s; {work}" + (" (summed over actors)" if n > 1 else "")
 
 

@@ -199,7 +199,8 @@ class Computation(WorkloadPart[W]):
         """The computations (as small JSON) that `prepare` needs for these items, such as embeddings. On Ray, a pool of actors
         runs them first, with `compute`, and `actors` may divide them; elsewhere `prepare` computes as needed. By default none.
 
-        Sources for which these are the same, or which read the same, are computed together."""
+        Sources for which these are the same, or which read the same, are computed together. Computations that are more than such
+        sources are spread one by one. They begin in order: one that does not find the result of another computes it, too."""
         return ()
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:

@@ -4,7 +4,7 @@ with every document that says each. For the benchmarks."""
 from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
-from summhay_ray.mine.mining import Mining, mine
+from summhay_ray.mine.mining import Mining, Step, mine
 from summhay_ray.mine.reading import Source, Unread, read_folder
 from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
@@ -19,6 +19,7 @@ __all__ = [
     "Mined",
     "Mining",
     "Source",
+    "Step",
     "Unread",
     "accepted",
     "doubts_first",

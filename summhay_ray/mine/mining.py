@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from summhay_ray.mine.insights import Compared, Comparing, Evidence, Mined, find_insights
 from summhay_ray.mine.reading import Source
@@ -12,9 +13,23 @@ from summhay_ray.mine.statements import DocumentClaim, SentenceFacts, Statements
 
 BLOCK = 250
 """Documents that are read, and whose sentences are compared, at once."""
-Keep = Callable[[str, Callable[[], bytes]], bytes]
-"""(A name, what makes its content) -> the content: made now, or earlier, maybe elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is done with a block of documents; `begin` is the number of its first one among those that are distinct."""
+
+    name: Literal["read", "compare"]
+    begin: int
+
+
+Keep = Callable[[Step, Callable[[], bytes]], bytes]
+"""(A step, what does it) -> its result: made now, or earlier, maybe elsewhere."""
 Claims = Mapping[int, Sequence[DocumentClaim]]
+
+
+def _made(step: Step, make: Callable[[], bytes]) -> bytes:
+    return make()
 
 
 class Mining:
@@ -24,42 +39,36 @@ class Mining:
     document -> its claims, of which insights are made; where it is missing, insights are made of the document's sentences.
     """
 
-    def __init__(
-        self, sources: Sequence[Source], least: int, claims: Claims | None = None, keep: Keep = lambda name, make: make()
-    ) -> None:
-        self._sources, self._least, self._claims, self._keep = sources, least, claims or {}, keep
+    def __init__(self, sources: Sequence[Source], least: int, claims: Claims | None = None, keep: Keep | None = None) -> None:
+        self._sources, self._least, self._claims, self._keep = sources, least, claims or {}, keep or _made
         first: dict[str, int] = {}
         self._copy_of = [first.setdefault(source.text.strip(), place) for place, source in enumerate(sources)]
         self._distinct = [place for place, kept in enumerate(self._copy_of) if place == kept]
-        self.blocks = range(0, len(self._distinct), BLOCK)
-        """The number of the first document of each block, among those that are distinct."""
+        begins = range(0, len(self._distinct), BLOCK)
+        self.reading = [Step("read", begin) for begin in begins]
+        self.comparing = [Step("compare", begin) for begin in begins]
+        """The steps of all blocks. Where there are claims, comparing needs them, and is done here."""
 
     @property
     def copies(self) -> list[tuple[int, int]]:
         """Pairs (document, earlier one) of equal documents."""
         return [(place, kept) for place, kept in enumerate(self._copy_of) if place != kept]
 
-    def read(self, begin: int) -> SentenceFacts:
-        """The facts of the sentences of a block."""
+    def do(self, step: Step) -> bytes:
+        """Do a step, or take its result from where it is kept. To compare a block, all blocks are read."""
+        return self._keep(step, functools.partial(self._read if step.name == "read" else self._compare, step.begin))
 
-        def make() -> bytes:
-            return SentenceFacts.read(self._sources[place].text for place in self._distinct[begin : begin + BLOCK]).to_bytes()
+    def _read(self, begin: int) -> bytes:
+        return SentenceFacts.read(self._sources[place].text for place in self._distinct[begin : begin + BLOCK]).to_bytes()
 
-        return SentenceFacts.from_bytes(self._keep(f"read-{begin}", make))
-
-    def compare(self, begin: int) -> Compared:
-        """The candidates among the sentences of a block. It reads all blocks."""
-
-        def make() -> bytes:
-            return self._comparing.block(begin, begin + BLOCK).to_bytes()
-
-        return Compared.from_bytes(self._keep(f"compared-{begin}", make))
+    def _compare(self, begin: int) -> bytes:
+        return self._all.block(begin, begin + BLOCK).to_bytes()
 
     @functools.cached_property
-    def _comparing(self) -> Comparing:
+    def _all(self) -> Comparing:
         given = {number: self._claims[place] for number, place in enumerate(self._distinct) if place in self._claims}
         texts = [self._sources[place].text for place in self._distinct]
-        return Comparing(Statements(texts, map(self.read, self.blocks), given), self._least)
+        return Comparing(Statements(texts, map(SentenceFacts.from_bytes, map(self.do, self.reading)), given), self._least)
 
     def mined(self) -> list[Mined]:
         """The insights that recur, the surest first."""
@@ -70,7 +79,8 @@ class Mining:
         def all_of(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
             return tuple(replace(one, document=place) for one in evidence for place in same[self._distinct[one.document]])
 
-        found = find_insights(self._comparing, map(self.compare, self.blocks))
+        compared = (self._compare(step.begin) if self._claims else self.do(step) for step in self.comparing)
+        found = find_insights(self._all, map(Compared.from_bytes, compared))
         return [replace(one, evidence=all_of(one.evidence), doubtful=all_of(one.doubtful)) for one in found]
 
 

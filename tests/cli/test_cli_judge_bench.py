@@ -206,17 +206,21 @@ def test_ones_own_measurement_comes_before_ours(imported: Callable[..., Said], c
     [
         ("text", "it is not JSON"),
         ("{}", "it has no list of judges"),
-        ("[]", "it has no list of judges"),
-        ('{"judges": [{"judge": "a", "correlation": 0.7}]}', "it is what judge-bench --json says"),
-        ('{"judges": [{"mean": 0.1}]}', "judges[0] has no name"),
+        pytest.param("[]", "it has no list of judges", marks=pytest.mark.soak),
+        pytest.param(
+            '{"judges": [{"judge": "a", "correlation": 0.7}]}', "it is what judge-bench --json says", marks=pytest.mark.soak
+        ),
+        pytest.param('{"judges": [{"mean": 0.1}]}', "judges[0] has no name", marks=pytest.mark.soak),
         ('{"judges": [{"judge": "a", "mean": "0.1"}]}', "judges[0], a: mean is missing or not a number"),
-        (
+        pytest.param(
             '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3}]}',
             "judges[0], a: n_summaries is missing or not a number",
+            marks=pytest.mark.soak,
         ),
-        (
+        pytest.param(
             '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3, "n_summaries": 1, "names": 3}]}',
             "judges[0], a: names is not a list",
+            marks=pytest.mark.soak,
         ),
         (
             '{"judges": [{"judge": "a", "mean": 0.1, "se": 0.1, "n_insights": 3, "n_summaries": 1, "sd": 2}]}',

@@ -93,11 +93,10 @@ def test_ones_own_code_that_raises_is_told_with_file_and_line(mine: Path, cli: C
 
 def test_ones_own_code_that_ends_the_process_is_told_with_file_and_line(mine: Path) -> None:
     spec = write_spec(mine, {**SMALL, "summarizers": [{"model": "offline/lead", "strategy": "of_mine:Ends"}]})
-    for words in (["plan"], ["run", "--store", "store"]):
-        said = command(*words, spec, "--json", cwd=mine)
-        lines = [line for line in said.err.splitlines() if line.startswith("summhay: ")]
-        assert (said.code, said.out, len(lines)) == (1, "", 1), said
-        assert f"own code ended the process: os._exit(7) in {mine / 'of_mine.py'}, line 36" in lines[0]
+    said = command("run", spec, "--store", "store", "--json", cwd=mine)
+    lines = [line for line in said.err.splitlines() if line.startswith("summhay: ")]
+    assert (said.code, said.out, len(lines)) == (1, "", 1), said
+    assert f"own code ended the process: os._exit(7) in {mine / 'of_mine.py'}, line 36" in lines[0]
 
 
 def test_a_plan_tries_ones_own_code_and_says_what_comes_of_it(mine: Path, cli: Cli) -> None:

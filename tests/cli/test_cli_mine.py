@@ -99,6 +99,15 @@ def test_a_folder_in_which_nothing_can_recur_is_told_in_one_line(
     assert len([line for line in said.err.splitlines() if line.strip()]) == 1
 
 
+def test_where_all_documents_are_equal_this_is_told(tmp_path: Path, cli: Cli) -> None:
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_text("The depot in Velden was flooded to 1.9 metres, and 140 pallets were lost.")
+    said = cli("mine", str(tmp_path), "--store", str(tmp_path / ".st"))
+    assert said.code == 4 and "3 of them are equal to an earlier one" in said.out
+    missing = cli("mine", str(tmp_path / "none"), "--store", str(tmp_path / ".st"))
+    assert missing.code == 2 and "no such folder" in missing.err
+
+
 def test_a_sheet_that_cannot_be_read_names_row_and_column(folder: Path, cli: Cli) -> None:
     cli("mine", "tickets", "--review", "sheet.csv", "--store", "st")
     rows = list(csv.DictReader(Path("sheet.csv").read_text(encoding="utf-8-sig").splitlines(keepends=True)))

@@ -171,7 +171,9 @@ def test_a_run_loads_no_more_than_it_needs(tmp_path: Path) -> None:
     spec = write_json(tmp_path / "spec.yaml", SAMPLE)
     imported = imported_by("run", spec, "--store", str(tmp_path / "store"), "--executor", "inline")
     assert "polars" in imported
-    assert imported & {"ray", "litellm", "torch", "pandas", "matplotlib", "boto3", "summhay_ray.synth"} == set()
+    assert (
+        imported & {"ray", "litellm", "openai", "httpx", "torch", "pandas", "matplotlib", "boto3", "summhay_ray.synth"} == set()
+    )
 
 
 def test_an_empty_store_says_how_to_begin(cli: Cli, tmp_path: Path) -> None:

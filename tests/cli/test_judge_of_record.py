@@ -20,13 +20,13 @@ PAIR = ("--systems", "*", "*")
 OWN, FREE = "released", "offline/judge"
 
 
-@pytest.fixture
-def judged_again(cli: Cli, tmp_path: Path) -> tuple[str, Path]:
+@pytest.fixture(scope="module")
+def judged_again(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """(run, store) of a released file, judged again by a judge that comes before `released` in the alphabet."""
-    store = tmp_path / "store"
-    run = cli("import", write_json(tmp_path / "small.json", released()), "--store", store, "--json").document["run"]
-    assert cli("rejudge", run, "--judge", "offline", "--executor", "inline", "--store", store, "--json").code == 0
-    return run, store
+    folder = tmp_path_factory.mktemp("judged")
+    run = summhay_ray.import_released([write_json(folder / "small.json", released())], str(folder / "store")).run
+    assert summhay_ray.rejudge(run, "offline", str(folder / "store"), executor="inline").status == "done"
+    return run, folder / "store"
 
 
 def joints(document: dict[str, Any]) -> dict[tuple[str, str], float]:

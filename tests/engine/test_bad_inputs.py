@@ -177,7 +177,9 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     assert f"{inputs.LIMIT} is 'many'; expected a number of MB" in refusal(lambda: api.verify(path))
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in ("sequences", "wide") else []) for name in BOMBS]
+)
 def test_yaml_that_grows_is_refused_where_it_is_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / "bomb.yaml"
     text = "\n".join(f"  {line}" for line in BOMBS[name].splitlines())

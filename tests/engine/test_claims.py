@@ -39,7 +39,7 @@ def models(base: str, *names: str, **fields: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     # Answers are as long as they may be, prompts reserve half as much again: 1.5 times the usage is 1.3 times the reservation.
     ("claim", "least"),
-    [(1.0, N_CELLS), (1.5, 3), (10_000.0, 1)],
+    [(1.0, N_CELLS), (1.5, 3), pytest.param(10_000.0, 1, marks=pytest.mark.soak)],
 )
 def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, least: int) -> None:
     with in_thread(models={"liar": {"claim": claim}}, cache_lifetime=0.0) as provider:

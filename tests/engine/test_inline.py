@@ -93,7 +93,7 @@ ON_RAY = [pytest.mark.soak, pytest.mark.ray, pytest.mark.timeout(600)]
     ("number", "code", "executor"),
     [
         pytest.param(signal.SIGINT, 130, INLINE, marks=pytest.mark.soak),
-        (signal.SIGTERM, 143, INLINE),
+        pytest.param(signal.SIGTERM, 143, INLINE, marks=pytest.mark.soak),
         pytest.param(signal.SIGINT, 130, RAY, marks=ON_RAY),
         pytest.param(signal.SIGTERM, 143, RAY, marks=ON_RAY),
     ],

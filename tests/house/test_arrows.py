@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from summhay_ray.engine import load_workload
 
 pytestmark = pytest.mark.core
 
@@ -121,16 +124,22 @@ HEAVY = {
 """Library -> the rooms that know it: one, unless a reason is given."""
 
 
+@functools.cache
+def import_nodes(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imports(file: Path) -> list[tuple[int, str, str]]:
     """(line, module, name) of every import of ours in a file, functions' own imports included; no name: the module itself."""
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in import_nodes(file):
         if isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             for alias in node.names:
                 whole = module == "summhay_ray"
                 found.append((node.lineno, f"{module}.{alias.name}" if whole else module, "" if whole else alias.name))
-        elif isinstance(node, ast.Import):
+        else:
             found += [(node.lineno, alias.name, "") for alias in node.names]
     return [one for one in found if one[1].split(".")[0] in ("summhay_ray", "")]
 
@@ -175,9 +184,8 @@ def reach(room: str) -> set[str]:
 def strangers(package: Path, file: Path) -> list[str]:
     """Imports of a heavy library outside its rooms."""
     here, found = room_of(package, file), []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+    for node in import_nodes(file):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         found += [f"{here}: {name}" for name in names if here not in HEAVY.get(name.split(".")[0], {here})]
     return found
 
@@ -277,3 +285,19 @@ def test_a_heavy_library_in_a_foreign_room_is_seen(package: Path) -> None:
     sneaky = package / "engine" / "sneaky.py"
     sneaky.write_text("def f():\n    import litellm.utils\n    from ray import data\n", encoding="utf-8")
     assert strangers(package, sneaky) == ["engine: litellm.utils"]
+
+
+MEMBERS = 25
+"""Public members that a workload may have: what is seldom said of a benchmark stands in its parts."""
+
+
+def test_a_workload_has_few_members() -> None:
+    grid = load_workload({"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]})
+    assert len([name for name in dir(grid) if not name.startswith("_")]) <= MEMBERS
+
+
+def test_each_file_of_summhay_has_its_place_beside_the_paper() -> None:
+    room = PACKAGE / "benchmarks" / "summhay"
+    told = (room / "README.md").read_text(encoding="utf-8")
+    files = [file.relative_to(room).as_posix() for file in sorted(room.rglob("*.py")) if file.name != "__init__.py"]
+    assert [file for file in files if f"`{file}`" not in told] == []

@@ -34,7 +34,7 @@ def worst(prompt: str) -> int:
     return settings_of("").worst_micros(count_tokens(prompt), 20)
 
 
-@pytest.fixture(scope="module", params=["direct", "litellm"])
+@pytest.fixture(scope="module", params=["direct", pytest.param("litellm", marks=pytest.mark.soak)])
 def scene(request: pytest.FixtureRequest) -> Iterator[tuple[HostileServer, dict[str, Any]]]:
     """The server after a process has asked it for everything, and what that process tells."""
     here = Path(__file__)

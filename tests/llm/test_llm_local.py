@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any, ClassVar
@@ -141,21 +139,6 @@ def test_a_conversation_is_answered_once_whatever_n_is(local_room: Room, models:
     (asked,) = models[0].asked
     assert asked.messages == messages and raw.texts == (raw.text,) and raw.logprobs == ""
     assert raw.input_tokens == count_tokens("system:\nBe brief.\n\nuser:\np")
-
-
-OFFLINE = """
-import sys
-from summhay_ray import api
-spec = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"], "judges": ["offline/judge"]}
-result = api.run(spec, sys.argv[1], executor="inline")
-assert result.status == "done", result
-print(sorted({"litellm", "openai", "httpx", "ray"} & set(sys.modules)))
-"""
-
-
-def test_a_run_of_local_models_loads_no_client(tmp_path: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", OFFLINE, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr[-2000:]
 
 
 @pytest.mark.usefixtures("litellm")

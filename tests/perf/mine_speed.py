@@ -3,8 +3,8 @@
     python tests/perf/mine_speed.py 1000 3000 10000 [--folder DIR] [--executor inline]
 
 Documents of about 700 words, from a seed: words by Zipf's law from a vocabulary that topics and documents add to, insights
-planted in 3 to 30 documents in other words each time, background that recurs with the subject, and footers. The number of insights
-and of topics is in proportion to that of documents. A folder that is there is used again.
+planted in 3 to 30 documents in other words each time, background that recurs in the same words, and footers. Twice as many
+documents have twice as many insights and topics. A folder that is there is used again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import itertools
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -24,7 +25,9 @@ from pathlib import Path
 
 from big_haystacks import words_of
 
-FUNCTION = "the of and to in a is that for on with as by at from it was are be this which or an were has its but not have".split()
+FUNCTION = re.findall(
+    "[a-z]+", "the of and to in a is that for on with as by at from it was are be this which or an were has its"
+)
 FOOTERS = (
     "Read the full edition of this bulletin in the archive of the association, which opens every weekday.",
     "The editors of the bulletin correct what readers report within three days of the printed edition.",

@@ -13,7 +13,6 @@ from typing import Any
 import duckdb
 import duckdb_extension_httpfs
 import polars as pl
-import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
@@ -47,6 +46,7 @@ def rows_of(table: Any) -> list[dict[str, Any]]:
 def test_any_tool_opens_the_tables_of_a_folder(tmp_path: Path) -> None:
     # Seconds, which collecting should not take.
     import datasets
+    import pyarrow.dataset as ds
 
     run = ended_run(tmp_path)
     for name in NAMES:
@@ -63,6 +63,8 @@ def test_any_tool_opens_the_tables_of_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.s3
 def test_any_tool_opens_the_tables_of_a_bucket(s3_bucket: Bucket) -> None:
+    import pyarrow.dataset as ds
+
     run = ended_run(s3_bucket.uri())
     host = s3_bucket.server.url.removeprefix("http://")
     place = run.store.files.where("runs/run/tables/summaries").split()[0]

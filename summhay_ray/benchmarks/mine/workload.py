@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ from summhay_ray.benchmark import (
     Ask,
     Benchmark,
     Chain,
+    Computation,
     Counted,
     Failed,
     Inputs,
@@ -48,7 +51,9 @@ from summhay_ray.mine import (
     Evidence,
     Grouped,
     Mined,
+    Mining,
     Source,
+    Step,
     Unread,
     group_insights,
     haystack_json,
@@ -58,7 +63,6 @@ from summhay_ray.mine import (
     merged,
     read_folder,
 )
-from summhay_ray.mine import mine as mine_documents
 from summhay_ray.synth import is_quoted, leak
 
 SHOWN, CUT = 20, 80
@@ -127,6 +131,46 @@ class MineStorage(Storage["Mine"]):
             yield "haystack", newest[1]["digest"]
 
 
+class MineComputation(Computation["Mine"]):
+    def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
+        """See `Computation`: all blocks of documents are read, then compared; where a model states claims, only read."""
+        steps = [*self._mining.reading, *(() if self.workload.spec.models.claim else self._mining.comparing)]
+        return [asdict(step) for step in steps] if len(self._mining.reading) > 1 else []
+
+    def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
+        """See `Computation`: a step of one block, whose result the run keeps until it has its haystack."""
+        began = time.perf_counter()
+        self._mining.do(Step(**part))
+        return {"compute_s": time.perf_counter() - began}
+
+    @functools.cached_property
+    def _mining(self) -> Mining:
+        return Mining(self.workload.sources, self.workload.least, keep=self.kept)
+
+    def kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
+        """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
+        files = self._store.files
+        try:
+            return files.read(self._file(step))
+        except FileNotFoundError:
+            content = make()
+            files.create(self._file(step), content)
+            return content
+
+    def forget(self) -> None:
+        """Delete the results of all steps."""
+        for step in (*self._mining.reading, *self._mining.comparing):
+            self._store.files.delete(self._file(step))
+
+    @property
+    def _store(self) -> Store:
+        assert self.workload.inputs.store is not None
+        return self.workload.inputs.store
+
+    def _file(self, step: Step) -> str:
+        return f"runs/{self.workload.run_id}/blocks/{step.name}-{step.begin}"
+
+
 class MineReader(Reader["Mine"]):
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Reader`: the sizes of the haystack, null if there is none."""
@@ -177,6 +221,7 @@ class Mine(Benchmark[MineSpec]):
     tables = (MINED, EVIDENCE, HAYSTACK)
     counted = Counted("folders", prefix="m")
     storage = Part(MineStorage)
+    computation = Part(MineComputation)
     reader = Part(MineReader)
 
     def __init__(self, spec: MineSpec, inputs: Inputs) -> None:
@@ -187,6 +232,8 @@ class Mine(Benchmark[MineSpec]):
         self.folder_name: str = held["name"]
         self.sources = [Source(*row) for row in held["documents"]]
         self.unread = [Unread(*row) for row in held["unread"]]
+        # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
+        self.least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -213,30 +260,28 @@ class Mine(Benchmark[MineSpec]):
             # What follows would be asked about some claims now, and again about all of them.
             return {}
         least = self.spec.min_documents
-        # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
-        first = min(2, least) if "group" in models else least
-        mined, copies = await asyncio.to_thread(mine_documents, self.sources, first, claims)
+        mining = Mining(self.sources, self.least, claims, None if ask.planning else self.computation.kept)
+        mined = await asyncio.to_thread(mining.mined)
         if "group" in models:
             mined = await self._joined(mined, ask)
         if not mined:
-            why = (
-                f"nothing recurs in {least} of the {len(self.sources)} documents; lower min_documents, or give more that overlap"
-            )
-            ask.fail("group", Failed("nothing_recurs", why))
-            return {}
+            n_copies = len(mining.copies)
+            equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
+            what = f"nothing recurs in {least} of the {len(self.sources)} documents{equal}"
+            return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
             mined = await self._checked(mined, ask)
         if not mined:
-            why = f"by the check model's word, no {least} documents say the same; lower min_documents"
-            ask.fail("check", Failed("nothing_recurs", why))
-            return {}
+            return self._nothing(
+                ask, "check", f"by the check model's word, no {least} documents say the same; lower min_documents"
+            )
         if "insight" in models:
             mined = await self._worded(mined, ask)
         topic = self.spec.topic or self.folder_name
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self.sources, copies, "check" in models)
+        notes = _notes(self.sources, mining.copies, "check" in models)
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
@@ -246,9 +291,16 @@ class Mine(Benchmark[MineSpec]):
         raw = haystack_json(self.sources, mined, grouped, topic, made)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
+    def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
+        ask.fail(stage, Failed("nothing_recurs", why))
+        if not ask.planning:
+            self.computation.forget()
+        return {}
+
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
+        self.computation.forget()
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
         for one, kept in zip(mined, kept_insights(raw), strict=True):

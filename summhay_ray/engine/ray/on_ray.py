@@ -275,8 +275,8 @@ class RayExecution:
             self._computing.pop("doing", None)
             if pools.n_computed < pools.n_parts:
                 new = await asyncio.to_thread(n_vector_files, files) - before
-                done = f"{pools.n_computed} of {pools.n_parts}"
-                self._computing["doing"] = f"embedding: {done} parts, {new} blocks of texts stored"
+                done = f"computing: {pools.n_computed} of {pools.n_parts} parts"
+                self._computing["doing"] = f"{done}, {new} blocks of texts embedded" if new else done
 
     async def _drain(self, actors: Sequence[Any]) -> None:
         with contextlib.suppress(ray.exceptions.RayError):

@@ -176,8 +176,10 @@ class Pools:
 
     async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
         """What needs something computed, as soon as it is; of this, what asks only models in this cluster is answered."""
+        sources = {source: items for group in groups for source, items in group.items()}
         spec = self._workload.spec.resources.get(EMBED)
-        if spec is None or len(groups) >= spec.actors.max:
+        parts = self._workload.computation.parts(_items(sources), spec.actors.max if spec else 1)
+        if len(groups) >= (spec.actors.max if spec else len(parts)):
             rows = [
                 _row(number, _items(self._free(group)), self._workload.computation.parts(_items(group)))
                 for number, group in enumerate(groups)
@@ -187,8 +189,6 @@ class Pools:
                 yield self._called(groups[number])
             return
         # Few: they are divided among the actors, so none of them is ready before all are.
-        sources = {source: items for group in groups for source, items in group.items()}
-        parts = self._workload.computation.parts(_items(sources), spec.actors.max)
         self.n_parts = len(parts)
         async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue

@@ -103,13 +103,15 @@ class Odd:
 @pytest.mark.parametrize(
     ("argument", "told"),
     [
-        ("zero", "ranks document 0 in place 1; documents have the numbers 1 to 4"),
-        ("below", "ranks document -1 in place 2; documents have the numbers 1 to 4"),
+        pytest.param("zero", "ranks document 0 in place 1; documents have the numbers 1 to 4", marks=pytest.mark.soak),
+        pytest.param("below", "ranks document -1 in place 2; documents have the numbers 1 to 4", marks=pytest.mark.soak),
         ("beyond", "ranks document 5 in place 1; documents have the numbers 1 to 4"),
         ("twice", "ranks document 1 twice; rank each once"),
-        ("half", "place 1 holds Ranked(number=1.5, score=1.0); expected Ranked(number, score)"),
-        ("nan", "document 1 has the score nan; expected a finite number"),
-        ("bare", "place 1 holds 1; expected Ranked(number, score)"),
+        pytest.param(
+            "half", "place 1 holds Ranked(number=1.5, score=1.0); expected Ranked(number, score)", marks=pytest.mark.soak
+        ),
+        pytest.param("nan", "document 1 has the score nan; expected a finite number", marks=pytest.mark.soak),
+        pytest.param("bare", "place 1 holds 1; expected Ranked(number, score)", marks=pytest.mark.soak),
         ("none", "gave NoneType; expected a list of Ranked(number, score)"),
     ],
 )

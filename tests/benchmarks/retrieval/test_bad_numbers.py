@@ -152,10 +152,10 @@ def test_a_failed_attempt_stays_to_be_explained(service: Served, tmp_path: Path)
 @pytest.mark.parametrize(
     ("lengths", "failed", "asked_again"),
     [
-        ((16, 8, 16), 1, 1),
+        pytest.param((16, 8, 16), 1, 1, marks=pytest.mark.soak),
         # The first answer was the wrong one: it is asked for again as well.
         ((8, 16), 4, 5),
-        ((8, 16, 8, 16), 3, 5),
+        pytest.param((8, 16, 8, 16), 3, 5, marks=pytest.mark.soak),
     ],
 )
 def test_vectors_of_another_length_than_the_models_others(

@@ -39,14 +39,15 @@ class Contexts:
             cut = self._retrievers.cut_rows(unit.haystack_id, unit.retriever)
             return Prepared({"rankings": rankings, "contexts": [context], **cut}, shared=asdict(context))
         try:
-            return Prepared() if planned else self._beside(unit.haystack_id, unit.retriever)
+            if not planned:
+                self._beside(unit.haystack_id, unit.retriever)
         # User-defined retrievers run here: any error of theirs becomes a failure row.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage="context")
-
-    def _compute_beside(self, haystack_id: str, retriever: str) -> Prepared:
-        self._retrievers.compute_beside(retrieve.corpus_of(self._haystacks[haystack_id]), retriever)
         return Prepared()
+
+    def _compute_beside(self, haystack_id: str, retriever: str) -> None:
+        self._retrievers.compute_beside(retrieve.corpus_of(self._haystacks[haystack_id]), retriever)
 
     def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
         """A cached function that ranks one query. Retrievers that only rank in batches rank a haystack's queries together."""
