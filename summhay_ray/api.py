@@ -14,9 +14,9 @@ from summhay_ray import engine, plugins
 from summhay_ray.engine import (
     Check,
     Compat,
-    Job,
     PlanResult,
     Progress,
+    RayJob,
     ReleaseResult,
     Results,
     RunEntry,
@@ -186,7 +186,7 @@ def submit(
     overrides: Iterable[str] = (),
     compat: Compat = "default",
     untrusted: bool = False,
-) -> Job:
+) -> RayJob:
     """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
     Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
@@ -505,16 +505,18 @@ def migrate(store: str | None = None) -> MigrateResult:
     return MigrateResult(uri, True, done["written"], done["known"], done["damaged"])
 
 
-WHOSE = ("system", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
+WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
 """The columns of `summaries` that say which system made a summary, and for which input."""
 
 
 def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     """A table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raises UserError if unknown.
 
-    `scores` and `judgments` also get columns of the summary: system, retriever, ordering, model, haystack, subtopic, repeat.
+    `scores` and `judgments` get the columns WHOSE of their summary.
     """
     import polars as pl
+
+    from summhay_ray.metrics import with_labels
 
     stored = _run(run_id, store)
     if name not in stored.declared:
@@ -523,7 +525,10 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     if name not in ("scores", "judgments") or "summaries" not in stored.declared or "cell_id" not in frame.columns:
         return frame
     summaries = stored.table("summaries")
-    whose = [column for column in WHOSE if column in summaries.columns and column not in frame.columns]
+    if "label" not in summaries.columns:  # of an earlier version
+        summaries = with_labels(summaries)
+    frame = frame.drop(column for column in WHOSE if column in frame.columns)
+    whose = [column for column in WHOSE if column in summaries.columns]
     joined = frame.join(summaries.select("cell_id", *whose), on="cell_id", how="left", maintain_order="left")
     return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
 

@@ -67,18 +67,18 @@ from summhay_ray.engine import (
     expected_rows,
     first_request,
     load_workload,
-    many,
+    map_in_tasks,
     missing_keys,
     model_entry,
     model_settings,
     open_run,
     planning,
+    ray_tasks,
     read_fields,
     read_json,
     run_workload,
     semantic_hash,
     table_pieces,
-    through,
     validated,
     workload_of,
 )
@@ -135,6 +135,15 @@ class CitedAnswer:
     bullets: tuple[str, ...]
     shown: tuple[str, ...] | None = None
     """Ids of the documents that the system was shown; None if nobody knows."""
+    label: str = ""
+    """The system's name for people; by default `system`."""
+    model: str = ""
+    retriever: str = ""
+    ordering: str = ""
+    """The system's parts, where they are known."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.system)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,13 +292,14 @@ __all__ = [
     "is_local",
     "is_service",
     "load_workload",
-    "many",
+    "map_in_tasks",
     "mean_interval",
     "missing_keys",
     "model_entry",
     "model_settings",
     "open_run",
     "planning",
+    "ray_tasks",
     "read_fields",
     "read_json",
     "run_workload",
@@ -297,7 +307,6 @@ __all__ = [
     "semantic_hash",
     "system",
     "table_pieces",
-    "through",
     "user",
     "validated",
     "vectors_of",

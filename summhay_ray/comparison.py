@@ -49,7 +49,8 @@ _QUERY = ("cluster", "query")
 _KEYS = ("system", *_QUERY)
 STANDING = pl.Schema(
     {
-        "name": pl.String,
+        "name": pl.String,  # the system's key, after that of its run if there are two
+        "label": pl.String,  # likewise, for people
         "mean": pl.Float64,  # over the queries that it answered, with equal weights
         "common": pl.Float64,  # mean over the queries that all ranked systems answered: by it they are ranked
         "floor": pl.Float64,  # mean with every missing answer as 0
@@ -77,8 +78,8 @@ class SystemComparison:
 
     runs: tuple[str, ...]
     pairs: pl.DataFrame
-    """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`,
-    `model`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, for all pairs of the figure together),
+    """A row per figure and pair: `figure`, its `unit`, `a` and `b` (each with `run`, `system`, `label`, `model`, `retriever`,
+    `ordering`, `judge`), `differs`, `paired` (fields of `metrics.Paired.differences`, for all pairs of the figure together),
     `verdict`, `corrected` (likewise, without each judge's bias relative to people; null if one is unknown or does not apply),
     `labelled` (likewise, corrected by people's labels)."""
     standings: Mapping[str, pl.DataFrame]
@@ -98,7 +99,7 @@ class SystemComparison:
         return self.pairs.filter(pl.col("figure") == figure)
 
     def best(self, figure: str) -> list[str]:
-        """The systems that cannot be told from the best; among them is the best with a probability of 95 %."""
+        """The keys of the systems that cannot be told from the best; among them is the best with a probability of 95 %."""
         return self.standings[figure].filter("may_be_best")["name"].to_list()
 
     @property
@@ -152,7 +153,7 @@ class SystemComparison:
 
 
 def _verdict(found: Mapping[str, Any], a: str, b: str, unit: str, cluster: str) -> str:
-    """The result of a pair in one sentence. `a` and `b`: the systems' names."""
+    """The result of a pair in one sentence. `a` and `b`: the systems' labels."""
     n, n_haystacks, needed = found["n_queries"], found["n_haystacks"], found["queries_needed"]
     if found["se"] is None:
         equal = f"not known: equal on {n:,} quer{'ies' if n > 1 else 'y'}"
@@ -186,9 +187,9 @@ class Unbiased:
 class RunScores:
     """One run's scores by query.
 
-    `judge`: that of the scores; empty if they are nobody's judgments. By system, where a benchmark has them: its `models`, and
-    `aliases` by which it may be called. `unbiased`: by figure and system, where a judge's bias is known and applies; `labelled`:
-    by people's labels.
+    `judge`: that of the scores; empty if they are nobody's judgments. `names`: of a system whose key is no name for people,
+    by key: its `label`, `model`, `retriever` and `ordering`. `unbiased`: by figure and system, where a judge's bias is known and
+    applies; `labelled`: by people's labels.
     """
 
     def __init__(
@@ -196,21 +197,26 @@ class RunScores:
         run: str,
         by_query: ByQuery,
         judge: str = "",
-        models: Mapping[str, str] = MappingProxyType({}),
-        aliases: Mapping[str, str] = MappingProxyType({}),
+        names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         unbiased: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
         labelled: Mapping[tuple[str, str], Unbiased] = MappingProxyType({}),
     ) -> None:
         self.run, self.judge, self.cluster = run, judge, by_query.cluster
-        self.models, self.unbiased, self.labelled = models, unbiased, labelled
+        self.unbiased, self.labelled = unbiased, labelled
+        self.names = {name: {"label": label} for name, label in by_query.labels.items()} | dict(names)
         self.units = {name: by_query.units.get(name, "") for name in by_query.scores.columns if name not in _KEYS}
         self.frame = _by_figure(by_query, [*self.units])
-        self.systems = {name: aliases.get(name, name) for name in self.frame["system"].unique().sort()}
-        """System -> another name by which it may be called."""
+        self.systems = [*self.frame["system"].unique().sort()]
+        """The systems' keys."""
+
+    def label(self, system: str) -> str:
+        """The system's name for people."""
+        return self.names[system]["label"] if system in self.names else system
 
     def side(self, system: str) -> dict[str, str]:
         """The system as a side of a pair."""
-        return {"run": self.run, "system": system, "model": self.models.get(system, ""), "judge": self.judge}
+        names = dict.fromkeys(("model", "retriever", "ordering"), "") | dict(self.names.get(system, {}))
+        return {"run": self.run, "system": system, "label": self.label(system), **names, "judge": self.judge}
 
 
 def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScores:
@@ -241,7 +247,7 @@ def by_factor(run: RunScores, factors: Mapping[str, tuple[str, str]]) -> RunScor
         )
     )
     made = copy.copy(run)
-    made.frame, made.systems, made.models, made.unbiased = frame, {name: name for name in sorted(others)}, {}, {}
+    made.frame, made.systems, made.names, made.unbiased = frame, sorted(others), {}, {}
     return made
 
 
@@ -346,7 +352,10 @@ def compare_pairs(
     scores = scores.sort(*_QUERY, "run", "system")
     cluster, judge = runs[0].cluster, " and ".join(dict.fromkeys(run.judge for run in runs if run.judge))
     by_judge = f"; judged by {judge}" if judge else ""
-    names = [system if len(runs) == 1 else f"{runs[index].run} {system}" for index, system in sides]
+    names, labels = (
+        [name if len(runs) == 1 else f"{runs[index].run} {name}" for (index, _), name in zip(sides, of, strict=True)]
+        for of in ([system for _, system in sides], [runs[index].label(system) for index, system in sides])
+    )
     pairs, standings, about = list[pl.DataFrame](), {}, {}
     warnings: dict[str, None] = {}
     for figure in figures or _shared_figures(runs):
@@ -362,7 +371,7 @@ def compare_pairs(
         labelled = [runs[index].labelled.get((figure, system)) for index, system in sides]
         a, b = ([runs[index].side(system) for index, system in side] for side in zip(*chosen, strict=True))
         sides_told = zip(found.iter_rows(named=True), a, b, strict=True)
-        told = [_verdict(row, one["system"], other["system"], unit, cluster) + by_judge for row, one, other in sides_told]
+        told = [_verdict(row, one["label"], other["label"], unit, cluster) + by_judge for row, one, other in sides_told]
         fields = found.to_struct()
         # Without every judge's bias, nothing is known.
         corrected, by_labels = (
@@ -372,7 +381,7 @@ def compare_pairs(
         given = {"figure": figure, "unit": unit, "a": a, "b": b, "differs": found["p_adjusted"] < LEVEL}
         frame = pl.DataFrame({**given, "paired": fields, "verdict": told, "corrected": corrected, "labelled": by_labels})
         pairs.append(frame.filter(found["n_queries"] > 0))
-        standings[figure] = _standings(own, names, seed, over)
+        standings[figure] = _standings(own, names, labels, seed, over)
         n = len(set(clusters))
         these = f"this {cluster}" if n == 1 else f"these {n} {cluster}s"
         about[figure] = f"further queries of {these}" if paired.over == "queries" else f"other {cluster}s than these {n}"
@@ -414,7 +423,7 @@ def _ranks(values: NDArray[Any]) -> NDArray[Any]:
     return np.searchsorted(np.sort(values), values) + 1.0
 
 
-def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over) -> pl.DataFrame:
+def _standings(scores: pl.DataFrame, names: Sequence[str], labels: Sequence[str], seed: int, over: Over) -> pl.DataFrame:
     """The systems, ranked first, then those without a rank. `scores`: as of `_by_figure`, of one figure; of each query, a row
     for each of the systems `names`."""
     import numpy as np
@@ -432,6 +441,7 @@ def _standings(scores: pl.DataFrame, names: Sequence[str], seed: int, over: Over
     floors = np.where(counted, least, 0.0).sum(axis=0) / np.maximum(1, counted.sum(axis=0))
     every = {
         "name": names,
+        "label": labels,
         "mean": [_mean(column) for column in values.T],
         "floor": floors,
         "missing": 1 - n / np.maximum(1, expected),
@@ -486,12 +496,12 @@ def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
 
 
 def _matching(run: RunScores, pattern: str) -> Iterable[str]:
-    """The systems that match a name or pattern, by either of their names."""
-    exact = [system for system, alias in run.systems.items() if pattern in (system, alias)]
-    names = exact or [name for name, alias in run.systems.items() if fnmatchcase(name, pattern) or fnmatchcase(alias, pattern)]
-    if not names:
-        raise UserError(f"{run.run} has no scored system {pattern!r}; it has {', '.join(run.systems.values())}")
-    return names
+    """The systems that match a name or pattern, by key or by label."""
+    exact = [system for system in run.systems if pattern in (system, run.label(system))]
+    found = exact or [one for one in run.systems if fnmatchcase(one, pattern) or fnmatchcase(run.label(one), pattern)]
+    if not found:
+        raise UserError(f"{run.run} has no scored system {pattern!r}; it has {', '.join(run.systems)}")
+    return found
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------------
@@ -546,12 +556,12 @@ def _ranking(comparison: SystemComparison, figure: str) -> Section:
         )
     other = pl.when("rank_differs").then(pl.format(f"{OTHER_RANK} ({{}})", "rank_floor")).otherwise(pl.lit(""))
     columns = {
-        "system": pl.col("name"),
+        "system": pl.col("label"),
         "rank": pl.format("{}{}", "rank", other).fill_null("-"),
         "rank interval": pl.format("{} to {}", "rank_low", "rank_high").fill_null("-"),
         **{name: pl.col(column) for name, column in {**means, **more, "n": "n_queries"}.items()},
     }
-    best, n = comparison.best(figure), standings["rank"].count()
+    best, n = standings.filter("may_be_best")["label"].to_list(), standings["rank"].count()
     named = ", ".join(best[:NAMED]) + (f" and {len(best) - NAMED} more" if len(best) > NAMED else "")
     error = f"(Hsu's comparison with the best, error rate 5 %, for {comparison.about[figure]})"
     if not n:
@@ -576,7 +586,7 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
     rest = f" The first {FOREST} of {known.height} systems are shown." if known.height > FOREST else ""
     apart = "from the best other"
     columns = {
-        "system": pl.col("name"),
+        "system": pl.col("label"),
         **{apart + end: pl.col("from_best" + end) for end in ("", "_low", "_high")},
         "may be the best": pl.when("may_be_best").then(pl.lit("yes")).otherwise(pl.lit("no")),
         "n": pl.col("n_common"),
@@ -595,9 +605,9 @@ def _with_best(comparison: SystemComparison, figure: str, name: str = "forest") 
 
 
 def _named(comparison: SystemComparison, side: str) -> pl.Expr:
-    """The names of a side's systems in tables, as in `standings`."""
+    """The labels of a side's systems in tables, as in `standings`."""
     of = pl.col(side).struct.field
-    return (of("system") if len(comparison.runs) == 1 else pl.format("{} {}", of("run"), of("system"))).alias(side)
+    return (of("label") if len(comparison.runs) == 1 else pl.format("{} {}", of("run"), of("label"))).alias(side)
 
 
 def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFrame, each_told: bool = False) -> Section:

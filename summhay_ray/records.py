@@ -10,11 +10,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 Coverage = Literal["NO_COVERAGE", "PARTIAL_COVERAGE", "FULL_COVERAGE"]
 COVERAGE_VALUE: Mapping[str, float] = {"NO_COVERAGE": 0.0, "PARTIAL_COVERAGE": 0.5, "FULL_COVERAGE": 1.0}
+
+
+SYSTEM_NAMES = ("system", "label", "model", "retriever", "ordering")
+"""The columns that say which system a row is of, in every table that has them."""
+
+
+def column_of(retriever: str, ordering: str) -> str:
+    """How a system gets its documents, as the columns of tables are headed: `bm25`, `full bottom`."""
+    return retriever if ordering == "given" else f"{retriever} {ordering}"
+
+
+def system_label(retriever: str, ordering: str, model: str) -> str:
+    """A system's name for people: `bm25 + openai/gpt-4o`, `full bottom + openai/gpt-4o`. Its key is `haystack.system_key`."""
+    return f"{column_of(retriever, ordering)} + {model}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +165,11 @@ class Summary:
     context_id: Annotated[str, "the context that the model was shown, empty for an imported summary"]
     key: Annotated[str, "the raw answer that the bullets come from, empty for an imported summary"]
     bullets: Annotated[tuple[str, ...], "non-empty lines of the summary, stripped; judges count them from 1"]
+    label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-4o`"] = ""
+
+    def __post_init__(self) -> None:
+        # Runs of earlier versions have no such column.
+        object.__setattr__(self, "label", system_label(self.retriever, self.ordering, self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +221,15 @@ class Score:
     citation_recall: Annotated[float | None, "share of the documents that contain the insight that are cited"]
     citation_f1: Annotated[float | None, "harmonic mean of the two: the citation score"]
     joint: Annotated[float, "coverage times citation score, 0 where the insight is not covered"]
+    system: Annotated[str, "the summary's system: its key, as in the released files"] = ""
+    label: Annotated[str, "the system as tables and reports show it"] = ""
+    model: Annotated[str, "the system's summarizer as the spec names it"] = ""
+    retriever: Annotated[str, "the system's retriever as the spec names it"] = ""
+    ordering: Annotated[str, "the order of the documents in the system's contexts"] = ""
+
+    def of(self, summary: Summary) -> Score:
+        """The score with the names of the summary's system."""
+        return replace(self, **{name: getattr(summary, name) for name in SYSTEM_NAMES})
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,9 @@ def _extracted(source: str, question: str, method: str, tokens: int) -> str:
     return extracts.cut_down(source, question, method, tokens)
 
 
-def lever_code(*levers: ExtractSpec | None) -> list[str]:
+def extract_code(*options: ExtractSpec | None) -> list[str]:
     """The methods of these options that are a user's own classes (module:Class). A job packs their files."""
-    return [lever.method for lever in levers if lever is not None and ":" in lever.method]
+    return [extract.method for extract in options if extract is not None and ":" in extract.method]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,23 +226,23 @@ async def panel_rated(
     return Answer(rating, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)
 
 
-def shown_of(lever: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
-    """The values with an extract in place of the source; of the reference, if the summary is rated against one. Without a lever,
-    they are unchanged."""
-    if lever is None:
+def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[str, str]:
+    """The values with an extract in place of the source; of the reference, if the summary is rated against one. They are
+    unchanged without an extract."""
+    if extract is None:
         return values
     long = next(name for name in ("SOURCE", "REFERENCE") if name in values)
-    return {**values, long: lever.of(values[long], values["SUMMARY"])}
+    return {**values, long: extract.of(values[long], values["SUMMARY"])}
 
 
 def reduced(
-    ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], lever: ExtractSpec | None
+    ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], extract: ExtractSpec | None
 ) -> Mapping[str, str]:
     """As `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""
-    if ask.planning and lever is not None:
-        lever = lever.planned()
-    shown = shown_of(lever, values)
-    if ask.planning and lever is not None:
+    if ask.planning and extract is not None:
+        extract = extract.planned()
+    shown = shown_of(extract, values)
+    if ask.planning and extract is not None:
         requests = (judge.rating_requests(criterion, texts, rater) for texts in (values, shown))
         for whole, made in zip(*requests, strict=True):
             ask.spares(stage, whole, made)

@@ -14,7 +14,7 @@ from pydantic import Field
 from summhay_ray.benchmark import Spec
 from summhay_ray.text import Script, is_latin
 
-MEND = "with script: auto, and without compat: release, every script has words"
+MEND_SCRIPT = "with script: auto, and without compat: release, every script has words"
 
 
 class OfWordsSpec(Spec):
@@ -30,7 +30,9 @@ class OfWordsSpec(Spec):
     def tells_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
         """A warning where texts that are not Latin are read as if they were. `texts`: those that are compared together."""
         foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
-        told = f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND}"
+        told = (
+            f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND_SCRIPT}"
+        )
         return [told] if any(foreign) else []
 
 

@@ -1,6 +1,7 @@
 """The citations room: which documents say what a bullet says, which it cites, and the same bullet with its citations repaired.
 
-By words alone: it asks no model. For the benchmarks.
+By words alone: it asks no model. For the benchmarks. The citations that the paper's scores count are read in
+`metrics/citations.py`, and nowhere else.
 """
 
 from summhay_ray.citations.citing import Cited, Mode, is_heading, recited

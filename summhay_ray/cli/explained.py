@@ -24,7 +24,9 @@ def show(found: Mapping[str, Any]) -> None:
     if "calls" in found:
         _item(found)
         return
-    facts([(name, found[name]) for name in ("run", "cell_id", "system", "haystack", "subtopic_id", "query") if found.get(name)])
+    shown = {**found, "system key": found.get("system"), "system": found.get("label")}
+    names = ("run", "cell_id", "system", "system key", "haystack", "subtopic_id", "query")
+    facts([(name, shown[name]) for name in names if shown.get(name)])
     for failure in found["failures"]:
         facts([("failure", f"{failure['stage']} {failure['kind']} {failure['error']}: {failure['message']}")])
     _attempts(found.get("failed_attempts", ()))

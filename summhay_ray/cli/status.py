@@ -103,7 +103,7 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
     """(name, value) for each line of the status. `everything`: also the hashes of the tables."""
-    from summhay_ray.llm import Claims
+    from summhay_ray.llm import ExcessTotals
     from summhay_ray.report import dollars_line
 
     cells, unit = result.cells, result.unit
@@ -115,9 +115,7 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("failures", _counts(result.failures) or "none"),
         ("dollars", dollars_line(result.usd)),
     ]
-    pairs += [
-        (f"{'stopped' if claims['stopped'] else 'claimed'} {claims['model']}", str(Claims(**claims))) for claims in result.claims
-    ]
+    pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:

@@ -21,7 +21,7 @@ from summhay_ray.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from summhay_ray.engine import Job
+    from summhay_ray.engine import RayJob
 
 NodesStoreOption = Annotated[
     str | None, typer.Option("--store", help="The store, as the nodes see it: s3://BUCKET/PREFIX or a shared folder.")
@@ -83,7 +83,7 @@ def _writer(as_json: bool) -> Callable[[str], None]:
     return write
 
 
-def _show(job: Job, status: str | None, code: int | None, as_json: bool) -> None:
+def _show(job: RayJob, status: str | None, code: int | None, as_json: bool) -> None:
     from summhay_ray.cli.show import document, facts
 
     fields = {name: getattr(job, name) for name in ("run", "job", "address", "store", "attached")}

@@ -98,12 +98,12 @@ def _package(module: str) -> Path | None:
 
 
 def check_model(name: str, revision: str = "", kind: Kind | None = None) -> Found:
-    """Like `find_at_hand`, and checks that the libraries that load the model are installed, and of a model in a folder that its
+    """Like `find_reachable`, and checks that the libraries that load the model are installed, and of a model in a folder that its
     files are whole and of the right `kind` (None: any). Loads nothing. Raises NoModel."""
     for module in ("torch", "sentence_transformers"):
         if util.find_spec(module) is None:
             raise NoModel(f"model {name!r} runs in this process and needs {module}; {INSTALL}")
-    found = find_at_hand(name, revision)
+    found = find_reachable(name, revision)
     if found.folder is not None and kind is not None and (problem := problem_of(found.folder, kind)):
         raise NoModel(f"model {name!r}: {problem}")
     return found
@@ -189,7 +189,7 @@ def _n_labels(config: Mapping[str, Any]) -> int:
     return len(named) if isinstance(named, Mapping) else int(config.get("num_labels", 2))
 
 
-def find_at_hand(name: str, revision: str = "") -> Found:
+def find_reachable(name: str, revision: str = "") -> Found:
     """Like `find_model`. Raises NoModel where the model is neither on this machine nor on a hub that can be reached."""
     found = find_model(name)
     if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):

@@ -1,5 +1,6 @@
 """The engine room: plans, runs, resumes, watches and explains any workload, inline or on Ray. For benchmarks, cli and api.
 
+Sub-rooms: `spec`, `plan` (before a run), `run` (runs and resumes), `ray` (on a cluster), `read` (status, scores), `jobs`.
 It is the only room that knows Ray, and it knows no benchmark. To write a benchmark, import from `summhay_ray.benchmark`.
 Importing this package starts nothing and does not load Ray.
 """
@@ -33,11 +34,11 @@ from summhay_ray.engine.items import (
     Tables,
     all_tables,
 )
-from summhay_ray.engine.jobs.jobs import Job, JobEnd, JobError, JobLost
+from summhay_ray.engine.jobs.jobs import JobEnd, JobError, JobLost, RayJob
 from summhay_ray.engine.jobs.submit import JobOrder, submit
 from summhay_ray.engine.plan.plan import PlanResult, plan
 from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.ray.many import many, through
+from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.read.explain import Replay, first_request
@@ -95,7 +96,6 @@ __all__ = [
     "Failure",
     "Inputs",
     "Item",
-    "Job",
     "JobEnd",
     "JobError",
     "JobLost",
@@ -113,6 +113,7 @@ __all__ = [
     "Prepared",
     "Progress",
     "Queue",
+    "RayJob",
     "Reach",
     "ReleaseResult",
     "Replay",
@@ -155,13 +156,14 @@ __all__ = [
     "kinds",
     "left_of_going",
     "load_workload",
-    "many",
+    "map_in_tasks",
     "missing_keys",
     "model_entry",
     "model_settings",
     "open_run",
     "plan",
     "planning",
+    "ray_tasks",
     "read_fields",
     "read_json",
     "release",
@@ -175,7 +177,6 @@ __all__ = [
     "stored_workload",
     "submit",
     "table_pieces",
-    "through",
     "validated",
     "workload_of",
 ]

@@ -82,6 +82,8 @@ class ByQuery:
     have queries of their own. By default, every system was to answer every query that some system answered."""
     may_lack: Collection[str] = ()
     """Figures that an answer may lack, such as the correlation of constant values: this is no missing answer."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """System -> what people see, where it is not the system itself."""
 
 
 class WorkloadPart(Generic[W]):

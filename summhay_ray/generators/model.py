@@ -10,7 +10,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, ClassVar
 
-from summhay_ray.encoders import PICKLED, UNTRUSTED, NoModel, best_device, find_at_hand, find_model, folder_revision, placed
+from summhay_ray.encoders import PICKLED, UNTRUSTED, NoModel, best_device, find_model, find_reachable, folder_revision, placed
 from summhay_ray.llm import LocalModel, Request
 from summhay_ray.summarize import asked_in
 
@@ -79,7 +79,7 @@ class Generator(LocalModel):
 def check_generator(name: str, folder: Path = Path()) -> None:
     """Raises NoModel where torch is missing, the folder has no model, or the hub's model is neither cached nor reachable."""
     best_device()
-    find_at_hand(placed(name.removeprefix(GENERATORS), folder))
+    find_reachable(placed(name.removeprefix(GENERATORS), folder))
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,24 +1,25 @@
 """The gateway to language models: the only room that uses litellm. It imports `outcome`, `store` and `text`, and no benchmark.
 
+Sub-rooms: `calls` (one call), `limits` (rate limits and money), `providers` (addresses, keys, prices), `transports`.
 Importing this room does not import litellm; the first call through it does.
 """
 
-from summhay_ray.llm.calls.answers import read_answer, stored_answer
 from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.gateway import Gateway
-from summhay_ray.llm.calls.numbers import flaw_of, scores_of, vectors_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.llm.calls.read_reply import read_answer, stored_answer
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.calls.sampling import QUERY_FIELD, RESERVED, REVISION
+from summhay_ray.llm.calls.vectors_and_scores import flaw_of, scores_of, vectors_of
 from summhay_ray.llm.limits.budgets import Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, Claims, claims_of, margins_of
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals, margins_of
 from summhay_ray.llm.limits.ledger import Ledger
+from summhay_ray.llm.limits.ledger_loop import LedgerPort, LedgerService, LocalPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
-from summhay_ray.llm.limits.service import LedgerPort, LedgerService, LocalPort
 from summhay_ray.llm.providers.gate import foreign_key
-from summhay_ray.llm.providers.models import (
+from summhay_ray.llm.providers.model_settings import (
     FREE,
     PRICED_BY,
     Limits,
@@ -30,8 +31,8 @@ from summhay_ray.llm.providers.models import (
     is_local,
     transport_of,
 )
+from summhay_ray.llm.providers.provider_of_model import address_of, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
-from summhay_ray.llm.providers.providers import address_of, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.transports.local import LocalModel
 
@@ -49,7 +50,7 @@ __all__ = [
     "Batched",
     "Budgets",
     "Claim",
-    "Claims",
+    "ExcessTotals",
     "Gateway",
     "Grant",
     "Ledger",
@@ -75,7 +76,7 @@ __all__ = [
     "address_of",
     "answer_secrets",
     "assistant",
-    "claims_of",
+    "excess_totals",
     "find_price",
     "find_window",
     "flaw_of",

@@ -41,13 +41,13 @@ from summhay_ray.metrics.systems import (
     SystemScore,
     TakenOff,
     added,
-    column_of,
     column_place,
     haystack_scores,
     insight_sums,
     of_column,
     query_means,
     system_scores,
+    with_labels,
 )
 
 __all__ = [
@@ -86,7 +86,6 @@ __all__ = [
     "citation_scores",
     "cohens_kappa",
     "column_intervals",
-    "column_of",
     "column_place",
     "concordance",
     "corrected",
@@ -114,5 +113,6 @@ __all__ = [
     "scores_at_cuts",
     "standard_error",
     "system_scores",
+    "with_labels",
     "words_per_bullet",
 ]

@@ -1,4 +1,4 @@
-"""Position sensitivity: how a model's score depends on the position of the relevant documents. Part of the metrics room."""
+"""Position sensitivity (Table 3): how a model's score depends on where the relevant documents are. Part of the metrics room."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray.metrics.intervals import generator, ratio_intervals
+from summhay_ray.records import system_label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,9 +59,12 @@ class TakenOff:
     source: str
 
 
-def column_of(retriever: str, ordering: str) -> str:
-    """The column of a table that has a system's figures; its row is the model."""
-    return retriever if ordering == "given" else f"{retriever} {ordering}"
+def with_labels(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows, which have `retriever`, `ordering` and `model`, with a column `label`: each one's system, for people."""
+    import polars as pl
+
+    parts = pl.struct("retriever", "ordering", "model")
+    return rows.with_columns(parts.map_elements(lambda one: system_label(**one), pl.String).alias("label"))
 
 
 def of_column(column: str) -> tuple[str, str]:
@@ -133,6 +137,11 @@ class SystemScore:
     """By people's labels (`metrics.labelled`); None without any."""
 
     @property
+    def label(self) -> str:
+        """The system's name for people."""
+        return system_label(self.retriever, self.ordering, self.model)
+
+    @property
     def missing(self) -> float:
         """Share of the expected insights that were not scored."""
         return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
@@ -148,7 +157,15 @@ class SystemScore:
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         floors = {f"{name}_floor": self.floor(name) for name in _FIGURES}
         said = {name: None if (one := fields[name]) is None else asdict(one) for name in ("bias", "labels")}
-        return {**fields, "ci": dict(self.ci), **said, **floors, "missing": self.missing}
+        return {
+            "system": self.system,
+            "label": self.label,
+            **fields,
+            "ci": dict(self.ci),
+            **said,
+            **floors,
+            "missing": self.missing,
+        }
 
 
 def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:

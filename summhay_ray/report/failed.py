@@ -31,7 +31,7 @@ _WHAT = ("stage", "kind", "error")
 
 def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> TextTable:
     """One row per failure, without empty columns. `failures`: the fields of each failure and of its place."""
-    cells = [{**one, "usd": _dollars(one), "attempts": str(one["attempts"])} for one in failures]
+    cells = [{**_labelled(one), "usd": _dollars(one), "attempts": str(one["attempts"])} for one in failures]
     columns = [(head, name) for head, name in _COLUMNS if any(one.get(name) for one in cells)]
     rows = tuple(tuple(one.get(name) or "" for _, name in columns) for one in cells)
     return TextTable(_title(run, failures), tuple(head for head, _ in columns), rows)
@@ -40,7 +40,7 @@ def failures_table(run: str, failures: Sequence[Mapping[str, Any]]) -> TextTable
 def failure_blocks(run: str, failures: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """The same as lines of at most `width` characters (longer names excepted), several for each failure."""
     lines = [_title(run, failures)]
-    for one in failures:
+    for one in map(_labelled, failures):
         where = " ".join(one[name] for name in _WHERE if one.get(name))
         calls = f"{one['attempts']} attempt{'' if one['attempts'] == 1 else 's'}, " if one["attempts"] else ""
         parts = [
@@ -66,6 +66,11 @@ def _title(run: str, failures: Sequence[Mapping[str, Any]]) -> str:
     answers = {one["key"] or str(place): one["usd_micros"] for place, one in enumerate(failures)}
     cost = f", {sum(answers.values()) / MICROS:.6f} dollars" if failures else ""
     return f"{len(failures)} failures of {run}{cost}"
+
+
+def _labelled(failure: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The failure with its system as people know it."""
+    return {**failure, "system": failure["label"]} if failure.get("label") else failure
 
 
 def _dollars(failure: Mapping[str, Any]) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine import RunResult
-from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_of, column_place
+from summhay_ray.metrics import JudgeBias, PositionSensitivity, SystemScore, column_place
+from summhay_ray.records import column_of
 
 METRICS = (("joint", "Joint"), ("coverage", "Coverage"), ("citation", "Citation"))
 CORRECTED = (("joint_corrected", "Joint"), ("coverage_corrected", "Coverage"))
@@ -88,12 +89,14 @@ def _corrected(
 
 
 def names_line(systems: Sequence[SystemScore]) -> str:
-    """A line with the systems' names in other commands; empty if all are COLUMN_ROW, as in bm25_MODEL."""
+    """A line that says how systems are called elsewhere, with the keys of those that have no retriever in theirs; else empty."""
     whole = sorted((one for one in systems if one.retriever == "full"), key=lambda one: (one.model, one.ordering))
-    named = (f"{one.system} ({column_of(one.retriever, one.ordering)})" for one in whole if one.model == whole[0].model)
-    listed = ", ".join(dict.fromkeys(named))
-    known = "Elsewhere a system is COLUMN_SUMMARIZER; given the whole haystack it has the released files' name"
-    return f"{known}: {listed}" if listed else ""
+    keys = dict.fromkeys(f"{one.system} ({one.label})" for one in whole if one.model == whole[0].model)
+    return (
+        f"A system is called COLUMN + SUMMARIZER; its key, for --systems, is COLUMN_SUMMARIZER, or {', '.join(keys)}"
+        if keys
+        else ""
+    )
 
 
 def _n_of(systems: Sequence[SystemScore]) -> str:

@@ -11,7 +11,7 @@ MINUTE_S = 60.0
 
 
 @dataclass(slots=True)
-class Taken:
+class Amount:
     """The amount that one request took, and the time (monotonic seconds); it leaves the window `MINUTE_S` later."""
 
     at: float
@@ -22,7 +22,7 @@ class Minute:
     """Amounts taken within the last 60 seconds; those at `now - 60` and before no longer count."""
 
     def __init__(self) -> None:
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[Amount] = deque()
         self._total = 0
 
     def total(self, now: float) -> int:
@@ -44,14 +44,14 @@ class Minute:
                 return taken.at + MINUTE_S - now
         return math.inf
 
-    def take(self, amount: int, now: float) -> Taken:
+    def take(self, amount: int, now: float) -> Amount:
         """Add an amount, which the caller has checked with `wait_s`."""
-        taken = Taken(now, amount)
+        taken = Amount(now, amount)
         self._taken.append(taken)
         self._total += amount
         return taken
 
-    def undo(self, taken: Taken) -> None:
+    def undo(self, taken: Amount) -> None:
         """Remove an amount again."""
         self._total -= taken.amount
         taken.amount = 0

@@ -34,7 +34,7 @@ from summhay_ray.simulator.bodies import (
 )
 from summhay_ray.simulator.chat import finish, reported_usage, scaled, scaled_prefix
 from summhay_ray.simulator.faults import SERVER_ERRORS, Fate, draw, skew
-from summhay_ray.simulator.limits import Minute, Taken
+from summhay_ray.simulator.limits import Amount, Minute
 from summhay_ray.simulator.logprobs import with_logprobs
 from summhay_ray.simulator.prefixes import Encoder, n_tokens, steps
 from summhay_ray.simulator_settings import Settings
@@ -63,7 +63,7 @@ class _Job:
     """Tokens by the provider's count, per cl100k token."""
     fate: Fate = field(default_factory=Fate)
     prefixes: list[bytes] = field(default_factory=list)
-    taken: list[tuple[Minute, Taken]] = field(default_factory=list)
+    taken: list[tuple[Minute, Amount]] = field(default_factory=list)
     """Amounts counted against rate limits."""
 
 

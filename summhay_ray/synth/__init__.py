@@ -3,14 +3,14 @@
 from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit
 from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.checking.check_rows import OFFLINE
-from summhay_ray.synth.checking.checks import is_english, leak
-from summhay_ray.synth.checking.existing import ExistingCheck, verify_haystack
 from summhay_ray.synth.checking.faulty import Faults, faulty
+from summhay_ray.synth.checking.given_haystack import ExistingCheck, verify_haystack
+from summhay_ray.synth.checking.outline_checks import is_english, leak
+from summhay_ray.synth.checking.rows import OFFLINE
 from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
 from summhay_ray.synth.making.asking import GROUP_OF, Group, Job, ModelAsker
-from summhay_ray.synth.making.bounds import Bounds, Tally, bounds
+from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
 from summhay_ray.synth.making.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
     Difficulty,
@@ -35,6 +35,7 @@ __all__ = [
     "Asker",
     "BadDomain",
     "Bounds",
+    "CallTotals",
     "Difficulty",
     "Domain",
     "ExistingCheck",
@@ -50,7 +51,6 @@ __all__ = [
     "PlannedSubtopic",
     "Shape",
     "Synthesized",
-    "Tally",
     "Task",
     "Topic",
     "Unverified",

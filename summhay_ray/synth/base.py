@@ -1,6 +1,6 @@
 """Room synth: the contract by which the room asks models. All of the room may import it.
 
-To add a task: name it in `kinds.Task`, give it a prompt in `prompts/` and a reader in `answers.py`.
+To add a task: name it in `kinds.Task`, give it a prompt in `prompts/` and a reader in `parsing.py`.
 """
 
 from __future__ import annotations

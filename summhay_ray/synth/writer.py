@@ -17,7 +17,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from summhay_ray.llm import Request
-from summhay_ray.synth.checking.checks import assigned, leak, overlap, same_insight
+from summhay_ray.synth.checking.outline_checks import assigned, leak, overlap, same_insight
 from summhay_ray.synth.checking.presence import Presence
 from summhay_ray.synth.checking.words import read
 from summhay_ray.synth.making.kinds import Input

@@ -1,4 +1,4 @@
-"""One name for one system, whatever the command; and what a table shows (COLUMN_ROW, a place) is understood, too."""
+"""One key and one label for one system, whatever the command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from commands import Said, write_spec
 
@@ -22,33 +23,72 @@ SPEC = {
     "summarizers": ["offline/lead"],
     "executor": "inline",
 }
-SYSTEMS = {"bm25_offline/lead", "offline/lead", "fl-ctxt-sort_offline/lead"}
+SYSTEMS = {
+    "bm25_offline/lead": "bm25 + offline/lead",
+    "offline/lead": "full + offline/lead",
+    "fl-ctxt-sort_offline/lead": "full top + offline/lead",
+}
+NAMES = ("system", "label", "model", "retriever", "ordering")
+TOP = dict(zip(NAMES, ("fl-ctxt-sort_offline/lead", "full top + offline/lead", "offline/lead", "full", "top"), strict=True))
 
 
-def test_every_command_calls_a_system_by_one_name(cli: Cli, tmp_path: Path) -> None:
+def test_every_command_calls_a_system_by_one_key_and_one_label(cli: Cli, tmp_path: Path) -> None:
     store = ("--store", tmp_path / "store")
     ran = cli("run", write_spec(tmp_path, SPEC), *store, "--json").document
     run = ran["run"]
-    assert {one["system"] for one in ran["systems"]} == SYSTEMS
+    assert {one["system"]: one["label"] for one in ran["systems"]} == SYSTEMS
     scored = cli("score", run, *store, "--json").document
-    assert {one["system"] for one in scored["systems"]} == SYSTEMS
+    assert {one["system"]: one["label"] for one in scored["systems"]} == SYSTEMS
+    assert all(
+        label in (told := cli("score", run, "--all", *store).out) and key in told
+        for key, label in SYSTEMS.items()
+        if "full" in label
+    )
     compared = cli("compare", run, "--systems", "*", "*", *store, "--json").document
-    assert {row[side]["system"] for row in compared["pairs"] for side in ("a", "b")} == SYSTEMS
+    assert {row[side]["system"]: row[side]["label"] for row in compared["pairs"] for side in ("a", "b")} == SYSTEMS
+    shown = cli("compare", run, "--systems", "*", "*", *store).out
+    assert all(label in shown for label in SYSTEMS.values()) and "fl-ctxt" not in shown and "bm25_" not in shown
     cli("export", run, "--out", tmp_path / "out", *store)
     (made,) = (tmp_path / "out").glob("*.json")
     exported = json.loads(made.read_text())["subtopics"][0]["summaries"]
-    assert {name.removeprefix("summary_subtopic_") for name in exported} == SYSTEMS
-    assert set(api.table(run, "scores", str(tmp_path / "store"))["system"]) == SYSTEMS
-    # A cell's place, and its id.
+    assert {name.removeprefix("summary_subtopic_") for name in exported} == SYSTEMS.keys()
+    # A cell's place, by key and by label, and its id.
     place = cli("explain", run, "news/news-damage/fl-ctxt-sort_offline/lead", *store, "--json").document
-    assert (place["system"], place["subtopic_id"]) == ("fl-ctxt-sort_offline/lead", "news-damage")
-    assert cli("explain", run, place["cell_id"], *store, "--json").document == place
+    assert {name: place[name] for name in NAMES} == TOP
+    for key in (place["cell_id"], "news/news-damage/full top + offline/lead"):
+        assert cli("explain", run, key, *store, "--json").document == place
     assert "such as news/news-" in cli("explain", run, "news/news-damage/offline/leed", *store).refusal
-    # COLUMN_ROW of the table; who wants to know why is told which names the release has.
-    one = cli("compare", run, "--systems", "full top_offline/lead", "full_offline/lead", *store, "--json").document["pairs"][0]
+    one = cli("compare", run, "--systems", "full top + offline/lead", "offline/lead", *store, "--json").document["pairs"][0]
     assert [one[side]["system"] for side in ("a", "b")] == ["fl-ctxt-sort_offline/lead", "offline/lead"]
-    told = cli("score", run, "--all", *store).out
-    assert "the released files' name: offline/lead (full), fl-ctxt-sort_offline/lead (full top)\n" in told
+
+
+def test_every_table_of_a_system_has_its_names(cli: Cli, tmp_path: Path) -> None:
+    store = ("--store", tmp_path / "store")
+    run = cli("run", write_spec(tmp_path, SPEC), *store, "--json").document["run"]
+    judged = cli("support", run, *store, "--json").document["run"]
+    recited = cli("recite", run, *store, "--json").document["run"]
+    tables = [
+        (run, "summaries"),
+        (run, "scores"),
+        (judged, "supports"),
+        (recited, "summaries"),
+        (recited, "scores"),
+        (recited, "supports"),
+    ]
+    for of, name in tables:
+        stored = pl.concat(
+            [pl.read_parquet(file) for file in (tmp_path / "store" / "runs" / of / "tables" / name).glob("*.parquet")]
+        )
+        assert dict(stored.select("system", "label").unique().iter_rows()) == SYSTEMS
+        assert stored.filter(pl.col("system") == TOP["system"]).select(NAMES).unique().to_dicts() == [TOP]
+        assert dict(api.table(of, name, str(tmp_path / "store")).select("system", "label").unique().iter_rows()) == SYSTEMS
+    assert set(api.table(run, "judgments", str(tmp_path / "store"))["label"]) == {*SYSTEMS.values()}
+    shown = (
+        cli("support", run, *store).out
+        + cli("recite", run, *store).out
+        + cli("compare", judged, "--systems", "*", "*", *store).out
+    )
+    assert all(label in shown for label in SYSTEMS.values()) and "fl-ctxt" not in shown and "bm25_" not in shown
 
 
 def test_what_is_shown_to_be_done_next_can_be_done(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

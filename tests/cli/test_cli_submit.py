@@ -13,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from summhay_ray.cli.app import app
-from summhay_ray.engine import Job, JobEnd
+from summhay_ray.engine import JobEnd, RayJob
 
 pytestmark = pytest.mark.core
 
@@ -48,7 +48,7 @@ def test_refusals(tmp_path: Path, cli: Cli, options: list[str], said: str) -> No
     assert said in cli("submit", write_spec(tmp_path, SPEC), *options).refusal
 
 
-class FakeJob(Job):
+class FakeJob(RayJob):
     """A job whose end is known."""
 
     def follow(self, tell: Any) -> JobEnd:

@@ -13,7 +13,7 @@ import pytest
 from summhay_ray import api
 from summhay_ray.benchmarks.synth import verify as verifying
 from summhay_ray.cli import main
-from summhay_ray.engine import many
+from summhay_ray.engine import ray_tasks
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
 
@@ -86,8 +86,8 @@ def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: p
     assert [one.file for one in alone] == paths
     monkeypatch.setattr(verifying, "FILES_ALONE", 1)
     # One Ray for both.
-    with many():
-        monkeypatch.setattr(verifying, "many", contextlib.nullcontext)
+    with ray_tasks():
+        monkeypatch.setattr(verifying, "ray_tasks", contextlib.nullcontext)
         assert api.verify(paths) == alone
         with pytest.raises(UserError, match=r"broken\.json: subtopics"):
             api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

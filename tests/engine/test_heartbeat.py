@@ -13,13 +13,13 @@ from far_files import FarFiles
 
 from summhay_ray.engine.run import heartbeat
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.store import DriverSession, StoreUnavailable, begin, has_ended
-from summhay_ray.store.runs.drivers import Here, record_death
+from summhay_ray.store import DriverSession, StoreUnavailable, begin_session, has_ended
+from summhay_ray.store.runs.drivers import Process, record_death
 
 pytestmark = pytest.mark.core
 
 BEAT_S = 0.02
-ELSEWHERE = Here("far-away", "another machine", 7, "1")
+ELSEWHERE = Process("far-away", "another machine", 7, "1")
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> FarFiles:
 
 
 def take(files: FarFiles, run: str = "r") -> DriverSession:
-    return begin(files, run, True)
+    return begin_session(files, run, True)
 
 
 def beat_of(files: FarFiles, session: DriverSession) -> bytes:
@@ -77,7 +77,7 @@ def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
     session = take(files)
     with Heartbeat(session) as kept:
         later: list[DriverSession] = []
-        taking = threading.Thread(target=lambda: later.append(begin(files, "r", True, here=ELSEWHERE)))
+        taking = threading.Thread(target=lambda: later.append(begin_session(files, "r", True, here=ELSEWHERE)))
         taking.start()
         until(lambda: kept.superseded != "")
         assert kept.superseded == "on far-away, pid 7"
@@ -90,7 +90,7 @@ def test_it_hears_who_takes_the_run_over(files: FarFiles) -> None:
 def test_another_run_takes_nothing_over(files: FarFiles) -> None:
     session = take(files)
     with Heartbeat(session) as kept:
-        begin(files, "another", False)
+        begin_session(files, "another", False)
         before = beat_of(files, session)
         until(lambda: beat_of(files, session) not in (before, b""))
         time.sleep(2 * BEAT_S)

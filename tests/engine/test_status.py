@@ -17,9 +17,9 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.cli import status as status_command
 from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
-from summhay_ray.engine.run.usage import keep_start, keep_stop, latest_budget, latest_start, standing_stop
+from summhay_ray.engine.run.history import keep_start, keep_stop, latest_budget, latest_start, standing_stop
 from summhay_ray.errors import UserError
-from summhay_ray.store import Finished, RunStore, Store, begin
+from summhay_ray.store import Finished, RunStore, Store, begin_session
 from summhay_ray.store.runs import drivers
 from summhay_ray.store.runs.drivers import record_death
 
@@ -37,7 +37,7 @@ def told(run: RunStore) -> dict[str, str]:
 
 def start(run: RunStore, budget_usd: float | None) -> drivers.DriverSession:
     """As a start of a run does it."""
-    session = begin(run.store.files, run.run_id, True)
+    session = begin_session(run.store.files, run.run_id, True)
     keep_start(run, session.number, budget_usd)
     return session
 
@@ -74,7 +74,7 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     assert (standing_stop(run), latest_budget(run), latest_start(run)) == (
         None,
         3.0,
-        {"tenure": 2, "budget_usd": 3.0, "token_margins": {}, "origins": {}},
+        {"session": 2, "budget_usd": 3.0, "token_margins": {}, "origins": {}},
     )
     going = status(run)
     assert (going.status, going.stop, going.usd["budget"]) == ("running", None, 3.0)
@@ -155,7 +155,7 @@ def test_a_damaged_start_is_said(run: RunStore) -> None:
     assert told.usd["budget"] is None and not told.driver
 
 
-ELSEWHERE = drivers.Here("far", "far-1", 7, "1")
+ELSEWHERE = drivers.Process("far", "far-1", 7, "1")
 
 
 def test_a_run_is_running_in_the_list_though_it_began_after_the_others_were_looked_for(
@@ -186,7 +186,7 @@ def test_a_damaged_record_of_a_driver_leaves_the_list_of_the_other_runs(run: Run
 
 @pytest.mark.soak
 def test_a_driver_elsewhere_that_is_slow_to_beat_is_not_dead_when_it_is_asked_to_stop(run: RunStore) -> None:
-    session = begin(run.store.files, run.run_id, True, here=ELSEWHERE)
+    session = begin_session(run.store.files, run.run_id, True, here=ELSEWHERE)
     keep_start(run, session.number, None)
     first = threading.Timer(0.2, session.beat)
     ends = threading.Timer(6.5, session.end, ["stopped"])
@@ -200,7 +200,7 @@ def test_a_driver_elsewhere_that_is_slow_to_beat_is_not_dead_when_it_is_asked_to
 def test_a_driver_that_dies_while_it_is_asked_to_stop_is_not_waited_for(run: RunStore) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     here = replace(drivers.this_process(), pid=child.pid, started=drivers._started(child.pid))
-    session = begin(run.store.files, run.run_id, True, here=here)
+    session = begin_session(run.store.files, run.run_id, True, here=here)
     keep_start(run, session.number, None)
     assert status(run).status == "running"
     killed = threading.Timer(0.3, child.kill)

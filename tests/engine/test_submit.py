@@ -20,7 +20,7 @@ from job_server import Server, details, server, submit
 from ray.job_submission import JobDetails
 
 from summhay_ray import api
-from summhay_ray.engine import Job, JobError, JobLost
+from summhay_ray.engine import JobError, JobLost, RayJob
 from summhay_ray.engine.jobs import jobs
 
 __all__ = ["server"]
@@ -31,7 +31,7 @@ SPEC = {"haystacks": ["sample/news"], "retrievers": ["keywords"], "summarizers":
 RUN = api.load(SPEC).run_id
 
 
-def sent_to(folder: Path, budget: float | None = None, **more: Any) -> Job:
+def sent_to(folder: Path, budget: float | None = None, **more: Any) -> RayJob:
     """The job of the spec, its store in a folder."""
     return api.submit(SPEC, URL, str(folder / "a store"), budget, **more)
 
@@ -214,7 +214,7 @@ class Talker:
 def follow(monkeypatch: pytest.MonkeyPatch, talker: Talker) -> tuple[jobs.JobEnd, str]:
     monkeypatch.setattr(jobs, "POLL_S", 0.0)
     said: list[str] = []
-    job = jobs.Job("j-1", "r1", URL, "/s", False, (), talker)
+    job = jobs.RayJob("j-1", "r1", URL, "/s", False, (), talker)
     return job.follow(said.append), "".join(said)
 
 

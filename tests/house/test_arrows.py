@@ -82,8 +82,21 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, as tables are.
-    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "store", "text"},
-    "api": {"comparison", "encoders", "retrieve", "benchmarks", "engine", "report", "local_models", "plugins", "errors", "store"},
+    # The label of a system stands with the records that have it; the tables of an older run get theirs when read.
+    "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "records", "store", "text"},
+    "api": {
+        "benchmarks",
+        "comparison",
+        "encoders",
+        "engine",
+        "errors",
+        "local_models",
+        "metrics",
+        "plugins",
+        "report",
+        "retrieve",
+        "store",
+    },
     "cli": {
         "api",
         "benchmarks",

@@ -95,12 +95,12 @@ def test_what_a_dollar_is_stands_in_one_place() -> None:
 TWICE = {
     # A strategy's own prompt and its parts, of those who summarize and of those who judge.
     *{"Task", "check_prompt", "prompt_identity"},
-    # What is asked: by a benchmark's item, and of the gateway. What is sent to a cluster, and what synth makes of a topic.
-    *{"Ask", "Job"},
+    # What is asked: by a benchmark's item, and of the gateway.
+    "Ask",
     # What a strategy tells a model of a task, and what a terminal shows of sections.
     "shown",
-    # Frames of rows, and the columns of the store's tables. Dollars by purpose, and what was checked.
-    *{"Tables", "Tally"},
+    # Frames of rows, and the columns of the store's tables.
+    "Tables",
 }
 
 

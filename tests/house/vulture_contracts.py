@@ -58,7 +58,6 @@ BertScoreF1
 Lead
 Names
 Order
-Nli
 Support
 Rouge2
 Rouge12

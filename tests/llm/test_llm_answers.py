@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.llm.calls.answers import MOST_TOKENS, Asked, answer_of, outcome_of, read_answer, reply_of, usage_of
+from summhay_ray.llm.calls.read_reply import MOST_TOKENS, Asked, answer_of, outcome_of, read_answer, reply_of, usage_of
 from summhay_ray.llm.calls.reply import Reply, Usage
 from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.providers.models import FREE, ModelSettings, Price
+from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, Price
 from summhay_ray.outcome import Answer, Malformed, Refusal
 from summhay_ray.text import count_tokens as count
 

@@ -20,7 +20,7 @@ from hostile_server import BODIES, HostileServer
 from summhay_ray.llm.calls import gateway
 from summhay_ray.llm.calls.bodies import LONG
 from summhay_ray.llm.calls.sampling import most_bytes
-from summhay_ray.llm.providers import models
+from summhay_ray.llm.providers import model_settings as models
 from summhay_ray.outcome import Answer, Malformed
 from summhay_ray.text import count_tokens
 

@@ -17,10 +17,10 @@ import summhay_ray
 from summhay_ray.llm import Claim, Grant, Limits, WorkerMessage
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits.ledger import Ledger
-from summhay_ray.llm.limits.service import LedgerService
+from summhay_ray.llm.limits.ledger_loop import LedgerService
 from summhay_ray.llm.transports.via_litellm import load_litellm
-from summhay_ray.store import LocalFiles, LogIndex, begin, living
-from summhay_ray.store.runs.drivers import Here
+from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
+from summhay_ray.store.runs.drivers import Process
 
 pytestmark = pytest.mark.core
 
@@ -70,11 +70,11 @@ def test_a_date_to_retry_after_is_taken_from_the_answers_own(ours_off_s: float) 
 
 def test_a_driver_that_beats_is_alive(tmp_path: Path, jumping: Callable[[], float]) -> None:
     # As seen from another machine, where its beat alone tells.
-    tenure = begin(files := LocalFiles(tmp_path), "r", True, here=Here("far", "far 1", 7, "9"))
-    tenure.beat()
-    heard = beating(tenure.beat)
+    session = begin_session(files := LocalFiles(tmp_path), "r", True, here=Process("far", "far 1", 7, "9"))
+    session.beat()
+    heard = beating(session.beat)
     try:
-        assert living(files, [tenure.number]) and tenure.superseded() is None
+        assert living(files, [session.number]) and session.superseded() is None
     finally:
         heard()
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue, log_answer
 
-from summhay_ray.llm import Limits, ModelSettings, claims_of
+from summhay_ray.llm import Limits, ModelSettings, excess_totals
 from summhay_ray.llm.calls import reply as llm_reply
-from summhay_ray.llm.calls.answers import Asked, answer_of
+from summhay_ray.llm.calls.read_reply import Asked, answer_of
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.store import Excess, LocalFiles, LogWriter
 
@@ -116,7 +116,7 @@ def test_a_dead_worker_that_told_nothing_is_known_by_its_log(tmp_path: Path) -> 
 
 
 def test_claims_are_added_up_by_model() -> None:
-    one, two = claims_of([excess(1.5), excess(1.2, "a"), excess(1.7)], {"a": 1.1})
+    one, two = excess_totals([excess(1.5), excess(1.2, "a"), excess(1.7)], {"a": 1.1})
     assert (one.model, one.answers, one.stopped) == ("a", 1, False)
     assert (two.model, two.answers, two.claimed_usd, two.charged_usd) == ("m", 2, 0.00032, 0.0002)
     assert two.token_margin == 1.72

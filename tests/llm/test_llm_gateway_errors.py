@@ -15,7 +15,7 @@ from gateway_room import KEY, KEY_ENV, Room, request
 
 from summhay_ray.llm import Limits
 from summhay_ray.llm.calls import attempts
-from summhay_ray.llm.limits import pacing
+from summhay_ray.llm.limits import rate_limits as pacing
 from summhay_ray.llm.providers.secrets import NoKey, hidden, key_in, known_secrets, one_line
 from summhay_ray.outcome import Answer, Failed, Refusal
 
@@ -74,7 +74,7 @@ def test_retry_after_is_waited_for_by_all_calls_of_the_model(make_room: Make, pr
 def test_a_rate_limit_without_a_header_backs_off_and_does_not_use_up_other_attempts(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "LONGEST_UNTIMED_PAUSE_S", 0.02)
+    monkeypatch.setattr(pacing, "LONGEST_PAUSE_WITHOUT_TIME_S", 0.02)
     monkeypatch.setattr(attempts, "LONGEST_BACKOFF_S", 0.02)
     provider.replies.extend([Reply(status=429)] * 8 + [Reply(status=500)] * 2 + [Reply(status=429)])
     outcome, _ = room.one()

@@ -16,7 +16,7 @@ from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
 from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
 from summhay_ray.llm.providers import prices, provider_table
-from summhay_ray.llm.providers.models import (
+from summhay_ray.llm.providers.model_settings import (
     FREE,
     TOKEN_MARGIN,
     Limits,
@@ -186,7 +186,7 @@ def test_every_real_price_lies_between_the_least_and_the_worst(
     price: Price, model: str, tokens_in: int, tokens_out: int, data: st.DataObject
 ) -> None:
     settings = ModelSettings(model, price)
-    fewest, most = -int(-tokens_in // settings.margin), int(tokens_in * settings.margin)
+    fewest, most = -int(-tokens_in // settings.tokenizer_margin), int(tokens_in * settings.tokenizer_margin)
     real_in, real_out = data.draw(st.integers(fewest, most)), data.draw(st.integers(1, tokens_out))
     usage = Usage(real_in, real_out, *(data.draw(st.integers(0, real_in)) for _ in range(2)), data.draw(st.integers(0, real_out)))
     assert settings.least_micros(tokens_in) <= price.micros(usage) <= settings.worst_micros(tokens_in, tokens_out)

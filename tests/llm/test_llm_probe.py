@@ -30,7 +30,7 @@ def test_the_first_call_goes_alone_and_the_others_when_it_is_answered(tmp_path: 
     assert desk.states("w", mine) == ["go", "go"] and desk.states("v", others) == ["go"]
 
 
-@pytest.mark.parametrize("ended", [{}, {"unheard": None, "sent": True}])
+@pytest.mark.parametrize("ended", [{}, {"unreached": None, "sent": True}])
 def test_a_provider_that_answers_with_an_error_is_heard(tmp_path: Path, ended: dict[str, object]) -> None:
     desk = desk_of(tmp_path)
     tickets = desk.claim("w", "a", "b", "c")
@@ -41,7 +41,7 @@ def test_a_provider_that_answers_with_an_error_is_heard(tmp_path: Path, ended: d
 def test_where_the_probe_reaches_nobody_the_model_is_given_up(tmp_path: Path) -> None:
     desk = desk_of(tmp_path)
     tickets = desk.claim("w", "a", "b", "c")
-    desk.settle("w", "a", 0, unheard=NOBODY)
+    desk.settle("w", "a", 0, unreached=NOBODY)
     assert desk.states("w", tickets) == ["go", "stopped", "stopped"]
     assert desk.books.snapshot(0.0)["stopped"] == {"m": {"error": "connection", "reason": "nobody answers"}}
 
@@ -51,7 +51,7 @@ def test_a_model_that_was_heard_is_not_given_up_for_a_call_that_reaches_nobody(t
     desk.claim("w", "a")
     desk.settle("w", "a", 5, location=HERE)
     assert desk.claimed("w", "b", "c") == ["go", "go"]
-    desk.settle("w", "b", 0, unheard=NOBODY)
+    desk.settle("w", "b", 0, unreached=NOBODY)
     assert not desk.books.snapshot(0.0)["stopped"] and desk.claimed("w", "d") == ["go"]
 
 

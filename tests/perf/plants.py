@@ -26,7 +26,7 @@ from typing import Any
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import Difficulty, Job, ModelAsker, OfflineWriter, Shape, Synthesized, Topic, load_domain, synthesize
-from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.kinds import PlannedDocument, PlannedInsight, PlannedSubtopic
 
 KINDS = ("removed", "leaked", "subtopic", "query")

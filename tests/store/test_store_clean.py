@@ -23,11 +23,11 @@ from summhay_ray.store import (
     RunStore,
     Store,
     StoreError,
-    begin,
+    begin_session,
     unneeded,
 )
 from summhay_ray.store.runs import clean as room
-from summhay_ray.store.runs.drivers import Here
+from summhay_ray.store.runs.drivers import Process
 
 pytestmark = pytest.mark.core
 
@@ -81,7 +81,7 @@ def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
 def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hint: str) -> None:
     files, latest = LocalFiles(tmp_path), tmp_path / "drivers" / "latest"
     for run in ("a", *"bbbb", "c"):
-        begin(files, run, True).end("done")
+        begin_session(files, run, True).end("done")
     if hint.startswith("old"):
         latest.write_text("1")
     assert clean(files).count("ended drivers") > 0
@@ -91,13 +91,13 @@ def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hin
         latest.unlink()
     elif hint.startswith("of"):
         latest.write_text("4")
-    assert begin(files, "b", True).number == 7
+    assert begin_session(files, "b", True).number == 7
 
 
 def test_a_driver_whose_record_is_lost_does_not_hide_where_the_others_begin(tmp_path: Path) -> None:
     files, drivers = LocalFiles(tmp_path), tmp_path / "drivers"
     for run in ("a", *"bbbb", "c"):
-        begin(files, run, True).end("done")
+        begin_session(files, run, True).end("done")
     # Its beat and its end are still there.
     (drivers / "00000006.json").unlink()
     assert clean(files).count("ended drivers") > 0
@@ -190,7 +190,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
 
 def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
     run, files = merged_run(tmp_path), LocalFiles(tmp_path)
-    session = begin(files, "run", False)
+    session = begin_session(files, "run", False)
     parts = run.write("cell", [done("soon")])
     assert clean(files) == []
     run.committer(session.number).add([parts])
@@ -225,16 +225,16 @@ def test_what_is_being_imported_is_left(tmp_path: Path) -> None:
 def test_ended_drivers_go_but_each_runs_last(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     for name in ("a", "b", "a", "a", "b", "c"):
-        begin(files, name, False).end("done")
+        begin_session(files, name, False).end("done")
     assert clean(files).count("ended drivers") == 3 * 3
     left = sorted(path.name for path in (tmp_path / "drivers").glob("*.end.json"))
     assert left == ["00000004.end.json", "00000005.end.json", "00000006.end.json"]
-    assert begin(files, "a", False).number == 7
+    assert begin_session(files, "a", False).number == 7
 
 
 def test_segments_that_are_merged_go_once_nobody_reads_them(tmp_path: Path) -> None:
     files = FarFiles(tmp_path)
-    session = begin(files, "r", False)
+    session = begin_session(files, "r", False)
     log = LogWriter(files, session.number)
     for number in range(65):
         log.append([answer(f"key-{number}", 7)])
@@ -323,7 +323,7 @@ def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_told(tmp_path: Pa
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
     for _ in range(3):
-        begin(files, "run", False).end("done")
+        begin_session(files, "run", False).end("done")
     paths = [tmp_path / "drivers" / f"0000000{number}.json" for number in (1, 2)]
     for path in paths:
         path.write_bytes(path.read_bytes()[:-1])
@@ -339,6 +339,6 @@ def test_a_driver_killed_on_another_machine_takes_no_time_from_the_cleaning(
 ) -> None:
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
-    begin(files, "other", False, here=Here("elsewhere", "another machine", 1, "1"))
+    begin_session(files, "other", False, here=Process("elsewhere", "another machine", 1, "1"))
     monkeypatch.setattr(room, "WATCH_S", 2.0)
     assert {one.what for one in unneeded(files, 0.0, within_s=1.9)} == {"merged parts", "earlier records"}

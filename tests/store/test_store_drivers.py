@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from far_files import FarFiles
 
-from summhay_ray.store import Chain, LocalFiles, StoreError, begin, how_ended, living, lost_sessions, read_session
+from summhay_ray.store import Chain, LocalFiles, StoreError, begin_session, how_ended, living, lost_sessions, read_session
 from summhay_ray.store.runs import drivers as room
 
 pytestmark = pytest.mark.core
@@ -33,11 +33,11 @@ for name in ("summhay_ray", "summhay_ray.store"):
     module = types.ModuleType(name)
     module.__path__ = [os.path.join(package, *name.split("."))]
     sys.modules[name] = module
-from summhay_ray.store.runs.drivers import begin
+from summhay_ray.store.runs.drivers import begin_session
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.files import LocalFiles
 try:
-    session = begin(LocalFiles(Path(folder)), run, True)
+    session = begin_session(LocalFiles(Path(folder)), run, True)
 except StoreError as error:
     print("refused", error, flush=True)
     sys.exit()
@@ -88,7 +88,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_session_by_hand(files: FarFiles) -> None:
-    session = begin(files, "r1", True)
+    session = begin_session(files, "r1", True)
     record = read_session(files, 1)
     assert record is not None and record == session.record
     assert (session.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
@@ -96,25 +96,25 @@ def test_a_session_by_hand(files: FarFiles) -> None:
     session.end("done")
     session.end("stopped")
     assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
-    assert begin(files, "r2", True).number == 2
+    assert begin_session(files, "r2", True).number == 2
     assert [record.number for number in range(4) if (record := read_session(files, number))] == [1, 2]
     assert read_session(files, 3) is None
 
 
 def test_another_run_that_pays_is_refused(files: FarFiles) -> None:
-    first = begin(files, "r1", True)
+    first = begin_session(files, "r1", True)
     with pytest.raises(StoreError, match=rf"another run \(r1, on {HERE.host}, pid {os.getpid()}\) is paying .* run again"):
-        begin(files, "r2", True)
+        begin_session(files, "r2", True)
     assert json.loads(files.read("drivers/00000002.end.json")) == {"how": "refused"}
     # What was refused is in nobody's way, and whoever pays nothing neither stands nor is stood in the way.
-    free = begin(files, "r3", False)
+    free = begin_session(files, "r3", False)
     assert free.number == 3 and first.superseded() is None
     first.end("done")
-    assert begin(files, "r2", True).number == 4
+    assert begin_session(files, "r2", True).number == 4
 
 
 def test_the_same_run_is_taken_over_when_the_first_has_stopped(files: FarFiles) -> None:
-    first = begin(files, "r", True)
+    first = begin_session(files, "r", True)
     began = time.monotonic()
 
     def drive() -> None:
@@ -125,20 +125,20 @@ def test_the_same_run_is_taken_over_when_the_first_has_stopped(files: FarFiles) 
 
     thread = threading.Thread(target=drive)
     thread.start()
-    second = begin(files, "r", True)
+    second = begin_session(files, "r", True)
     thread.join()
     assert second.number == 2 and time.monotonic() - began > 0.3
 
 
 def test_who_does_not_make_way_is_told(files: FarFiles) -> None:
-    begin(files, "r", True)
+    begin_session(files, "r", True)
     with pytest.raises(StoreError, match=r"run r: its earlier driver \(on .*\) does not make way; end that process"):
-        begin(files, "r", True, wait_s=0.2)
+        begin_session(files, "r", True, wait_s=0.2)
 
 
 def test_superseded_says_by_whom_and_passes_over_other_runs(files: FarFiles) -> None:
-    mine = begin(files, "r", False)
-    begin(files, "other", False)
+    mine = begin_session(files, "r", False)
+    begin_session(files, "other", False)
     assert mine.superseded() is None
     reads = files.counts["read"]
     assert mine.superseded() is None and files.counts["read"] - reads <= 2
@@ -154,23 +154,23 @@ def test_a_driver_killed_on_this_machine_is_dead_at_once(
     process = start(files, "r1", "sleep", started)
     assert said(process) == "began 1"
     with pytest.raises(StoreError, match=f"pid {process.pid}"):
-        begin(files, "r2", True)
+        begin_session(files, "r2", True)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     began = time.monotonic()
-    session = begin(files, "r2", True)
+    session = begin_session(files, "r2", True)
     assert session.number == 3 and time.monotonic() - began < 60.0
     assert json.loads(files.read("drivers/00000001.end.json"))["how"] == "dead"
 
 
 def test_a_pid_that_is_another_process_now_is_no_driver(files: FarFiles) -> None:
-    begin(files, "r1", True, here=replace(HERE, started="1"))
-    assert begin(files, "r2", True).number == 2
+    begin_session(files, "r1", True, here=replace(HERE, started="1"))
+    assert begin_session(files, "r2", True).number == 2
 
 
 def test_elsewhere_the_beat_tells(files: FarFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "WATCH_S", 2.0)
-    far, over = begin(files, "r1", True, here=ELSEWHERE), threading.Event()
+    far, over = begin_session(files, "r1", True, here=ELSEWHERE), threading.Event()
 
     def drive() -> None:
         while not over.wait(0.05):
@@ -179,18 +179,18 @@ def test_elsewhere_the_beat_tells(files: FarFiles, monkeypatch: pytest.MonkeyPat
     thread = threading.Thread(target=drive)
     thread.start()
     with pytest.raises(StoreError, match=r"another run \(r1, on other, pid 4711\)"):
-        begin(files, "r2", True)
+        begin_session(files, "r2", True)
     over.set()
     thread.join()
     began = time.monotonic()
-    assert begin(files, "r2", True).number == 3
+    assert begin_session(files, "r2", True).number == 3
     assert time.monotonic() - began >= 2.0
     # It was only cut off: it learns that it was taken for dead.
     assert far.superseded() == f"on {HERE.host}, pid {os.getpid()}"
 
 
 def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
-    here, far = begin(files, "r1", False), begin(files, "r2", False, here=ELSEWHERE)
+    here, far = begin_session(files, "r1", False), begin_session(files, "r2", False, here=ELSEWHERE)
     assert living(files, [here.number]) and how_ended(files, here.number) is None
     here.end("stopped")
     assert (living(files, [here.number]), how_ended(files, here.number)) == (set(), "stopped")
@@ -199,19 +199,19 @@ def test_others_see_whether_a_driver_is_at_work(files: FarFiles) -> None:
     beats.start()
     began = time.monotonic()
     assert living(files, [far.number], 60.0) and time.monotonic() - began < 60.0
-    gone = begin(files, "r3", False, here=replace(HERE, started="1"))
+    gone = begin_session(files, "r3", False, here=replace(HERE, started="1"))
     assert not living(files, [gone.number]) and not living(files, [99])
 
 
 def test_many_drivers_of_other_machines_are_watched_at_once(files: FarFiles) -> None:
-    far = [begin(files, f"r{number}", False, here=ELSEWHERE).number for number in range(8)]
+    far = [begin_session(files, f"r{number}", False, here=ELSEWHERE).number for number in range(8)]
     began = time.monotonic()
     assert living(files, far, 0.5) == set()
     assert time.monotonic() - began < 8 * 0.5, "not one after the other"
 
 
 def test_a_beat_that_fails_is_nobodys_end(files: FarFiles) -> None:
-    session = begin(files, "r", True)
+    session = begin_session(files, "r", True)
 
     def fail(operation: str, name: str) -> None:
         raise OSError("away")
@@ -227,7 +227,7 @@ def test_sixteen_at_once_have_numbers_of_their_own_and_one_pays(files: FarFiles,
 
     def drive(number: int) -> None:
         try:
-            session = begin(FarFiles(files.root), "r" if same else f"r{number}", True)
+            session = begin_session(FarFiles(files.root), "r" if same else f"r{number}", True)
         except StoreError as error:
             errors.append(str(error))
             return
@@ -265,17 +265,17 @@ def test_two_processes_on_one_run(files: FarFiles, started: list[subprocess.Pope
 
 def test_old_sessions_are_not_looked_at(files: FarFiles) -> None:
     for _ in range(30):
-        begin(files, "r", True).end("done")
+        begin_session(files, "r", True).end("done")
     files.counts.clear()
-    assert begin(files, "r", True).record.earlier == ()
+    assert begin_session(files, "r", True).record.earlier == ()
     assert files.counts.total() <= 12
 
 
 def test_a_damaged_record_is_one_line(files: FarFiles) -> None:
-    begin(files, "r", True).end("done")
+    begin_session(files, "r", True).end("done")
     path = files.root / "drivers" / "00000001.json"
     path.write_bytes(path.read_bytes().replace(b'"r"', b'"s"'))
     with pytest.raises(StoreError, match="00000001.json is damaged; put it back"):
-        begin(files, "r", True)
+        begin_session(files, "r", True)
     (line,) = lost_sessions(LocalFiles(files.root))
     assert "00000001.json is damaged; put it back" in line

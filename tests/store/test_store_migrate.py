@@ -19,7 +19,7 @@ from runs import summhay, write_spec
 from s3_servers import Bucket, s3_bucket, s3_server
 
 from summhay_ray import cli
-from summhay_ray.store import Chain, Files, Store, begin, open_files, with_hash
+from summhay_ray.store import Chain, Files, Store, begin_session, open_files, with_hash
 
 __all__ = ["s3_bucket", "s3_server"]
 
@@ -148,7 +148,7 @@ def test_it_refuses_while_a_driver_is_at_work_and_a_store_that_it_cannot_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "store"
-    session = begin(open_files(str(store)), "r", paying=False)
+    session = begin_session(open_files(str(store)), "r", paying=False)
     record = json.loads((store / "drivers/00000001.json").read_text())
     record.pop("sha256")
     (store / "drivers/00000001.json").write_bytes(with_hash({**record, "seats": {"inline": 1}}))

@@ -26,7 +26,7 @@ from summhay_ray.synth import (
     Topic,
     load_domain,
 )
-from summhay_ray.synth.checking.verify import Compared
+from summhay_ray.synth.checking.verifier import Compared
 
 SMALL = Shape(subtopics=4, insights=3, documents=12, words=150)
 

@@ -19,20 +19,20 @@ from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.synth import (
     GROUP_OF,
     Bounds,
+    CallTotals,
     Difficulty,
     Job,
     ModelAsker,
     OfflineWriter,
     Shape,
     Synthesized,
-    Tally,
     Topic,
     Unverified,
     bounds,
     load_domain,
     synthesize,
 )
-from summhay_ray.synth.answers import MOST_TOKENS
+from summhay_ray.synth.parsing import MOST_TOKENS
 from summhay_ray.text import count_tokens
 
 pytestmark = pytest.mark.core
@@ -108,7 +108,7 @@ def test_runs_with_faults_stay_within_the_bounds(
     own = domain(method, tries=2, rounds=2, outline_rounds=2)
     result, bound = run(faulty, checked, domain=own, difficulty=difficulty)
     for group, one in bound.items():
-        spent = Tally(faulty.calls[group], faulty.tokens[group, "in"], faulty.tokens[group, "out"])
+        spent = CallTotals(faulty.calls[group], faulty.tokens[group, "in"], faulty.tokens[group, "out"])
         assert spent.calls <= one.most.calls
         assert spent.input_tokens <= one.most.input_tokens and spent.output_tokens <= one.most.output_tokens
         if isinstance(result, Synthesized):

@@ -25,7 +25,7 @@ from verify_world import (
 
 from summhay_ray.outcome import Failed, Malformed, NoAnswer, Refusal
 from summhay_ray.records import Check
-from summhay_ray.synth.checking.verify import NotChecked, Verifier
+from summhay_ray.synth.checking.verifier import NotChecked, Verifier
 from summhay_ray.synth.making.kinds import PlannedSubtopic
 
 pytestmark = pytest.mark.core

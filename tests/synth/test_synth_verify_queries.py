@@ -22,7 +22,7 @@ from verify_world import (
 )
 
 from summhay_ray.records import Check
-from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.kinds import PlannedSubtopic
 
 pytestmark = pytest.mark.core

@@ -14,8 +14,8 @@ from writer_asking import PEOPLE, TOPIC, ask, listed, outline, prompt_of, say
 
 from summhay_ray.llm import Request
 from summhay_ray.synth import OfflineWriter
-from summhay_ray.synth.checking.checks import leak, overlap, refers, same_insight, specific
 from summhay_ray.synth.checking.copies import near_copies
+from summhay_ray.synth.checking.outline_checks import leak, overlap, refers, same_insight, specific
 from summhay_ray.synth.checking.presence import Presence
 from summhay_ray.synth.checking.words import read
 from summhay_ray.text import sentences

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
-from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.kinds import Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic
 
 T = TypeVar("T")

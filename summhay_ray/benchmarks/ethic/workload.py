@@ -47,7 +47,7 @@ from summhay_ray.benchmarks.ethic.prompts import CUE
 from summhay_ray.benchmarks.ethic.records import LOOKUP, Record
 from summhay_ray.benchmarks.ethic.spec import EthicJudge, EthicModel, EthicSpec
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
-from summhay_ray.benchmarks.rating import RatingTable, lever_code, panel_rated
+from summhay_ray.benchmarks.rating import RatingTable, extract_code, panel_rated
 from summhay_ray.judge import Rating
 from summhay_ray.local_models import check_models
 from summhay_ray.text import count_tokens, sentences
@@ -63,7 +63,7 @@ _ASKED_ABOUT = re.compile(r"### (?:Options|Background|Target Case):\n")
 
 class EthicStorage(Storage["Ethic"]):
     def own_code(self) -> Sequence[str]:
-        return [*super().own_code(), *lever_code(*(judge.extract for judge in self.workload.spec.raters))]
+        return [*super().own_code(), *extract_code(*(judge.extract for judge in self.workload.spec.raters))]
 
 
 class EthicPlanner(Planner["Ethic"]):

@@ -42,7 +42,7 @@ from summhay_ray.benchmarks.extract_evaluate.measure import PAIR, TASK, Settings
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
 from summhay_ray.benchmarks.extract_evaluate.report import sections
 from summhay_ray.benchmarks.extract_evaluate.spec import CUT, FULL, ExtractEvaluateSpec
-from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, lever_code, rated, samples_told, shown_of
+from summhay_ray.benchmarks.rating import TOKENS_A_RATING, RaterSpec, RatingTable, extract_code, rated, samples_told, shown_of
 from summhay_ray.benchmarks.retrieval import Computing, NotComputed, StoredModels
 from summhay_ray.encoders import check_model, known_revision
 from summhay_ray.errors import UserError
@@ -115,8 +115,8 @@ METRIC_BATCH = 16
 class ExtractEvaluateStorage(Storage["ExtractEvaluate"]):
     def own_code(self) -> Sequence[str]:
         own = [*self.workload.spec.methods, *(metric.metric for metric in self.workload.spec.metrics)]
-        levers = lever_code(*(rater.extract for rater in self.workload.spec.raters))
-        return [*super().own_code(), *(name for name in own if ":" in name), *levers]
+        extracts_code = extract_code(*(rater.extract for rater in self.workload.spec.raters))
+        return [*super().own_code(), *(name for name in own if ":" in name), *extracts_code]
 
 
 class ExtractEvaluateComputation(Computation["ExtractEvaluate"]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -109,13 +108,13 @@ class Collection:
         )
 
     def to_bytes(self) -> bytes:
-        """The collection as compressed JSON, the form that the store keeps."""
-        return zlib.compress(json.dumps(asdict(self), ensure_ascii=True, separators=(",", ":")).encode("ascii"))
+        """The collection as JSON, the form that the store keeps."""
+        return json.dumps(asdict(self), ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Collection:
-        """Inverse of `to_bytes`. Raises ValueError, TypeError, KeyError or zlib.error for other content."""
-        fields: dict[str, Any] = parsed_json(zlib.decompress(content))
+        """Inverse of `to_bytes`. Raises ValueError, TypeError or KeyError for other content."""
+        fields: dict[str, Any] = parsed_json(content)
         queries = tuple(
             Query(**{**query, "references": tuple(query["references"]), "gold": tuple(query["gold"])})
             for query in fields["queries"]

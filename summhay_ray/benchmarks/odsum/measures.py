@@ -12,7 +12,7 @@ from summhay_ray.benchmark import Answer, Ask, ModelSpec, Outcome
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
 from summhay_ray.benchmarks.rating import panel_rated, reduced
-from summhay_ray.encoders import find_at_hand, find_model, known_revision
+from summhay_ray.encoders import find_model, find_reachable, known_revision
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
 
@@ -38,7 +38,7 @@ def check(spec: OdsumSpec) -> None:
     if bert is not None:
         if not has_bertscore():
             raise ValueError("metrics: bertscore is not installed; run: pip install 'summhay-ray[bertscore]'")
-        find_at_hand(bert.bertscore)
+        find_reachable(bert.bertscore)
         check_bertscore(bert_model(bert), bert.layer)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -77,5 +76,5 @@ def _collection(entry: str, inputs: Inputs) -> Collection:
         raise SpecError(f"spec: corpus: {entry!r} is in a store; name the store, or give the collection's folder")
     try:
         return Collection.from_bytes(inputs.store.get_object(COLLECTION, match[1]))
-    except (ValueError, TypeError, KeyError, zlib.error) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"store {inputs.store.uri!r}: collection {match[1]} cannot be read: {error}") from error

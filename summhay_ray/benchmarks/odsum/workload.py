@@ -48,7 +48,7 @@ from summhay_ray.benchmarks.odsum.report import sections
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
-from summhay_ray.benchmarks.rating import RatingTable, lever_code
+from summhay_ray.benchmarks.rating import RatingTable, extract_code
 from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     UNORDERED,
@@ -106,12 +106,12 @@ class OdsumStorage(OnCollectionStorage["Odsum"]):
 
     def own_code(self) -> Sequence[str]:
         strategies = [strategy_name(summarizer.strategy) for summarizer in self.workload.spec.summarizers]
-        levers = lever_code(*(geval.extract for geval in self.workload.spec.gevals.values()))
+        extracts_code = extract_code(*(geval.extract for geval in self.workload.spec.gevals.values()))
         return [
             *super().own_code(),
             *own_code(self.workload.spec.retrievers),
             *(name for name in strategies if ":" in name),
-            *levers,
+            *extracts_code,
         ]
 
 

@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.summhay.results.judges import (
 )
 from summhay_ray.benchmarks.summhay.results.scores import SYSTEM
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement
+from summhay_ray.metrics import Agreement, RankAgreement, Verdicts, agreement_between, kappa, rank_agreement, with_labels
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE
 
@@ -95,7 +95,7 @@ class CompareResult:
             for name, title in titles.items()
             for place, letter in enumerate("AB")
         }
-        systems = self.systems.select("system", **by_judge, n="n")
+        systems = self.systems.select(pl.col("label").alias("system"), **by_judge, n="n")
         differences = [
             {
                 "cell": row["cell_id"],
@@ -198,7 +198,7 @@ def _systems(both: pl.DataFrame) -> pl.DataFrame:
     for name in _FIGURES:
         pair = pl.col(name, f"{name}_2")
         columns |= {name: pl.concat_list(pair), f"{name}_ranks": pl.concat_list(pair.rank(descending=True))}
-    return systems.select(*SYSTEM, "n", **columns)
+    return with_labels(systems).select(*SYSTEM, "label", "n", **columns)
 
 
 def _said(row: Mapping[str, Any], which: int) -> str:

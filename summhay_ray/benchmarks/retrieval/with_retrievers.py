@@ -31,7 +31,7 @@ from summhay_ray.benchmarks.retrieval.stored_models import (
     RequestedTexts,
     StoredModels,
 )
-from summhay_ray.benchmarks.scripts import MEND, unmatched
+from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.retrieve import Corpus, Query, Ranked
@@ -266,7 +266,7 @@ class Retrievers(Mapping[str, str | Entry]):
 
     def unmatched_words(self, run: RunStore, table: str, *query: str) -> list[str]:
         """Warnings about retrievers that find no word of a query. `query`: the columns of a `table` of rankings that name one."""
-        mend = "" if self._spec.script == "auto" else f"; {MEND}"
+        mend = "" if self._spec.script == "auto" else f"; {MEND_SCRIPT}"
         # A stored run is read without its own code.
         built_in = [name for name, entry in self.items() if not own_code([entry])]
         names = [name for name in built_in if isinstance(self.made(name), retrieve.OfWords)]

@@ -28,7 +28,7 @@ from summhay_ray.benchmark import (
     Store,
     semantic_hash,
 )
-from summhay_ray.benchmarks.rating import lever_code
+from summhay_ray.benchmarks.rating import extract_code
 from summhay_ray.benchmarks.retrieval import (
     CUT_TEXTS,
     UNORDERED,
@@ -49,7 +49,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
 from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.opening import open_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
@@ -90,8 +90,8 @@ class SummHayStorage(SummariesStorage):
         strategies = [strategy_name(summarizer.strategy) for summarizer in spec.summarizers]
         strategies += [part.strategy for part in spec.parts()]
         names = [*spec.orderings, *strategies]
-        levers = lever_code(*(part.extract for part in spec.parts()))
-        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *levers]
+        extracts_code = extract_code(*(part.extract for part in spec.parts()))
+        return [*super().own_code(), *own_code(spec.retrievers), *(name for name in names if ":" in name), *extracts_code]
 
 
 class SummHayPlanner(Planner["SummHay"]):

@@ -96,7 +96,10 @@ def claims_json(claims: Claims, unread: Sequence[str] = ()) -> bytes:
     held = {
         "documents": {name: [list(one) for one in documents] for name, documents in claims.documents.items()},
         "answers": [
-            [one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)]
+            [
+                *(one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)),
+                *(one.label, one.model, one.retriever, one.ordering),
+            ]
             for one in claims.answers
         ],
         "unread": list(unread),
@@ -109,7 +112,7 @@ def claims_of(content: bytes) -> tuple[Claims, list[str]]:
     held = json.loads(content)
     documents = {name: [(one[0], one[1]) for one in found] for name, found in held["documents"].items()}
     answers = [
-        CitedAnswer(haystack, query, system, tuple(bullets), None if shown is None else tuple(shown))
-        for haystack, query, system, bullets, shown in held["answers"]
+        CitedAnswer(haystack, query, system, tuple(bullets), None if shown is None else tuple(shown), *names)
+        for haystack, query, system, bullets, shown, *names in held["answers"]
     ]
     return Claims(documents, answers), held["unread"]

@@ -25,8 +25,8 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
-from summhay_ray.benchmarks.summhay.haystacks.opening import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
 from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.support.judging import free_opinions
@@ -35,13 +35,14 @@ from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
 from summhay_ray.benchmarks.support.workload import rows_of
 from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import score_summary
+from summhay_ray.metrics import score_summary, with_labels
 from summhay_ray.records import Failure, Score
 
 STAGE = "haystack"
 _BY_NAME = {table.name: table for table in TABLES}
 _COPIED = ("rankings", "contexts")
 """Tables of what systems were shown."""
+_REPEAT = r"(#[0-9]+)$"
 
 
 class ReciteStorage(ImportStorage):
@@ -132,13 +133,16 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
 
 
 def _figures(run: RunStore) -> pl.DataFrame:
+    """Citations before and after the repair, dropped and added, by system."""
+    labels = dict(with_labels(run.table("summaries")).select("system", "label").unique().iter_rows())
     cited, after = pl.col("cited"), pl.col("recited")
     counted = (
         run.table(SUPPORTS.name)
         .group_by("system")
         .agg(before=cited.sum(), after=after.sum(), dropped=(cited & ~after).sum(), added=(~cited & after).sum())
     )
-    return counted.sort("system")
+    system, repeat = pl.col("system").str.replace(_REPEAT, ""), pl.col("system").str.extract(_REPEAT).fill_null("")
+    return counted.sort("system").select("system", (system.replace(labels) + repeat).alias("label"), pl.exclude("system"))
 
 
 def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl.DataFrame, mode: Mode) -> dict[str, list[Any]]:
@@ -156,7 +160,8 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
     rows |= {name: [] for name in ("summaries", "judgments", "scores", "failures", SUPPORTS.name, BULLETS.name)}
     for summary in _BY_NAME["summaries"].records(of):
         system = f"{summary.system}#{summary.repeat}" if summary.repeat else summary.system
-        answer = CitedAnswer(haystack_id, summary.subtopic_id, system, tuple(summary.bullets))
+        names = (summary.label, summary.model, summary.retriever, summary.ordering)
+        answer = CitedAnswer(haystack_id, summary.subtopic_id, system, tuple(summary.bullets), None, *names)
         cited, free = corpus.cited(answer.bullets), corpus.support(answer.bullets)
         after = [
             recited(text, one, free, bullet, mode) for bullet, (text, one) in enumerate(zip(answer.bullets, cited, strict=True))
@@ -168,7 +173,7 @@ def _recited(source: RunStore, haystack_id: str, of: pl.DataFrame, judgments: pl
         scored = score_summary(own, bullets, gold)
         rows["summaries"].append(replace(summary, bullets=bullets))
         rows["judgments"] += own
-        rows["scores"] += [one for one in scored if isinstance(one, Score)]
+        rows["scores"] += [one.of(summary) for one in scored if isinstance(one, Score)]
         rows["failures"] += [one for one in scored if isinstance(one, Failure)]
         for name, records in found.items():
             rows[name] += records

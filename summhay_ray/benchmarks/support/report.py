@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Section, Tables
-from summhay_ray.benchmarks.panels import panels_section
+from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.support.prompts import VALUES
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
@@ -19,12 +19,20 @@ CUT = 160
 LONG_WORDS = 1000
 """From so many words on, a bullet is more than one claim, and no judge's verdict says much."""
 _QUERY = "query"
+_NAMES = ("system", "label")
+_SYSTEM = pl.col("label").alias("system")
+"""What people see of a system."""
 
 
 def scores(tables: Tables, seed: int) -> Tables:
     """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts;
-    `votes`: of panels."""
+    `panels`: how their members agree."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
+    # Runs of earlier versions have no column of labels; their items have.
+    supports, bullets = (
+        frame.drop("label", strict=False).join(items.select(*_NAMES).unique(), on="system", how="left")
+        for frame in (supports, bullets)
+    )
     cited = supports.filter("cited").with_columns(
         pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == name).alias(name) for name in ("supported", "partly")
     )
@@ -50,19 +58,20 @@ def scores(tables: Tables, seed: int) -> Tables:
         no_citation=(pl.col("cited") == 0).sum(),
         uncited=pl.col("uncited").sum(),
     )
-    systems = items.select("system").unique().sort("system")
+    systems = items.select(*_NAMES).unique().sort("system")
     for frame in (shares, partly, per_bullet, anywhere, lost):
         systems = systems.join(frame, on="system", how="left")
     counts = pl.col("n", "n_expected", "n_bullets", "without", "no_citation", "uncited").fill_null(0)
     systems = systems.with_columns(counts).sort(["supported", "system"], descending=[True, False], nulls_last=True)
-    place = ("system", "query_id", "bullet")
+    place = ("label", "query_id", "bullet")
     unsupported = claims.filter(pl.col("bullets_supported") == False).select(*place, "cited", pl.col("text").str.head(CUT))  # noqa: E712
     uncited = supports.filter(~pl.col("cited") & (pl.col("value") >= SUPPORTED)).sort(
         "value", *place, descending=[True, *[False] * 3]
     )
     uncited = uncited.select(*place, "document_id", pl.col("evidence").str.head(CUT), "value", n=pl.lit(1, pl.Int64))
     lists = {"unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets, items)}
-    return {"systems": systems, **lists, "votes": tables[VOTES.name]}
+    of = ("haystack_id", "query_id", "system", "bullet", "document_id")
+    return {"systems": systems, **lists, "panels": panel_figures(tables[VOTES.name], ("panel",), of, "verdict", VALUES)}
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
@@ -97,7 +106,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     flaws = {row["what"]: row["count"] for row in scored["flaws"].iter_rows(named=True) if row["count"]}
     notes = [f"{count:,} {what}" for what, count in flaws.items() if what != "bullets"]
     notes += [f"not read: {one}" for one in unread]
-    shown = ["system", *_columns("supported"), "n", "n_expected", "supported_floor"]
+    shown = [_SYSTEM, *_columns("supported"), "n", "n_expected", "supported_floor"]
     main = Section(
         f"Citations that are supported, by {judge}",
         f"Share of the cited documents that say what the bullet says (value from {SUPPORTED:g}). Intervals (95 %) resample "
@@ -109,7 +118,7 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         higher_is_better=("supported",),
     )
     by_bullet = systems.select(
-        "system",
+        _SYSTEM,
         *_columns("bullets_supported"),
         *_columns("said"),
         pl.col("n_bullets").alias("n"),
@@ -128,20 +137,15 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         higher_is_better=("bullets_supported", "said"),
     )
     found = [main, bullets]
-    partly = systems.select("system", *_columns("partly"), "n")
+    partly = systems.select(_SYSTEM, *_columns("partly"), "n")
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
-        *_panels(scored["votes"]),
+        *panels_section(scored["panels"]),
         _listed("Bullets without support", scored["unsupported"], "unsupported"),
         _listed("Documents that say it and are not cited", scored["uncited"], "uncited"),
         Section("What is wrong with bullets and citations", table=scored["flaws"], more=True, name="flaws"),
     ]
     return found
-
-
-def _panels(votes: pl.DataFrame) -> list[Section]:
-    of = ("haystack_id", "query_id", "system", "bullet", "document_id")
-    return [] if votes.is_empty() else [panels_section(votes, ("panel",), of, "verdict", VALUES)]
 
 
 def recited_section(counts: pl.DataFrame, source: str) -> Section:
@@ -150,7 +154,8 @@ def recited_section(counts: pl.DataFrame, source: str) -> Section:
         f"The summaries are those of {source}; the free judge dropped citations that do not say the bullet, and added documents "
         "that do. It is post-processing that any system could have, so compare a repaired system with repaired systems only."
     )
-    return Section("Citations before and after the repair", text, counts, name="recited")
+    shown = counts.select(_SYSTEM, pl.exclude(*_NAMES))
+    return Section("Citations before and after the repair", text, shown, name="recited")
 
 
 def _columns(name: str) -> tuple[str, str, str]:
@@ -159,7 +164,7 @@ def _columns(name: str) -> tuple[str, str, str]:
 
 def _listed(title: str, frame: pl.DataFrame, name: str) -> Section:
     head = f"{title}: {min(SHOWN, frame.height)} of {frame.height:,} shown"
-    return Section(head, "All of them are in the tables.", frame.head(SHOWN), more=True, name=name)
+    return Section(head, "All of them are in the tables.", frame.head(SHOWN).rename({"label": "system"}), more=True, name=name)
 
 
 def by_query(tables: Tables) -> ByQuery:
@@ -170,4 +175,5 @@ def by_query(tables: Tables) -> ByQuery:
     )
     items = _with_query(tables["items"])
     expected = items.filter(pl.col("citations") > 0).select("system", pl.col("haystack_id").alias("cluster"), _QUERY).unique()
-    return ByQuery(found.sort("system", _QUERY), {"supported": "%"}, "haystack", expected)
+    labels = dict(items.select(*_NAMES).iter_rows())
+    return ByQuery(found.sort("system", _QUERY), {"supported": "%"}, "haystack", expected, labels=labels)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
+from summhay_ray.records import SYSTEM_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class SupportRow:
 
     haystack_id: Annotated[str, "the documents that the answer is about: the haystack, or the folder's name"]
     query_id: Annotated[str, "the query; of a haystack the subtopic's id"]
-    system: Annotated[str, "who answered: the release's key without `summary_subtopic_`"]
+    system: Annotated[str, "who answered: the system's key; of a repeat with `#N`"]
     bullet: Annotated[int, "number of the bullet, from 1, as judgments count"]
     document_id: Annotated[str, "the document"]
     cited: Annotated[bool, "whether the bullet cites the document"]
@@ -27,6 +28,10 @@ class SupportRow:
     recited: Annotated[bool | None, "whether the bullet cites the document after the repair; null where nothing was repaired"] = (
         None
     )
+    label: Annotated[str, "the system as tables and reports show it"] = ""
+    model: Annotated[str, "the system's summarizer, empty where it is not known"] = ""
+    retriever: Annotated[str, "the system's retriever, empty where it is not known"] = ""
+    ordering: Annotated[str, "the order of the documents in the system's contexts, empty where it is not known"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,6 @@ class SupportVote:
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")
-SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"))
+SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"), later=SYSTEM_NAMES[1:])
 BULLETS = Table("support_bullets", BulletRow, _BULLET)
 VOTES = Table("support_votes", SupportVote, (*_BULLET, "document_id", "panel", "member"))

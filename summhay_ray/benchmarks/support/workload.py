@@ -48,6 +48,7 @@ from summhay_ray.citations import SUPPORT_REVISION, SUPPORTED, Cited, CitedDocum
 from summhay_ray.encoders import check_model, placed
 from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
+from summhay_ray.records import SYSTEM_NAMES
 
 CLAIMS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
@@ -64,16 +65,17 @@ class SupportBenchReader(Reader["SupportBench"]):
     def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
         """See `Reader`: the system and the query."""
         wanted = set(item_ids)
-        names = ("haystack_id", "query_id", "system")
+        names = ("haystack_id", "query_id", "system", "label")
         return {item.id: {name: item.data[name] for name in names} for item in self.workload.items() if item.id in wanted}
 
     def explain(self, run: RunStore, key: str, compat: Any = "default") -> dict[str, Any]:
         """See `Reader`. `key` may also be QUERY_ID/SYSTEM or QUERY_ID/SYSTEM/BULLET: why does this bullet stand, or fall?"""
         query, _, rest = key.partition("/")
         for item in self.workload.items() if rest else ():
-            if item.data["query_id"] != query or not f"{rest}/".startswith(f"{item.data['system']}/"):
+            called = next((name for name in (item.data["system"], item.data["label"]) if f"{rest}/".startswith(f"{name}/")), None)
+            if item.data["query_id"] != query or called is None:
                 continue
-            bullet = rest.removeprefix(item.data["system"]).strip("/")
+            bullet = rest.removeprefix(called).strip("/")
             if bullet and not bullet.isdecimal():
                 continue
             found = super().explain(run, item.id, compat)
@@ -176,6 +178,7 @@ class SupportBench(Benchmark[SupportSpec]):
                 "haystack_id": answer.haystack_id,
                 "query_id": answer.query_id,
                 "system": answer.system,
+                "label": answer.label,
                 "bullets": len(answer.bullets),
                 "citations": citations,
             }
@@ -264,6 +267,7 @@ def rows_of(
     """The rows of an answer. `recited`: the numbers of the documents that each bullet cites after a repair."""
     supports: list[SupportRow] = []
     bullets: list[BulletRow] = []
+    names = {name: getattr(answer, name) for name in SYSTEM_NAMES[1:]}
     shown = None if answer.shown is None else {corpus.ids[name] for name in answer.shown if name in corpus.ids}
     for place, (text, one) in enumerate(zip(answer.bullets, cited, strict=True)):
         where = (answer.haystack_id, answer.query_id, answer.system, place + 1)
@@ -289,6 +293,7 @@ def rows_of(
                     evidence=given.evidence,
                     judge=given.by,
                     recited=None if after is None else number in after,
+                    **names,
                 )
             )
         outside = () if shown is None else tuple(corpus.documents[number - 1][0] for number in one.numbers if number not in shown)

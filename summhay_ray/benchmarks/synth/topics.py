@@ -8,7 +8,6 @@ import json
 import random
 import re
 import unicodedata
-import zlib
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -141,7 +140,7 @@ def keep_topics(store: Store, topics: Iterable[Kept]) -> str:
     """Put the topics into the store. Returns the digest of their object."""
     written = [{"cell_id": cell_id, **asdict(topic)} for cell_id, topic in topics]
     text = json.dumps(written, ensure_ascii=True, separators=(",", ":"))
-    return store.put_object(TOPICS, zlib.compress(text.encode("ascii")))
+    return store.put_object(TOPICS, text.encode("ascii"))
 
 
 def topic_from(written: Mapping[str, Any]) -> Topic:
@@ -154,6 +153,6 @@ def stored_topics(store: Store, record: Mapping[str, Any]) -> tuple[Kept, ...]:
     """The topics of a stored run with their cell ids, in its order. Raises StoreError."""
     content = store.get_object(TOPICS, record[TOPICS])
     try:
-        return tuple((row.pop("cell_id"), topic_from(row)) for row in json.loads(zlib.decompress(content)))
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+        return tuple((row.pop("cell_id"), topic_from(row)) for row in json.loads(content))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"store {store.uri!r}: the topics {record[TOPICS]} are of another version: {error}") from error

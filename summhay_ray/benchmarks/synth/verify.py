@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import many, through
+from summhay_ray.benchmark import map_in_tasks, ray_tasks
 from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
@@ -75,8 +75,8 @@ def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
     """
     if not address and len(paths) <= FILES_ALONE:
         return [_verified(path, verify_file(path)) for path in paths]
-    with many(address or "local"):
-        checked = through(verify_file, paths, InvalidHaystack)
+    with ray_tasks(address or "local"):
+        checked = map_in_tasks(verify_file, paths, InvalidHaystack)
         return [_verified(path, one) for path, one in zip(paths, checked, strict=True)]
 
 

@@ -29,7 +29,7 @@ from summhay_ray.benchmark import (
     Store,
 )
 from summhay_ray.benchmarks.summhay import TABLES
-from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
 from summhay_ray.benchmarks.synth.made import MADE

@@ -52,7 +52,7 @@ class JobEnd:
 
 
 @dataclass(frozen=True)
-class Job:
+class RayJob:
     """A job that carries out a run."""
 
     job: str
@@ -118,7 +118,7 @@ class _Log:
                 self._told = received
 
 
-def _end(details: Any, job: Job) -> JobEnd:
+def _end(details: Any, job: RayJob) -> JobEnd:
     status, code = str(details.status.value), details.driver_exit_code
     if status == "SUCCEEDED":
         return JobEnd(status, 0)

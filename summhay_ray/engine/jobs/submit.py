@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.jobs.jobs import Job, JobError, asking, job_client, one_line, reach
+from summhay_ray.engine.jobs.jobs import JobError, RayJob, asking, job_client, one_line, reach
 from summhay_ray.engine.jobs.package import SPEC, Package, pack
 from summhay_ray.logs import asked_level
 from summhay_ray.store import NoCredentials, Store
@@ -55,7 +55,7 @@ class JobOrder:
         return shlex.join(words)
 
 
-def submit(workload: Workload[Any], order: JobOrder, address: str) -> Job:
+def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
     """Send a run to the cluster at `address`, or find it there. Raises JobError, PackageError, StoreError, with nothing sent."""
     if workload.spec.executor == "inline":
         raise JobError("executor: inline runs in one process, and a job on a cluster; leave it out, or set executor: ray")
@@ -71,14 +71,14 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> Job:
             jobs = client.list_jobs()
         for job in jobs:
             if job.submission_id and not job.status.is_terminal() and _same(job.metadata, metadata):
-                return Job(job.submission_id, workload.run_id, url, uri, True, tuple(notes), client)
+                return RayJob(job.submission_id, workload.run_id, url, uri, True, tuple(notes), client)
         if bucket is not None:
             workload.storage.keep_by_store(bucket)
         # Ray accepts a name only once: of two simultaneous submissions, the second finds the name taken, and the first one's job.
         taken = {job.submission_id for job in jobs}
         number = next(n for n in range(1, len(taken) + 2) if f"{workload.run_id}-{n}" not in taken)
         if _send(client, f"{workload.run_id}-{number}", package, (order.entrypoint(), metadata)):
-            return Job(
+            return RayJob(
                 f"{workload.run_id}-{number}", workload.run_id, url, uri, False, (*notes, *_rivals(jobs, metadata)), client
             )
     raise JobError(f"--address {url}: the job server gave the names of {_TRIES} jobs of this run to others; submit again")

@@ -53,12 +53,12 @@ class RayMissing(UserError):
 
 
 @contextlib.contextmanager
-def ray_session(address: str, own_modules: bool = False) -> Iterator[str]:
+def ray_session(address: str, from_here: bool = False) -> Iterator[str]:
     """A context with a Ray connection: `local` starts a private Ray and ends it; `auto` or HOST:PORT joins a cluster.
 
     It gives the URL of Ray's dashboard; empty if there is none.
 
-    `own_modules`: let workers import the user's own modules from the current folder.
+    `from_here`: let workers import the user's own modules from the current folder.
     """
     if ray.is_initialized():
         raise RayMissing("this process is connected to a Ray already; nothing was asked, call ray.shutdown() and run again")
@@ -74,11 +74,11 @@ def ray_session(address: str, own_modules: bool = False) -> Iterator[str]:
             options |= {"_temp_dir": str(folder / "r"), "include_dashboard": False, "object_store_memory": 512 * 2**20}
             # Nobody reads its metrics, which cost seconds, and it would start a worker for each CPU ahead.
             options["_system_config"] = {"enable_metrics_collection": False, "prestart_worker_first_driver": False}
-        elif own_modules:
+        elif from_here:
             paths = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH", ""), os.getcwd()]))
             options["runtime_env"] = {"env_vars": {"PYTHONPATH": paths}}
         # Ray's workers look for modules first where their driver stands when it starts Ray: there must be none.
-        empty = None if own_modules else folder / "empty"
+        empty = None if from_here else folder / "empty"
         if empty is not None:
             empty.mkdir()
         yield from _session(address, options, empty)

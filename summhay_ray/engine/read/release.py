@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from summhay_ray.engine.read.money import money_of
-from summhay_ray.engine.run.usage import latest_budget
+from summhay_ray.engine.run.history import latest_budget
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, Money, MoneyRecord, RunStore, begin, living, open_sessions
+from summhay_ray.store import RUN, Money, MoneyRecord, RunStore, begin_session, living, open_sessions
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def release(run: RunStore) -> ReleaseResult:
     for number in living(files, ours):
         raise UserError(f"run {run.run_id} is at work ({ours[number].where}); release its money when it has ended")
     # A driver that begins meanwhile waits for the end of this session.
-    session = begin(files, run.run_id, paying=False)
+    session = begin_session(files, run.run_id, paying=False)
     try:
         records, index = run.money, run.log()
         money = Money.of(records.take_over(session.number), index.tallies(run.run_id))

@@ -56,7 +56,7 @@ class Chart:
 class Pivot:
     """A wide view of a section's table: a row for each value of `rows`, and for each figure a column per value of `columns`.
 
-    For each column of `rest`, a row shows the first value that is not null.
+    For each column of `rest`, a row shows the mean of its numbers, or the first value that is no number.
     """
 
     rows: str

@@ -19,13 +19,13 @@ from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.read.money import money_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
+from summhay_ray.engine.run.history import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.state import item_counts
-from summhay_ray.engine.run.usage import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.registry import checked, workload_of
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Claims, claims_of
+from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
 from summhay_ray.store import (
     FORMAT,
@@ -170,7 +170,7 @@ class _Standing:
 
     status: str
     cells: Mapping[str, int]
-    claims: Sequence[Claims]
+    claims: Sequence[ExcessTotals]
     stop: Mapping[str, Any] | None = None
     driver: str = ""
 
@@ -181,7 +181,7 @@ def _standing(
     """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
     total = benchmark.storage.total(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
-    claims = claims_of(excesses.values(), latest_reach(run).margins) if excesses else []
+    claims = excess_totals(excesses.values(), latest_reach(run).margins) if excesses else []
     if benchmark is not None and benchmark.storage.imported:
         return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
     cells = item_counts(run, total)
@@ -255,7 +255,7 @@ def _driver(run: RunStore, alive: Mapping[int, bool] | None = None) -> tuple[str
     start = latest_start(run)
     if start is None:
         return "", ""
-    files, session = run.store.files, start["tenure"]
+    files, session = run.store.files, start["session"]
     how = how_ended(files, session)
     known = alive or {}
     if how is None and (known[session] if session in known else living(files, [session])):
@@ -273,7 +273,7 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
     start = latest_start(run)
     if not driver or start is None:
         raise UserError(f"run {run.run_id} is not running; nothing to stop")
-    files, session, until = run.store.files, start["tenure"], time.monotonic() + wait_s
+    files, session, until = run.store.files, start["session"], time.monotonic() + wait_s
     ask_to_stop(files, session)
     while not has_ended(files, session):
         if not living(files, [session], WATCH_S) and not has_ended(files, session):
@@ -320,7 +320,7 @@ def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, 
 def _told_left(run: RunStore) -> dict[str, Any] | None:
     """The remaining work as the driver of the latest start told it last; None if it told none, or not how many calls."""
     start = latest_start(run)
-    left = None if start is None else told_by(run.store.files, start["tenure"]).get("left")
+    left = None if start is None else told_by(run.store.files, start["session"]).get("left")
     return left if left and left.get("calls") is not None else None
 
 

@@ -27,19 +27,19 @@ from summhay_ray.engine.read.money import Dollars, money_of
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.history import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.run.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
-from summhay_ray.engine.run.usage import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.spec.spec import SpecError
 from summhay_ray.errors import UserError
-from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, claims_of, margins_of
+from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import DriverSession, RunStore, Store, begin, clean_daily
+from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
 
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
@@ -312,7 +312,7 @@ class Start:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         index = run.log()
-        claims = claims_of(index.excesses(self.run.run_id).values(), self._reach.margins)
+        claims = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not claims else "partial"
         left = snapshot.get("left")
         if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
@@ -345,7 +345,7 @@ class Start:
             ),
             executor=snapshot.get("executor", ""),
             computing=snapshot.get("computing", {}),
-            commonest_failure=_of_when(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
+            commonest_failure=_with_earlier(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
         )
 
@@ -408,7 +408,7 @@ class Start:
 
         planning = _Planning(make, planned_now)
         with self._executing(work, executor, planning) as execution:
-            session = begin(self.run.store.files, self.run.run_id, self._paying())
+            session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
                 planning.begun()
@@ -448,7 +448,7 @@ class Start:
         from summhay_ray.engine.ray.on_ray import RayExecution, ray_session
 
         try:
-            with planning, ray_session(address, own_modules=not self.workload.inputs.untrusted) as dashboard:
+            with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:
                 yield RayExecution(work, self.options.address is None, dashboard)
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
@@ -538,7 +538,7 @@ def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
     return RunFailed(f"run {run.run_id} stopped: {why}; what was answered is kept, run again to go on")
 
 
-def _of_when(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:
+def _with_earlier(failure: dict[str, Any] | None, earlier: bool) -> dict[str, Any] | None:
     return None if failure is None else {**failure, "earlier": earlier}
 
 

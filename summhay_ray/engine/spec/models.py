@@ -8,7 +8,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from summhay_ray.engine.spec.given import GivenAnswers
+from summhay_ray.engine.spec.given_answers import GivenAnswers
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
 from summhay_ray.llm import LocalModel, ModelSettings, is_local

@@ -28,7 +28,7 @@ def check_untrusted(spec: Any, folder: Path) -> None:
         if wrong := foreign_key(model.api_key_env, model.model, model.api_base):
             raise UserError(f"{model.label}: {wrong}")
     for text in texts_of(spec):
-        # A family of local models names a folder after its slash: `transformers/FOLDER`; a judge may ask several.
+        # A family of local models names a folder after its slash, `transformers/FOLDER`, and a form several: `panel(A,B)`.
         names = [text, *(_WORD.findall(text) if _FORM.fullmatch(text) else ())]
         for entry in filter(None, (part for name in names for part in (name, name.partition("/")[2]))):
             place = folder / os.path.expanduser(entry)

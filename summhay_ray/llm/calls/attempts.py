@@ -19,8 +19,8 @@ from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.messages import Again, Claim
-from summhay_ray.llm.limits.pacing import UNTIMED_PAUSE_S
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.limits.rate_limits import PAUSE_WITHOUT_TIME_S
+from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import known_secrets, one_line
 from summhay_ray.llm.transports.transport import Transports
 
@@ -118,11 +118,11 @@ class Attempts:
 
     def _pause(self, call: Call, decision: Decision) -> float:
         """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
-        untimed = 0.0
+        without_time = 0.0
         if decision.kind == "rate_limit":
-            self._client.limited(call.claim.model, untimed=decision.after_s is None)
-            untimed = UNTIMED_PAUSE_S
-        pause_s = untimed if decision.after_s is None else decision.after_s
+            self._client.limited(call.claim.model, without_time=decision.after_s is None)
+            without_time = PAUSE_WITHOUT_TIME_S
+        pause_s = without_time if decision.after_s is None else decision.after_s
         if pause_s:
             self._client.pause(call.claim.model, pause_s)
         return pause_s

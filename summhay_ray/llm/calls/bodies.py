@@ -13,11 +13,11 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.llm.calls.answers import reply_of
-from summhay_ray.llm.calls.numbers import found_reply, scores_reply, vectors_reply
+from summhay_ray.llm.calls.read_reply import reply_of
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.calls.vectors_and_scores import found_reply, scores_reply, vectors_reply
+from summhay_ray.llm.providers.model_settings import ModelSettings
 
 R = TypeVar("R")
 

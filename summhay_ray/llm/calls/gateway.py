@@ -15,24 +15,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.calls.answers import BAD_NUMBERS, Asked, answer_of, letters, read_answer
 from summhay_ray.llm.calls.attempts import Attempt, Attempts, Call
 from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
-from summhay_ray.llm.calls.numbers import dimensions_of, is_usable
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Asked, answer_of, letters, read_answer
 from summhay_ray.llm.calls.recent import RecentAnswers
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED
 from summhay_ray.llm.calls.sampling import longest_answer, unusable
-from summhay_ray.llm.limits.learned import Learned
+from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
+from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.limits.service import LedgerPort
-from summhay_ray.llm.providers.models import FREE, ModelSettings, transport_of
-from summhay_ray.llm.providers.providers import known_extra, lacking
+from summhay_ray.llm.limits.token_ratio import Learned
+from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, transport_of
+from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local import LocalModel
 from summhay_ray.llm.transports.transport import Transports
@@ -313,10 +313,12 @@ class Gateway:
         charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
         stop = (decision.error, attempt.message) if decision.kind == "model" else None
         mend = f"nobody answers at {call.settings.origin} ({attempt.message}); start it, or mend its api_base, and run again"
-        unheard = (UNREACHED, mend) if decision.error == UNREACHED else None
+        unreached = (UNREACHED, mend) if decision.error == UNREACHED else None
         # Otherwise a drain has settled it.
         if settle:
-            self._client.settle(Settlement(claim.key, claim.model, charged, stop=stop, unheard=unheard, sent=attempt.number > 0))
+            self._client.settle(
+                Settlement(claim.key, claim.model, charged, stop=stop, unreached=unreached, sent=attempt.number > 0)
+            )
         if decision.error == "content_filter":
             return Refusal("content_filter", attempt.message, key, attempt.number, charged), None, False
         if decision.kind == "malformed":

@@ -25,7 +25,7 @@ USAGE_NOT_CREDIBLE = "usage_not_credible"
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class ExcessTotals:
     """The totals of one model's answers whose reported usage exceeds their reservations."""
 
     model: str
@@ -48,7 +48,7 @@ class Claims:
         return f"{which} {claimed}, more than was reserved: {charged} are charged; {mend}"
 
 
-class Doubts:
+class ExcessUsage:
     """Collects the answers of a run whose usage exceeds their reservations. `margins`: model -> its `token_margin`."""
 
     def __init__(self, margins: Mapping[str, float]) -> None:
@@ -61,16 +61,16 @@ class Doubts:
         self._found.update((key, excesses[key]) for key in new)
         return [(claims.model, str(claims)) for claims in self.claims() if claims.stopped] if new else []
 
-    def claims(self) -> list[Claims]:
+    def claims(self) -> list[ExcessTotals]:
         """The totals of each model that has such answers."""
-        return claims_of(self._found.values(), self._margins)
+        return excess_totals(self._found.values(), self._margins)
 
 
-def claims_of(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[Claims]:
+def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[ExcessTotals]:
     """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
     by_model: dict[str, list[Excess]] = {}
     for excess in excesses:
-        if excess.margin > margins.get(excess.model, 1.0):
+        if excess.token_margin > margins.get(excess.model, 1.0):
             by_model.setdefault(excess.model, []).append(excess)
     return [_totals(model, by_model[model], margins.get(model, 1.0)) for model in sorted(by_model)]
 
@@ -85,9 +85,9 @@ def enough(margin: float) -> float:
     return math.ceil(margin * 101) / 100
 
 
-def _totals(model: str, excesses: list[Excess], margin: float) -> Claims:
-    largest = max(excess.margin for excess in excesses)
-    return Claims(
+def _totals(model: str, excesses: list[Excess], margin: float) -> ExcessTotals:
+    largest = max(excess.token_margin for excess in excesses)
+    return ExcessTotals(
         model=model,
         answers=len(excesses),
         claimed_tokens=sum(excess.claimed_tokens for excess in excesses),

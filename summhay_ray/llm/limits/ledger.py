@@ -15,12 +15,12 @@ from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.llm.limits.budgets import Account, Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, Doubts
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessUsage
 from summhay_ray.llm.limits.membership import Membership
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.limits.model_queue import Flight, ModelQueue, Waiting
-from summhay_ray.llm.limits.pacing import Cap, Pacer
-from summhay_ray.llm.providers.models import Limits
+from summhay_ray.llm.limits.rate_limits import Cap, Pacer
+from summhay_ray.llm.providers.model_settings import Limits
 from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Ledger:
         self.run = run
         self.index = index
         self.account = Account(budgets or Budgets(), session, Money.of(opening, index.tallies(run)))
-        self._doubts = Doubts(budgets.margins if budgets else {})
+        self._doubts = ExcessUsage(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
@@ -83,11 +83,11 @@ class Ledger:
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(name, ("quota_exhausted", why))
-        for name in message.untimed:
+        for name in message.without_time:
             self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
             self._model(name).pacer.pause(now, seconds)
-        self.touched.update(self.membership.workers if message.untimed or message.pauses else ())
+        self.touched.update(self.membership.workers if message.without_time or message.pauses else ())
         for settlement in message.settlements:
             self._settle(worker, settlement, now)
         for claim in message.claims:
@@ -247,7 +247,7 @@ class Ledger:
             return None
         if fits == "wait":
             return now
-        if self._probing and model.cap is not None and not model.heard and model.unsettled:
+        if self._probing and model.cap is not None and not model.reached and model.unsettled:
             return now
         start = model.pacer.earliest(now, claim.amounts)
         if start > now + HORIZON_S:
@@ -331,9 +331,9 @@ class Ledger:
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
             self._land(done.key)
-        model.heard |= done.location is not None or (done.sent and not done.unheard)
-        if done.stop or (self._probing and not model.heard and done.unheard):
-            self._stop(done.model, done.stop or done.unheard or ("", ""))
+        model.reached |= done.location is not None or (done.sent and not done.unreached)
+        if done.stop or (self._probing and not model.reached and done.unreached):
+            self._stop(done.model, done.stop or done.unreached or ("", ""))
         if done.excess:
             self._doubt({done.key: done.excess})
 

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.service import LedgerPort
 
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first message after a pause travels at once."""
@@ -62,7 +62,7 @@ class LedgerClient:
         self._ended: list[str] = []
         self._pauses: list[tuple[str, float]] = []
         self._limits_met: list[str] = []
-        self._untimed: list[str] = []
+        self._without_time: list[str] = []
         self._reused = 0
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
@@ -106,11 +106,11 @@ class LedgerClient:
         self._settlements.append(settlement)
         self._mail.set()
 
-    def limited(self, model: str, *, untimed: bool = False) -> None:
-        """Report a 429, so that fewer calls are sent at once. `untimed`: the provider named no time to wait."""
+    def limited(self, model: str, *, without_time: bool = False) -> None:
+        """Report a 429, so that fewer calls are sent at once. `without_time`: the provider named no time to wait."""
         self._limits_met.append(model)
-        if untimed:
-            self._untimed.append(model)
+        if without_time:
+            self._without_time.append(model)
         self._mail.set()
 
     def pause(self, model: str, seconds: float) -> None:
@@ -184,13 +184,13 @@ class LedgerClient:
                 tuple(self._settlements),
                 tuple(self._ended),
                 tuple(self._limits_met),
-                tuple(self._untimed),
+                tuple(self._without_time),
                 tuple(self._pauses),
                 self._reused,
             )
             self._reused = 0
             self._claims, self._settlements, self._ended = [], [], []
-            self._limits_met, self._untimed, self._pauses = [], [], []
+            self._limits_met, self._without_time, self._pauses = [], [], []
             self._travelling = True
             self._hear(await self._port.exchange(message), began)
             self._travelling = False

@@ -68,7 +68,7 @@ class Settlement(NamedTuple):
     output_tokens: int = 0
     stop: tuple[str, str] | None = None
     """(class, reason) if the model must be given up."""
-    unheard: tuple[str, str] | None = None
+    unreached: tuple[str, str] | None = None
     """(class, reason) if no attempt reached the endpoint. The model is given up if it has never answered."""
     sent: bool = True
     """False: the call was given back before its first attempt."""
@@ -88,7 +88,7 @@ class WorkerMessage:
     """Keys of calls of which an attempt has ended: the slot is free."""
     limited: tuple[str, ...] = ()
     """Models whose provider answered 429; a model is listed once per answer."""
-    untimed: tuple[str, ...] = ()
+    without_time: tuple[str, ...] = ()
     """The same for those 429s that named no time to wait."""
     pauses: tuple[tuple[str, float], ...] = ()
     """(model, seconds) for which nothing may be sent."""
@@ -98,7 +98,7 @@ class WorkerMessage:
     def packed(self) -> Packed:
         """The message as plain tuples."""
         claims, settlements = tuple(map(tuple, self.claims)), tuple(_plain(done, _LOCATED) for done in self.settlements)
-        return claims, settlements, self.ended, self.limited, self.untimed, self.pauses, self.reused
+        return claims, settlements, self.ended, self.limited, self.without_time, self.pauses, self.reused
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:

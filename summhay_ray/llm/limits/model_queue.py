@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.limits.meter import Meter
-from summhay_ray.llm.limits.pacing import Cap, Pacer, Permit
+from summhay_ray.llm.limits.rate_limits import Cap, Pacer, Permit
 
 
 @dataclass
@@ -43,14 +43,14 @@ class ModelQueue:
     """(worker, stage) -> its claims in order. They take turns: who was served last is last. Stages are separate so that one that
     waits for its budget does not block others."""
     again: deque[Waiting] = field(default_factory=deque)
-    """Claims of calls that were granted before: a further attempt, or a call that was not sent in time."""
+    """ExcessTotals of calls that were granted before: a further attempt, or a call that was not sent in time."""
     sending: int = 0
     """Slots that calls hold."""
     sending_of: Counter[str] = field(default_factory=Counter)
     """Worker -> the slots that its calls hold."""
     unsettled: int = 0
     """Granted calls that are not settled: being sent, awaiting another attempt, or answered and not durable yet."""
-    heard: bool = False
+    reached: bool = False
     """The endpoint has answered something. Until then, if the ledger probes, one call is sent and the others wait for it."""
     stopped: tuple[str, str] | None = None
     """(class, reason) if the model was given up."""

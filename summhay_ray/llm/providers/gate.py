@@ -6,9 +6,9 @@ request is for. Nothing else attaches a provider's key.
 
 from __future__ import annotations
 
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.model_settings import ModelSettings
+from summhay_ray.llm.providers.provider_of_model import provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, is_owned, origin_of, own_variables, place_of
-from summhay_ray.llm.providers.providers import provider_of
 from summhay_ray.llm.providers.secrets import NoKey, key_in
 
 

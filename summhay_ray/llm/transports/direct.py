@@ -21,10 +21,10 @@ from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, bounded
 from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.models import ModelSettings, wire_name
+from summhay_ray.llm.providers.model_settings import ModelSettings, wire_name
 from summhay_ray.llm.providers.prices import default_effort
+from summhay_ray.llm.providers.provider_of_model import address_of, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, place_of
-from summhay_ray.llm.providers.providers import address_of, provider_of
 from summhay_ray.llm.providers.secrets import NoKey
 
 KEEPALIVE_S = 4.0

@@ -22,9 +22,9 @@ import httpx
 from summhay_ray.llm.calls.bodies import ERROR_BYTES, UNPACKED, AnswerTooLarge, Body, ProviderError, UnreadableAnswer, error_in
 from summhay_ray.llm.calls.request import Task
 from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.model_settings import ModelSettings
+from summhay_ray.llm.providers.provider_of_model import provider_of
 from summhay_ray.llm.providers.provider_table import place_of
-from summhay_ray.llm.providers.providers import provider_of
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets
 
 # A foreign endpoint gets only these headers and those that hold its key: others may identify an account.

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
-from summhay_ray.llm.providers.models import ModelSettings, transport_of
+from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.transports.local import LocalModel
 
 

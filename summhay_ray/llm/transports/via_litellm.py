@@ -11,7 +11,7 @@ from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.sampling import REVISION, bounded
 from summhay_ray.llm.providers.gate import key_for_litellm
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.outgoing import Outgoing, watch_httpx, watching
 
 

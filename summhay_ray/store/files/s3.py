@@ -18,7 +18,7 @@ from typing import Any
 
 from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.s3_client import ANSWER_S, BeyondEnd, Service, Taken, Until
+from summhay_ray.store.files.s3_client import ANSWER_S, BeyondEnd, ObjectExists, Service, Until
 from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
 
@@ -76,7 +76,7 @@ class S3Files:
             try:
                 self._write(name, content, until, token, IfNoneMatch="*")
                 return True
-            except Taken:
+            except ObjectExists:
                 pass
             try:
                 # Checked even on a first try: a proxy on the way may have sent the write twice.
@@ -238,7 +238,7 @@ class S3Files:
     def _claim(self, until: Until) -> bool:
         try:
             self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex, IfNoneMatch="*")
-        except Taken:
+        except ObjectExists:
             return False
         return True
 
@@ -259,7 +259,7 @@ class S3Files:
         except FileNotFoundError:
             self._met = True
             raise FileNotFoundError(self.where(name)) from None
-        except (Taken, BeyondEnd):
+        except (ObjectExists, BeyondEnd):
             self._met = True
             raise
         self._met = True

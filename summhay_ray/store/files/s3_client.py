@@ -30,7 +30,7 @@ ANSWER_S = 30.0
 PAUSES_S = (0.05, 5.0)
 
 
-class Taken(Exception):
+class ObjectExists(Exception):
     """The condition of a conditional write failed: the object exists."""
 
 
@@ -80,8 +80,8 @@ class Service:
     def ask(self, operation: str, until: Until, **options: Any) -> dict[str, Any]:
         """Make one request to the bucket and return the response, with a `Body` read fully as bytes.
 
-        Raises FileNotFoundError (no such key, or no upload to complete), Taken, BeyondEnd, StoreError; StoreUnavailable if all
-        retries failed.
+        Raises FileNotFoundError (no such key, or no upload to complete), ObjectExists, BeyondEnd, StoreError; StoreUnavailable if
+        all retries failed.
         """
         place, client = self._client()
         tried = 0
@@ -175,12 +175,12 @@ def _is_aws(endpoint_url: str) -> bool:
 
 
 def _raise_said(operation: str, error: Exception) -> None:
-    """Raise FileNotFoundError, Taken or BeyondEnd for error codes that stand for an expected outcome."""
+    """Raise FileNotFoundError, ObjectExists or BeyondEnd for error codes that stand for an expected outcome."""
     code = code_of(error)
     missing = {"head_object": {"404", "NotFound"}, "complete_multipart_upload": {"NoSuchUpload"}}.get(operation, set())
     if code == "NoSuchKey" or code in missing:
         raise FileNotFoundError from None
     if code in {"PreconditionFailed", "412"}:
-        raise Taken from None
+        raise ObjectExists from None
     if code in {"InvalidRange", "416"}:
         raise BeyondEnd from None

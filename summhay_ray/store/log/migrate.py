@@ -25,7 +25,7 @@ from summhay_ray.store.log.log_index import PIECE_BYTES, LogIndex
 from summhay_ray.store.log.log_lines import ANSWER
 from summhay_ray.store.log.log_writer import LogWriter
 from summhay_ray.store.runs.chain import Chain
-from summhay_ray.store.runs.drivers import begin, living, open_sessions
+from summhay_ray.store.runs.drivers import begin_session, living, open_sessions
 from summhay_ray.store.runs.runs import FORMAT, Store
 
 OLD_RECORD = "run.old.json"
@@ -55,7 +55,7 @@ def migrate(uri: str) -> Counter[str] | None:
     for number in living(files, records):
         raise StoreError(f"store {files.uri}: a run is at work in it ({records[number].where}); stop it, then migrate")
     # From here on, drivers of earlier versions refuse to begin: they cannot read this session's record.
-    session = begin(files, "migrate", paying=True)
+    session = begin_session(files, "migrate", paying=True)
     try:
         writer, counts = LogWriter(files, session.number), Counter[str](written=0, known=0, damaged=0)
         index = LogIndex(files)

@@ -20,7 +20,7 @@ class Excess(NamedTuple):
     charged_tokens: int
     claimed_micros: int
     charged_micros: int
-    margin: float
+    token_margin: float
     """The `token_margin` of the model that would have reserved enough."""
 
     @classmethod

@@ -1,0 +1,1 @@
+"""Runs: their records, drivers and commits. A sub-room of the store."""

@@ -40,7 +40,7 @@ HEARD_S = 2.5 * BEAT_S
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class Process:
     """Where a process runs. `host` is for people; `machine` and `started` tell whether a pid still denotes the same process."""
 
     host: str
@@ -73,7 +73,7 @@ class SessionRecord:
 
 
 class DriverSession:
-    """The session of this process's driver; made by `begin`."""
+    """The session of this process's driver; made by `begin_session`."""
 
     def __init__(self, files: Files, record: SessionRecord) -> None:
         self._files = files
@@ -121,7 +121,9 @@ class DriverSession:
         _write_end(self._files, self.number, {"how": how})
 
 
-def begin(files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, here: Here | None = None) -> DriverSession:
+def begin_session(
+    files: Files, run_id: str, paying: bool, wait_s: float = TAKEOVER_S, here: Process | None = None
+) -> DriverSession:
     """Begin a session with the next number. An earlier driver of the same run has `wait_s` seconds to end.
 
     Raises StoreError if a paid driver of another run is at work in the store, if the earlier driver does not end, or if a
@@ -212,13 +214,13 @@ def record_death(files: Files, number: int, by: str = "another driver") -> None:
     _write_end(files, number, {"how": "dead", "by": by})
 
 
-def this_process() -> Here:
+def this_process() -> Process:
     """This process, described so that other processes can find it."""
     pid = os.getpid()
-    return Here(socket.gethostname(), _machine(), pid, _started(pid))
+    return Process(socket.gethostname(), _machine(), pid, _started(pid))
 
 
-def _register(files: Files, run_id: str, paying: bool, here: Here) -> SessionRecord:
+def _register(files: Files, run_id: str, paying: bool, here: Process) -> SessionRecord:
     chain = session_chain(files)
     while True:
         newest = chain.newest()
@@ -238,7 +240,7 @@ def _register(files: Files, run_id: str, paying: bool, here: Here) -> SessionRec
             return record
 
 
-def _make_way(files: Files, session: DriverSession, here: Here, wait_s: float) -> None:
+def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
     """Wait until no earlier driver has the run; raise StoreError if another run is being paid for in the store."""
     mine = session.record
     others = [record for record in (read_session(files, number) for number in mine.earlier) if record is not None]
@@ -275,7 +277,7 @@ def _make_way(files: Files, session: DriverSession, here: Here, wait_s: float) -
 class _Watch:
     """Watches whether an earlier driver is alive: by its pid on its own machine, by its beat elsewhere."""
 
-    def __init__(self, files: Files, record: SessionRecord, here: Here) -> None:
+    def __init__(self, files: Files, record: SessionRecord, here: Process) -> None:
         self.record = record
         self.alive = False
         self._files = files

@@ -1,0 +1,1 @@
+"""Rows as Parquet parts, and parts as tables. A sub-room of the store."""

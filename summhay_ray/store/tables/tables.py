@@ -218,8 +218,10 @@ class Table:
         return self.columns.frame([self.columns.as_frame(list(rows))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
-        """The frame's rows as instances of the record class; columns that it has not are left out."""
-        rows = frame.select(self.columns.schema.names).to_dicts()
+        """The frame's rows as instances of the record class; columns that it has not are left out. Of columns added later an
+        older frame has none; they have their defaults."""
+        held = (name for name in self.columns.schema.names if name not in self.later or name in frame.columns)
+        rows = frame.select(held).to_dicts()
         return [self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in rows]
 
 

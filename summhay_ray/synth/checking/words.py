@@ -1,8 +1,8 @@
 """Part of the synth room, for the room alone: the words, numbers, dates and names of a text, which the checks compare.
 
-A word is reduced to its root: lower case, without an English ending, at most five letters. Numbers are read as values: 1,025,
-1 025 and "one thousand and twenty-five" are equal; so are 25 %, 25 per cent and "twenty-five percent". Scripts without blanks
-between words are split into characters.
+A word is reduced to its normal form: lower case, without an English ending, at most five letters. Numbers are read as values:
+1,025, 1 025 and "one thousand and twenty-five" are equal; so are 25 %, 25 per cent and "twenty-five percent". Scripts without
+blanks between words are split into characters.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
-from summhay_ray.text import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
-from summhay_ray.text import root as word_root
+from summhay_ray.text import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words, root
 
 _TOKEN = re.compile(
     r"(?P<time>(?<![\d:.,])\d{1,2}:\d\d(?![\d:]))"
@@ -104,11 +103,11 @@ def read(text: str) -> Reading:
 
 
 @functools.lru_cache(maxsize=1 << 15)
-def root(word: str) -> str:
+def normal_form(word: str) -> str:
     """The word in lower case, without the ending of a plural, a past tense or a participle, cut to five letters."""
     word = word[:-1] if len(word) > 2 and word[-1] == "s" and word[:-1].isupper() else word
     plain = word.lower().replace("’", "'").removesuffix("'s")
-    return _SAME.get(plain) or word_root(plain)
+    return _SAME.get(plain) or root(plain)
 
 
 def canonical(numeral: str) -> str:
@@ -164,7 +163,9 @@ class _Reader:
             else:
                 self._other(token)
                 place += 1
-        capitals = frozenset(root(token.text) for token in self._tokens if token.kind == "word" and token.text[0].isupper())
+        capitals = frozenset(
+            normal_form(token.text) for token in self._tokens if token.kind == "word" and token.text[0].isupper()
+        )
         return Reading(tuple(self._roots), frozenset(self._numbers), frozenset(self._loose), tuple(self._names()), capitals)
 
     def _at(self, place: int) -> _Token:
@@ -219,7 +220,7 @@ class _Reader:
         elif token.lower == "per" and self._at(place + 1).lower == "cent":
             return place + 1
         elif token.lower not in FUNCTION_WORDS:
-            self._roots.append(root(token.text))
+            self._roots.append(normal_form(token.text))
         if token.lower in _LOOSE:
             self._loose.add(_LOOSE[token.lower])
         if len(token.text) == 2 and re.fullmatch(r"Q[1-4]", token.text):
@@ -271,9 +272,9 @@ class _Reader:
             if not self._is_name(place):
                 continue
             if last == place - 1 and self._beside(place):
-                names[-1].append(root(token.text))
+                names[-1].append(normal_form(token.text))
             else:
-                names.append([root(token.text)])
+                names.append([normal_form(token.text)])
             last = place
         return [tuple(name) for name in names]
 

@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeVar
 
 from summhay_ray.llm import Ask, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome, Refusal
-from summhay_ray.synth.answers import read
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.checking.verify import NotChecked
+from summhay_ray.synth.checking.verifier import NotChecked
 from summhay_ray.synth.making.domains import Domain
 from summhay_ray.synth.making.kinds import Difficulty, Input, Shape, Task, Topic
 from summhay_ray.synth.making.prompting import render
+from summhay_ray.synth.parsing import read
 from summhay_ray.text import text_hash
 
 Group = Literal["outline", "write", "check"]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from summhay_ray.synth.answers import MOST_TOKENS
 from summhay_ray.synth.making.asking import GROUP_OF, TRIES, Group, Job
 from summhay_ray.synth.making.documents import BEFORE, EVIDENCE, REWRITES
 from summhay_ray.synth.making.domains import Domain
@@ -19,6 +18,7 @@ from summhay_ray.synth.making.outline import half, least_insights
 from summhay_ray.synth.making.pieces import HEADLINE
 from summhay_ray.synth.making.placement import placements, planned_insights
 from summhay_ray.synth.making.prompting import input_json
+from summhay_ray.synth.parsing import MOST_TOKENS
 from summhay_ray.text import count_tokens
 
 FAILS = 0.08
@@ -43,24 +43,24 @@ _PER_WORD = 1.4
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CallTotals:
     """A number of calls and their total tokens."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Tally)))
+    def __add__(self, other: CallTotals) -> CallTotals:
+        return CallTotals(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(CallTotals)))
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Calls and tokens of a group of tasks. `least` holds for a finished haystack; one that ends unverified may take fewer."""
 
-    least: Tally = Tally()
-    expected: Tally = Tally()
-    most: Tally = Tally()
+    least: CallTotals = CallTotals()
+    expected: CallTotals = CallTotals()
+    most: CallTotals = CallTotals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +207,10 @@ def _most(plan: _Plan) -> dict[Task, float]:
     return {task: asked * TRIES for task, asked in asks.items()}
 
 
-def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> Tally:
+def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
     n = -int(-calls // 1)
     if not n:
-        return Tally()
+        return CallTotals()
     job = plan.job
     base = count_tokens(job.domain.prompts[task]) + count_tokens(input_json(job.given))
     if task in ("subtopics", "insights", "document"):
@@ -219,7 +219,7 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> Tally:
     if sizes.bound != "least":
         manner = {"participants": job.participants, "genre": job.domain.genre, "tone": job.domain.tone}
         shown = count_tokens(input_json(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
-    return Tally(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
+    return CallTotals(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
 
 
 def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:

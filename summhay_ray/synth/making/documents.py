@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from summhay_ray.outcome import Malformed, Refusal
-from summhay_ray.synth.checking.verify import Compared, NotChecked, Verifier
+from summhay_ray.synth.checking.verifier import Compared, NotChecked, Verifier
 from summhay_ray.synth.making.asking import GaveUp, Work, all_of
 from summhay_ray.synth.making.kinds import Input, Outline, PlannedDocument, PlannedInsight, Written
 from summhay_ray.synth.making.outline import seeded
@@ -27,8 +27,8 @@ REWRITES = 2
 LEAST_CHAPTER = 30
 """Least words requested for a chapter."""
 # What to do about failed documents, at the end of messages.
-APART = "use another models.write, or give more insights or fewer documents"
-MEND = "use another models.write, or raise difficulty.documents_per_insight above least"
+MEND_COPIES = "use another models.write, or give more insights or fewer documents"
+MEND_UNSOUND = "use another models.write, or raise difficulty.documents_per_insight above least"
 EMPTY, BOTH_SIDES = "it has no insight", "it has both sides of a conflict"
 MENDS = {
     EMPTY: "use another models.write, or raise difficulty.documents_per_insight",
@@ -75,11 +75,12 @@ async def _flaws(
     many = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
         flaws.setdefault(
-            number, GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND)}")
+            number,
+            GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND_UNSOUND)}"),
         )
     for document in planned:
         if document.document_id in copies:
-            message = f"document {document.number} is a near-copy of another after {REWRITES} rewritings; {APART}"
+            message = f"document {document.number} is a near-copy of another after {REWRITES} rewritings; {MEND_COPIES}"
             flaws.setdefault(document.number, GaveUp("verification", "near_copies", message))
     return flaws
 
@@ -224,7 +225,9 @@ class _Writer:
                 chapters.append(passed)
                 given = {**given, "date": "", "references": []}
         if not chapters:
-            message = f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} retries; {MEND}"
+            message = (
+                f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} retries; {MEND_UNSOUND}"
+            )
             raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
         return "\n\n".join(chapters), rejected
 

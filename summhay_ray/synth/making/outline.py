@@ -12,7 +12,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.asking import GaveUp, Work, all_of
 from summhay_ray.synth.making.kinds import Outline, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.making.prompting import numbered

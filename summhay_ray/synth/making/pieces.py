@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from summhay_ray.synth.checking.verify import NotChecked
+from summhay_ray.synth.checking.verifier import NotChecked
 from summhay_ray.synth.checking.words import parts_of
 from summhay_ray.synth.making.asking import GaveUp
 from summhay_ray.synth.making.kinds import Written

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.checking.verify import NotChecked, Verifier
+from summhay_ray.synth.checking.verifier import NotChecked, Verifier
 from summhay_ray.synth.making.asking import GaveUp, Job, Work, gave_up
 from summhay_ray.synth.making.documents import write_documents
 from summhay_ray.synth.making.domains import TASKS

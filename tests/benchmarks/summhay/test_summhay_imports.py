@@ -13,8 +13,8 @@ from summhay_grids import SMALL
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_files, import_released
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK
 from summhay_ray.benchmarks.summhay.haystacks.imports import Batch, Workbench, check_batch
-from summhay_ray.benchmarks.summhay.haystacks.opening import HAYSTACKS_A_BLOCK
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
@@ -163,13 +163,13 @@ def test_few_files_are_read_without_ray(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.ray
 def test_with_ray_the_store_gets_what_it_gets_without(tmp_path: Path) -> None:
     from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import OnRay
-    from summhay_ray.engine import many
+    from summhay_ray.engine import ray_tasks
 
     paths = files(tmp_path)
     here = import_released(paths, store_in(tmp_path, "here"))
     pytest.importorskip("ray")  # which sets a variable of its own
     variables = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    with many("local"):
+    with ray_tasks("local"):
         there = import_released(paths, store_in(tmp_path, "there"), OnRay())
         Path(paths[-1]).write_text("{}", encoding="ascii")
         with pytest.raises(InvalidHaystack, match=rf"{Path(paths[-1]).name}: topic"):

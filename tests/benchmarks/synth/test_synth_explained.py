@@ -21,7 +21,7 @@ from summhay_ray.cli import explained
 from summhay_ray.engine import workload_of
 from summhay_ray.store import RunStore, Store, StoreError
 from summhay_ray.synth import PlannedInsight, PlannedSubtopic, Task, Unverified
-from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.checking.verifier import Verifier
 
 pytestmark = pytest.mark.core
 

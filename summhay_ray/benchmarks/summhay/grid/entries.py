@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage, Storage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
-from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
 

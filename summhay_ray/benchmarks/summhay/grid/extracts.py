@@ -19,7 +19,12 @@ from summhay_ray.text import first_tokens
 
 
 async def judge_reduced(
-    strategy: str, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: AskModel, lever: ExtractSpec
+    strategy: str,
+    insights: Sequence[Insight],
+    bullets: Sequence[str],
+    settings: JudgeSettings,
+    ask: AskModel,
+    extract: ExtractSpec,
 ) -> list[Outcome[Verdict]]:
     """One outcome per insight, each judged by its own selection of bullets.
 
@@ -28,23 +33,23 @@ async def judge_reduced(
     judge = make_judge(strategy)
 
     async def judge_one(insight: Insight) -> Outcome[Verdict]:
-        index = extracts.choose_units(bullets, insight.text, lever.method, lever.tokens)
+        index = extracts.choose_units(bullets, insight.text, extract.method, extract.tokens)
         # Only a bullet that is too long by itself is cut.
-        shown = [first_tokens(bullets[number], lever.tokens) for number in index]
+        shown = [first_tokens(bullets[number], extract.tokens) for number in index]
         [outcome] = await judge.judge([insight], shown, settings, ask)
         return _as_numbered(outcome, index)
 
     return list(await asyncio.gather(*map(judge_one, insights)))
 
 
-async def tell_spared(
+async def note_savings(
     strategy: str,
     insights: Sequence[Insight],
     bullets: Sequence[str],
     settings: JudgeSettings,
     ask: Ask,
     stage: str,
-    lever: ExtractSpec,
+    extract: ExtractSpec,
 ) -> None:
     """For a plan: report what the extracts save, by comparing each reduced request with the whole one."""
     whole, reduced = list[Request](), list[Request]()
@@ -57,7 +62,7 @@ async def tell_spared(
         return note
 
     await make_judge(strategy).judge(insights, bullets, settings, noting(whole))
-    await judge_reduced(strategy, insights, bullets, settings, noting(reduced), lever)
+    await judge_reduced(strategy, insights, bullets, settings, noting(reduced), extract)
     for before, after in zip(whole, reduced, strict=True):
         ask.spares(stage, before, after)
 

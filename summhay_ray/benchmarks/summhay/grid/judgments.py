@@ -11,7 +11,7 @@ from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
-from summhay_ray.benchmarks.summhay.grid.extracts import judge_reduced, tell_spared
+from summhay_ray.benchmarks.summhay.grid.extracts import judge_reduced, note_savings
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
@@ -123,10 +123,10 @@ async def _judge(
         async with ask.turn("judge", part.model, spec.label if part is spec else f"{spec.label} {part.model}"):
             settings = judge_settings(entries, cell, system, part, named.sample)
             ask_model = ask.of("judge", share, expected)
-            lever = part.extract.planned() if ask.planning and part.extract is not None else part.extract
-            if ask.planning and lever is not None:
-                await tell_spared(part.strategy, some, summary.bullets, settings, ask, "judge", lever)
-            verdicts = _verdicts(part.strategy, some, summary, settings, ask_model, lever)
+            extract = part.extract.planned() if ask.planning and part.extract is not None else part.extract
+            if ask.planning and extract is not None:
+                await note_savings(part.strategy, some, summary.bullets, settings, ask, "judge", extract)
+            verdicts = _verdicts(part.strategy, some, summary, settings, ask_model, extract)
             return one_each(await guarded("judge_error", part.strategy, verdicts, ask.planning), len(some))
 
     def chosen(named: Named, some: Sequence[Insight], uncertainties: Sequence[float] | None) -> Collection[int] | None:
@@ -155,10 +155,10 @@ async def _judge(
 
 
 async def _verdicts(
-    strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, lever: ExtractSpec | None
+    strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, extract: ExtractSpec | None
 ) -> Any:
-    if lever is not None:
-        return await judge_reduced(strategy, insights, summary.bullets, settings, ask, lever)
+    if extract is not None:
+        return await judge_reduced(strategy, insights, summary.bullets, settings, ask, extract)
     return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
 
 
@@ -184,5 +184,5 @@ def _scores(judgments: list[Judgment], summary: Summary, gold: Mapping[str, froz
             malformed = Malformed(scored.error, scored.message, keys[scored.insight_id])
             ask.fail("judge", malformed, judge=scored.judge, insight_id=scored.insight_id)
         else:
-            scores.append(scored)
+            scores.append(scored.of(summary))
     return scores

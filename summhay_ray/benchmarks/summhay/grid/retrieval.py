@@ -13,7 +13,7 @@ from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retriev
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.record import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec

@@ -25,7 +25,7 @@ from summhay_ray.benchmark import (
     columns_of,
 )
 from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
-from summhay_ray.benchmarks.summhay.haystacks.opening import STAGE, blocks_of, haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     OUTLINES,
     Outline,
@@ -187,7 +187,11 @@ def _imported(source: ReleasedFile) -> dict[str, list[Any]]:
     judged: dict[str, list[Judgment]] = {}
     for judgment in rows.judgments:
         judged.setdefault(judgment.cell_id, []).append(judgment)
-    scored = [row for summary in rows.summaries for row in score_summary(judged.get(summary.cell_id, []), summary.bullets, gold)]
+    scored = [
+        row.of(summary) if isinstance(row, Score) else row
+        for summary in rows.summaries
+        for row in score_summary(judged.get(summary.cell_id, []), summary.bullets, gold)
+    ]
     return {
         "summaries": list(rows.summaries),
         "judgments": list(rows.judgments),

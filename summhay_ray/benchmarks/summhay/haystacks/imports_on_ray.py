@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from summhay_ray.benchmark import Parts, Store, many, through
+from summhay_ray.benchmark import Parts, Store, map_in_tasks, ray_tasks
 from summhay_ray.benchmarks.summhay.haystacks.imports import (
     Batch,
     ImportResult,
@@ -35,7 +35,7 @@ def import_files(paths: Sequence[str], store: Store, address: str = "") -> Impor
 
 def import_many(paths: Sequence[str], store: Store, address: str = "local") -> ImportResult:
     """`import_released` on a local Ray, or on the cluster at `address`, whose nodes must see the files and the store."""
-    with many(address):
+    with ray_tasks(address):
         return import_released(paths, store, OnRay())
 
 
@@ -45,11 +45,13 @@ class OnRay(Workbench):
     def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
         return (
             [Outline.from_json(outline) for outline in outlines]
-            for outlines in through(_check, map(asdict, batches), InvalidHaystack)
+            for outlines in map_in_tasks(_check, map(asdict, batches), InvalidHaystack)
         )
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
-        return ((Parts.from_json(part["parts"]), part["rows"]) for part in through(_keep, map(asdict, batches), InvalidHaystack))
+        return (
+            (Parts.from_json(part["parts"]), part["rows"]) for part in map_in_tasks(_keep, map(asdict, batches), InvalidHaystack)
+        )
 
 
 def _batch(written: Mapping[str, Any]) -> Batch:

@@ -18,10 +18,10 @@ TABLES = (
     Table("documents", records.Document, ("haystack_id", "number")),
     Table("rankings", records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
     Table("contexts", records.Context, ("context_id",)),
-    Table("summaries", records.Summary, ("cell_id",)),
+    Table("summaries", records.Summary, ("cell_id",), later=("label",)),
     Table("judgments", records.Judgment, ("cell_id", "judge", "position")),
     Table("votes", records.Vote, ("cell_id", "judge", "position", "panel", "member")),
-    Table("scores", records.Score, ("cell_id", "judge", "position")),
+    Table("scores", records.Score, ("cell_id", "judge", "position"), later=records.SYSTEM_NAMES),
     Table("checks", records.Check, ("cell_id", "position")),
     Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 )

@@ -14,7 +14,8 @@ from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.comparison import RunScores, SystemComparison, Unbiased, by_factor, compare_pairs, compare_runs
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import JudgeBias, Over, SystemScore, column_of, standard_error
+from summhay_ray.metrics import JudgeBias, Over, SystemScore, standard_error
+from summhay_ray.records import SYSTEM_NAMES, column_of
 
 Factor = Literal["retriever", "model"]
 FIGURES = {"joint": "joint", "coverage": "coverage", "citation": "citation_f1"}
@@ -62,7 +63,7 @@ def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
 
 
 def judged_scores(result: ScoreResult, judge: str) -> RunScores:
-    """The figures per query of a run's systems, by one judge. Its other name is COLUMN_MODEL, as in tables of scores."""
+    """The figures per query of a run's systems, by one judge."""
     systems = {system.system: system for system in result.systems if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
@@ -81,8 +82,7 @@ def judged_scores(result: ScoreResult, judge: str) -> RunScores:
         result.run,
         by_query,
         judge,
-        models={name: one.model for name, one in systems.items()},
-        aliases={name: f"{column_of(one.retriever, one.ordering)}_{one.model}" for name, one in systems.items()},
+        names={key: {name: getattr(one, name) for name in SYSTEM_NAMES if name != "system"} for key, one in systems.items()},
         unbiased={
             (figure, name): how
             for name, one in systems.items()

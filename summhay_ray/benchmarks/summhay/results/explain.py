@@ -18,29 +18,40 @@ from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.metrics import Compat, score_summary
-from summhay_ray.records import Judgment, Summary
+from summhay_ray.records import SYSTEM_NAMES, Judgment, Summary, system_label
 
 SHORTEST_KEY = 6
 _JUDGED = ("judge", "insight_id")
-_PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat")
+_PLACE = ("cell_id", "haystack_id", "subtopic_id", "system", "repeat", "retriever", "ordering", "model")
 
 
 def places(run: RunStore, cell_ids: Iterable[str], grid: Any = None) -> dict[str, dict[str, str]]:
     """cell_id -> its system, haystack and subtopic_id. With a `grid`, also for cells without a summary; else these are empty."""
     wanted = set(cell_ids)
-    found = {cell: dict.fromkeys(("system", "haystack", "subtopic_id"), "") for cell in sorted(wanted)}
+    found = {cell: dict.fromkeys((*SYSTEM_NAMES, "haystack", "subtopic_id"), "") for cell in sorted(wanted)}
     if not wanted:
         return found
     names = {entry["haystack_id"]: entry["name"] for entry in run.record["haystacks"]}
     if grid is not None:
         cells = (Cell.of(item) for item in grid.items() if item.id in wanted)
-        known = ((cell.cell_id, cell.system, cell.unit.haystack_id, cell.unit.subtopic_id) for cell in cells)
+        known = ((cell.cell_id, names_of_cell(grid, cell), cell.unit.haystack_id, cell.unit.subtopic_id) for cell in cells)
     else:
         rows = rows_of(run, "summaries", sorted(wanted))
-        known = ((row.cell_id, row.system, row.haystack_id, row.subtopic_id) for row in rows)
+        known = ((row.cell_id, _names(row), row.haystack_id, row.subtopic_id) for row in rows)
     for cell_id, system, haystack_id, subtopic_id in known:
-        found[cell_id] = {"system": system, "haystack": names.get(haystack_id, ""), "subtopic_id": subtopic_id}
+        found[cell_id] = {**system, "haystack": names.get(haystack_id, ""), "subtopic_id": subtopic_id}
     return found
+
+
+def names_of_cell(grid: Any, cell: Cell) -> dict[str, str]:
+    """The columns SYSTEM_NAMES of a cell of a grid."""
+    unit, model = cell.unit, grid.spec.summarizers[cell.summarizer].label
+    label = system_label(unit.retriever, unit.ordering, model)
+    return dict(zip(SYSTEM_NAMES, (cell.system, label, model, unit.retriever, unit.ordering), strict=True))
+
+
+def _names(row: Summary) -> dict[str, str]:
+    return {name: getattr(row, name) for name in SYSTEM_NAMES}
 
 
 def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key: str, compat: Compat) -> dict[str, Any]:
@@ -75,7 +86,7 @@ def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key
     return {
         "run": run.run_id,
         "cell_id": cell_id,
-        "system": summary.system,
+        **_names(summary),
         "haystack": source.haystack.name,
         "subtopic_id": subtopic.subtopic_id,
         "query": subtopic.query,
@@ -94,15 +105,16 @@ def explain(workload: Workload[Any] | None, run: RunStore, holder: RunStore, key
 
 
 def _placed(holder: RunStore, key: str) -> tuple[str, str] | None:
-    """(cell_id, '') of the summary at HAYSTACK/SUBTOPIC/SYSTEM, with `#N` appended for repeat N; None for another form of key."""
+    """(cell_id, '') of the summary at HAYSTACK/SUBTOPIC/SYSTEM (its key or label), `#N` for repeat N; None for other keys."""
     if key.count("/") < 2:
         return None
     names = {entry["haystack_id"]: entry["name"] for entry in holder.record["haystacks"]}
     frame = holder.table("summaries", columns=_PLACE)
-    for cell, haystack, subtopic, system, repeat in frame.select(_PLACE).iter_rows():
-        place = f"{names.get(haystack)}/{subtopic}/{system}"
-        if key in ((place, f"{place}#0") if not repeat else (f"{place}#{repeat}",)):
-            return cell, ""
+    for cell, haystack, subtopic, system, repeat, *parts in frame.select(_PLACE).iter_rows():
+        for name in (system, system_label(*parts)):
+            place = f"{names.get(haystack)}/{subtopic}/{name}"
+            if key in ((place, f"{place}#0") if not repeat else (f"{place}#{repeat}",)):
+                return cell, ""
     return None
 
 

@@ -152,11 +152,12 @@ def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], t
     key = list(BY_NAME[table].key)
     parts = [BY_NAME[table].frame(())]
     for judge in judges:
-        mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs])
+        mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs], how="diagonal")
         # A judgment from any of the runs counts, even if another of them failed to get it.
         rows = mine.unique(subset=key, keep="first", maintain_order=True)
         parts.append(rows.with_columns(pl.lit(judge.judge).alias("judge")))
-    return pl.concat(parts).sort(key, maintain_order=True)
+    # Scores of an earlier version have fewer columns.
+    return pl.concat(parts, how="diagonal").sort(key, maintain_order=True)
 
 
 def _all(run: RunStore, table: str) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.scores import results
+from summhay_ray.records import system_label
 
 
 class SummariesReader(Reader[Any]):
@@ -63,6 +64,8 @@ class SummariesReader(Reader[Any]):
                 tuple(documents[row["haystack_id"]][number - 1][0] for number in contexts[row["context_id"]])
                 if row["context_id"] in contexts
                 else None,
+                system_label(row["retriever"], row["ordering"], row["model"]) + (f"#{row['repeat']}" if row["repeat"] else ""),
+                *(row["model"], row["retriever"], row["ordering"]),
             )
             for row in rows.sort("haystack_id", "subtopic_id", "system").iter_rows(named=True)
         ]

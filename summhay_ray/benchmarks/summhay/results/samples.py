@@ -14,10 +14,11 @@ from summhay_ray.benchmark import Facet, RunStore, SampleRecord, Samples, Worklo
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
-from summhay_ray.benchmarks.summhay.results.explain import prompts_of, replayed
+from summhay_ray.benchmarks.summhay.results.explain import names_of_cell, prompts_of, replayed
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
+from summhay_ray.records import system_label
 
 FACETS = (
     *(Facet(name) for name in ("system", "haystack", "query")),
@@ -178,7 +179,8 @@ class _SampleMaker:
                 said.setdefault(verdict["insight"], set()).add(verdict["coverage"])
         usd = summary["usd_micros"]
         facets = {
-            **{name: summary[name] for name in ("system", "retriever", "ordering", "model", "repeat")},
+            "system": system_label(summary["retriever"], summary["ordering"], summary["model"]),
+            **{name: summary[name] for name in ("retriever", "ordering", "model", "repeat")},
             "haystack": self._names.get(haystack, haystack),
             "query": query.query if query else summary["subtopic_id"],
             **{name: _mean(scored, name) for name in ("joint", "coverage")},
@@ -212,18 +214,18 @@ class _SampleMaker:
         if not missing:
             return
         items = () if self._workload is None else self._workload.items()
-        cells = {item.id: (item.model, Cell.of(item)) for item in items if item.id in missing}
+        cells = {item.id: Cell.of(item) for item in items if item.id in missing}
         rows = (row for row in _rows(self._run, "failures") if row["cell_id"] in missing)
         for cell_id, rows_of_cell in itertools.groupby(rows, key=itemgetter("cell_id")):
             failed = list(rows_of_cell)
             facets: Row = {"system": "", "haystack": "", "query": "", "judges disagree": False, "failed": True}
             parts: list[Row] = [*_failed(failed), *self._prompts(cell_id, failed)]
             if cell_id in cells:
-                model, cell = cells[cell_id]
-                unit = cell.unit
+                unit = (cell := cells[cell_id]).unit
                 asked = (unit.haystack_id, unit.subtopic_id)
                 query = self._queries.get(asked)
-                facets |= {"system": cell.system, "retriever": unit.retriever, "ordering": unit.ordering, "model": model}
+                named = names_of_cell(self._workload, cell)
+                facets |= {name: named[name] for name in ("retriever", "ordering", "model")} | {"system": named["label"]}
                 facets |= {"repeat": cell.repeat, "haystack": self._names.get(unit.haystack_id, unit.haystack_id)}
                 facets["query"] = query.query if query else unit.subtopic_id
                 context = self._contexts.get((*asked, unit.retriever, unit.ordering), "")

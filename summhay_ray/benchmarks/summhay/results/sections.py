@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
-from summhay_ray.benchmarks.panels import panels_section
+from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
@@ -21,9 +21,9 @@ from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import Z_95, SystemScore, column_of, column_place, pearson, rank_agreement
+from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
-from summhay_ray.records import COVERAGE_VALUE
+from summhay_ray.records import COVERAGE_VALUE, column_of
 
 PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
@@ -83,10 +83,6 @@ def _interval(system: SystemScore, name: str) -> dict[str, float | None]:
 
 def _column(system: SystemScore) -> str:
     return column_of(system.retriever, system.ordering)
-
-
-def _label(system: SystemScore) -> str:
-    return f"{system.model} · {_column(system)}"
 
 
 def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -163,7 +159,7 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
     spent = {row[0]: row[1:] for row in _spent(run).iter_rows()}
     rows = [
         {
-            "system": system.system,
+            "system": system.label,
             "model": system.model,
             "dollars a query": spent[system.system][0] / MICROS,
             "tokens a query": spent[system.system][1],
@@ -350,7 +346,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequen
 
 def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
     """The mean coverage of each subtopic, beside that of the best system."""
-    best = max(_of(result, judge), key=lambda system: system.joint or 0.0).system
+    best = max(_of(result, judge), key=lambda system: system.joint or 0.0)
     names = {outline.haystack_id: outline.name for outline in outlines}
     topics = {
         (outline.haystack_id, topic.subtopic_id): topic.name or topic.text for outline in outlines for topic in outline.subtopics
@@ -360,7 +356,7 @@ def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -
         .group_by("haystack_id", "subtopic_id")
         .agg(
             pl.col("coverage", "joint").mean(),
-            pl.col("coverage").filter(pl.col("system") == best).first().alias("best"),
+            pl.col("coverage").filter(pl.col("system") == best.system).first().alias("best"),
             pl.col("n").sum().cast(pl.Int64),
         )
     )
@@ -370,15 +366,15 @@ def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -
             "subtopic": topics.get((row["haystack_id"], row["subtopic_id"]), row["subtopic_id"]),
             "coverage": row["coverage"],
             "joint": row["joint"],
-            f"coverage of {best}": row["best"],
+            f"coverage of {best.label}": row["best"],
             "n": row["n"],
         }
         for row in by_query.sort("haystack_id", "coverage", "subtopic_id").iter_rows(named=True)
     ]
     if not rows:
         return None
-    units = dict.fromkeys(("coverage", "joint", f"coverage of {best}"), "%")
-    text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best}, the best by joint."
+    units = dict.fromkeys(("coverage", "joint", f"coverage of {best.label}"), "%")
+    text = f"Means over all systems, the hardest subtopic of a haystack first; beside them {best.label}, the best by joint."
     chart = Chart.bar("subtopic", "coverage", "haystack")
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
@@ -389,7 +385,8 @@ def _by_documents(run: RunStore, judge: str) -> pl.DataFrame:
     for place, (low, _) in enumerate(_BINS):
         edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
     for summaries, scores in judged_pieces(run, "scores", [judged for judged in judges_of(run) if judged.judge == judge]):
-        rows = scores.filter(pl.col("gold").list.len() > 0).join(summaries.select("cell_id", "model"), on="cell_id")
+        held = scores.filter(pl.col("gold").list.len() > 0).select("cell_id", "gold", "coverage", "joint")
+        rows = held.join(summaries.select("cell_id", "model"), on="cell_id")
         sums = (pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n"))
         parts.append(rows.group_by("model", edge.alias("bin")).agg(*sums))
     whole: pl.DataFrame = pl.concat(parts).group_by("model", "bin").agg(pl.col("coverage", "joint", "n").sum())
@@ -424,7 +421,7 @@ def _labelled(result: ScoreResult, judge: str) -> Section | None:
     for system in _of(result, judge):
         if system.labels is None:
             continue
-        row: dict[str, Any] = {"system": system.system}
+        row: dict[str, Any] = {"system": system.label}
         for figure in ("joint", "coverage"):
             row[figure] = getattr(system, figure)
             row[f"{figure} without bias"] = getattr(system, f"{figure}_corrected")
@@ -463,8 +460,9 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
     if len(result.biases) > 1:
         yield from _agreement(run)
-    if not (votes := all_votes(run)).is_empty():
-        yield panels_section(votes, ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
+    yield from panels_section(
+        panel_figures(all_votes(run), ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
+    )
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:

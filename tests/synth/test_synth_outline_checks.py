@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.checking.checks import LEAK, assigned, leak, overlap, refers, same_insight, specific
+from summhay_ray.synth.checking.outline_checks import LEAK, assigned, leak, overlap, refers, same_insight, specific
 
 pytestmark = pytest.mark.core
 

@@ -25,8 +25,8 @@ from summhay_ray.llm.providers.prices import (
     may_reason,
     needs_responses,
 )
+from summhay_ray.llm.providers.provider_of_model import Transport, address_of, is_local, provider_of, wire_name
 from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place_of
-from summhay_ray.llm.providers.providers import Transport, address_of, is_local, provider_of, wire_name
 from summhay_ray.text import count_tokens
 
 __all__ = [
@@ -128,7 +128,7 @@ class ModelSettings:
         return "" if self.local else origin_of(provider_of(self.model), self.api_base)
 
     @property
-    def margin(self) -> float:
+    def tokenizer_margin(self) -> float:
         """Factor by which the provider's token count of a text may exceed ours."""
         return _margin(self.model)
 
@@ -142,7 +142,7 @@ class ModelSettings:
 
     def most_tokens(self, counted: int) -> int:
         """The most tokens that the provider may count in a text for which we count `counted`."""
-        return math.ceil((math.ceil(counted * self.margin) + SPARE_TOKENS) * self.token_margin)
+        return math.ceil((math.ceil(counted * self.tokenizer_margin) + SPARE_TOKENS) * self.token_margin)
 
     def reserved_tokens(self, prompt_tokens: int, max_tokens: int) -> tuple[int, int]:
         """The tokens of prompt and answer that are reserved for a call. Usage beyond them is not credible."""
@@ -158,7 +158,7 @@ class ModelSettings:
 
     def least_micros(self, prompt_tokens: int, searches: int = 0) -> int:
         """The least that a call can cost, in micro-dollars: our count over the margin, all cached, and one token of answer."""
-        return self.price.cheapest_micros(math.floor(prompt_tokens / self.margin), 1, searches)
+        return self.price.cheapest_micros(math.floor(prompt_tokens / self.tokenizer_margin), 1, searches)
 
 
 # Every call asks for it, and a run has few models.

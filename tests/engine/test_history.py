@@ -10,7 +10,7 @@ import pytest
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, all_tables, plan, status
-from summhay_ray.engine.run.usage import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
+from summhay_ray.engine.run.history import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
 from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, RunStore, Store, Tally
@@ -91,7 +91,7 @@ def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
     keep_stop(run, 2, {**BUDGET, "budget_usd": 6.0})
     run.committer(3).finish()
     keep_stop(run, 10, {**BUDGET, "budget_usd": 7.0})
-    assert [(stop["generation"], stop["budget_usd"], stop["commits"]) for stop in stops(run)] == [
+    assert [(stop["session"], stop["budget_usd"], stop["commits"]) for stop in stops(run)] == [
         (2, 5.0, 0),
         (2, 6.0, 1),
         (10, 7.0, 1),

@@ -14,8 +14,8 @@ from summhay_ray.haystack import Node, ReleasedFile
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Outcome
 from summhay_ray.records import Check
-from summhay_ray.synth.checking.checks import ENGLISH, is_english, lacks_a_fact, same_text
-from summhay_ray.synth.checking.verify import Verifier
+from summhay_ray.synth.checking.outline_checks import ENGLISH, is_english, lacks_a_fact, same_text
+from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic, Written
 from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
 

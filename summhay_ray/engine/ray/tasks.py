@@ -21,8 +21,8 @@ CPUS_A_TASK = 1
 
 
 @contextlib.contextmanager
-def many(address: str = "local") -> Iterator[None]:
-    """A context in which `through` can be used: it starts a Ray of its own, or joins the one at `address`."""
+def ray_tasks(address: str = "local") -> Iterator[None]:
+    """A context in which `map_in_tasks` can be used: it starts a Ray of its own, or joins the one at `address`."""
     before_ray(address)
     from summhay_ray.engine.ray.on_ray import ray_session
 
@@ -30,7 +30,7 @@ def many(address: str = "local") -> Iterator[None]:
         yield
 
 
-def through(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserError] = UserError) -> Iterator[Any]:
+def map_in_tasks(work: Callable[[Any], Any], items: Iterable[Any], error: type[UserError] = UserError) -> Iterator[Any]:
     """The result of each item, in order, computed by one task per item.
 
     `work`: item -> result, both as JSON. What it raises as `error` or UserError is raised here as such.

@@ -89,7 +89,7 @@ class RecordedReach:
 
 def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
     """Record a start of the run. An earlier stop no longer stands. `session`: the number of its driver's session."""
-    _append(_starts(run), {"tenure": session, "budget_usd": budget_usd, **reach.fields()})
+    _append(_starts(run), {"session": session, "budget_usd": budget_usd, **reach.fields()})
 
 
 def keep_reach(run: RunStore, reach: RecordedReach) -> None:
@@ -106,12 +106,12 @@ def latest_reach(run: RunStore) -> RecordedReach:
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:
-    """The latest record of `keep_start` (`tenure`: its session; `budget_usd`, ...); None if there is none that can be read.
+    """The latest record of `keep_start` (`session`: its number; `budget_usd`, ...); None if there is none that can be read.
 
     A run of an earlier version has none.
     """
     newest = _whole(_starts(run).newest)
-    return newest[1] if newest else None
+    return {"session": newest[1].get("tenure", 0), **newest[1]} if newest else None
 
 
 def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
@@ -119,7 +119,7 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
 
     `session`: the number of the session that it ends. Every start has its own record, even if it committed nothing.
     """
-    _append(_stops(run), {**content, "generation": session, "commits": run.added()})
+    _append(_stops(run), {**content, "session": session, "commits": run.added()})
 
 
 def standing_stop(run: RunStore) -> dict[str, Any] | None:
@@ -128,7 +128,8 @@ def standing_stop(run: RunStore) -> dict[str, Any] | None:
     if newest is None or newest[1].get("commits") != run.added():
         return None
     start = latest_start(run)
-    return newest[1] if start is None or start["tenure"] <= newest[1]["generation"] else None
+    ended = newest[1].get("session", newest[1].get("generation", 0))
+    return newest[1] if start is None or start["session"] <= ended else None
 
 
 def latest_budget(run: RunStore) -> float | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.llm import ModelSettings, Price
-from summhay_ray.llm.calls.answers import Asked, answer_of
+from summhay_ray.llm.calls.read_reply import Asked, answer_of
 from summhay_ray.llm.calls.reply import Reply, Usage
-from summhay_ray.llm.limits.learned import ENOUGH, Learned
+from summhay_ray.llm.limits.token_ratio import ENOUGH, Learned
 
 pytestmark = pytest.mark.core
 

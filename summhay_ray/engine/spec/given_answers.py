@@ -14,7 +14,7 @@ class GivenAnswers(LocalModel):
 
     def __init__(self, name: str, content: bytes, file: str) -> None:
         """Raises SpecError, naming the line, if the file cannot be used."""
-        self.texts = answers_of(content, file)
+        self.texts = read_given_answers(content, file)
         self.file = file
         self.name, self.revision = name, hashlib.sha256(content).hexdigest()
 
@@ -25,7 +25,7 @@ class GivenAnswers(LocalModel):
         return self.texts[request.lookup]
 
 
-def answers_of(content: bytes, file: str) -> dict[str, str]:
+def read_given_answers(content: bytes, file: str) -> dict[str, str]:
     """Query's id -> text, read from JSON lines. Raises SpecError, naming the line."""
     texts: dict[str, str] = {}
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from summhay_ray.llm.providers.models import Limits
+from summhay_ray.llm.providers.model_settings import Limits
 
 MINUTE_S = 60.0
 WINDOW_S = 60.6
@@ -19,10 +19,10 @@ WINDOW_S = 60.6
 MARGIN = 0.985
 """Share of a limit that calls are spaced for, so that a call sent a little late does not fall into a full minute."""
 
-UNTIMED_PAUSE_S = 0.25
+PAUSE_WITHOUT_TIME_S = 0.25
 """The shortest pause after a 429 that names no time to wait."""
 
-LONGEST_UNTIMED_PAUSE_S = 60.0
+LONGEST_PAUSE_WITHOUT_TIME_S = 60.0
 CAREFUL_ROUNDS = 20.0
 CUT_AT_MOST_EVERY_S = 1.0
 """Calls in flight at the same time meet the same limit: all their 429s within this time cut the cap once."""
@@ -114,7 +114,7 @@ class Pacer:
         needs fewer calls at once, not longer pauses.
         """
         if now >= self._round_ends:
-            seconds = min(UNTIMED_PAUSE_S * 2.0**self._rounds, LONGEST_UNTIMED_PAUSE_S)
+            seconds = min(PAUSE_WITHOUT_TIME_S * 2.0**self._rounds, LONGEST_PAUSE_WITHOUT_TIME_S)
             self._rounds = min(self._rounds + 1, 64)
             self._round_ends = now + seconds
             self.pause(now, seconds)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from summhay_ray.llm.calls.numbers import is_usable
 from summhay_ray.llm.calls.raw_answer import RawAnswer
 from summhay_ray.llm.calls.reply import Reply, Usage
 from summhay_ray.llm.calls.request import Request
+from summhay_ray.llm.calls.vectors_and_scores import is_usable
 from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.limits.learned import Learned
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.limits.token_ratio import Learned
+from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import hidden
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, LogIndex

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from summhay_ray.llm.providers.models import ModelSettings
+from summhay_ray.llm.providers.model_settings import ModelSettings
 
 ENOUGH = 30
 """Counts needed before the learned ratio is used."""

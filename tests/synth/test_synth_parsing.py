@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.outcome import Malformed
-from summhay_ray.synth.answers import read
 from summhay_ray.synth.making.domains import TASKS
 from summhay_ray.synth.making.prompting import numbered
+from summhay_ray.synth.parsing import read
 
 pytestmark = pytest.mark.core
 

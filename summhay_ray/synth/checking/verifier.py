@@ -14,8 +14,8 @@ from typing import Any
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.base import Asker
-from summhay_ray.synth.checking.check_rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
-from summhay_ray.synth.checking.checks import (
+from summhay_ray.synth.checking.copies import COPY, near_copies
+from summhay_ray.synth.checking.outline_checks import (
     ENGLISH,
     assigned,
     holds_facts,
@@ -27,8 +27,8 @@ from summhay_ray.synth.checking.checks import (
     same_insight,
     specific,
 )
-from summhay_ray.synth.checking.copies import COPY, near_copies
 from summhay_ray.synth.checking.presence import Presence
+from summhay_ray.synth.checking.rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
 from summhay_ray.synth.making.kinds import Finding, Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task
 from summhay_ray.synth.making.prompting import numbered
 
