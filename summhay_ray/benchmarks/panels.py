@@ -10,8 +10,10 @@ from summhay_ray.benchmark import Section
 from summhay_ray.metrics import alpha
 
 
-def panels_section(votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], label: str, worth: Mapping[str, float]) -> Section:
-    """A row for each panel, empty without votes.
+def panel_figures(
+    votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], label: str, worth: Mapping[str, float]
+) -> pl.DataFrame:
+    """A row for each panel, none without votes.
 
     `votes`: a row for each member and thing judged, with `member`, `value` and `tied`. `by`: the columns that name a panel. `of`:
     those that name what is judged. `label`: that with a member's verdict. `worth`: verdict -> its value.
@@ -28,10 +30,16 @@ def panels_section(votes: pl.DataFrame, by: Sequence[str], of: Sequence[str], la
         spread = by_member.group_by(of).agg(pl.col("value").std(ddof=0))["value"].mean()
         known = {"alpha": alpha(wide.select(members).to_numpy().T.tolist()), "spread of values": spread, "n": said.height}
         rows.append({**dict(zip(by, name, strict=True)), **counts, **known})
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def panels_section(figures: pl.DataFrame) -> list[Section]:
+    """The section with these figures, if there are any."""
+    if figures.is_empty():
+        return []
     text = (
         "How the members of each panel agree among each other, on what all of them judged. Unanimous: all give the same verdict. "
         "Tied: no verdict has most votes. Alpha: Krippendorff's, for ordinal data. Spread: the mean standard deviation of their "
         "values. The table of votes has every member's verdict."
     )
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    return Section("Panels", text, frame, dict.fromkeys(("unanimous", "tied"), "%"), name="panels")
+    return [Section("Panels", text, figures, dict.fromkeys(("unanimous", "tied"), "%"), name="panels")]

@@ -174,6 +174,10 @@ class Planner(WorkloadPart[W]):
         any stage after the first have the id `QUERY_ID/STAGE`."""
         return str(item.data.get("query_id", item.id))
 
+    def queries(self) -> Mapping[str, None] | None:
+        """The queries that a file of answers may answer; None where they are not known before the run."""
+        return dict.fromkeys(self.query_of(item) for item in self.workload.items())
+
     def fair_order(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items in the order in which `--limit` takes them: queues alternate, and every queue is sampled at the same
         positions, drawn with the spec's seed. A larger limit includes the items of a smaller one."""

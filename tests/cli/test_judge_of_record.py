@@ -130,7 +130,7 @@ def test_the_first_judge_of_a_spec_is_its_own(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_judge_is_no_option_of_runs_without_any(cli: Cli, judged_again: tuple[str, Path]) -> None:
     run, store = judged_again
-    again = next(one["run"] for one in cli("runs", "--store", store, "--json").document["runs"] if one["run"] != run)
+    again = next(one["run"] for one in cli("runs", "--store", store, "--json").document["runs"] if one["kind"] == "rejudge")
     for command in (("score", again), ("compare", again), ("report", again, "--out", store.parent / "x")):
         assert (
             f"holds judgments of the summaries of {run}; give that run"

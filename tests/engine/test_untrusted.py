@@ -113,6 +113,7 @@ def named(place: str) -> list[tuple[dict[str, Any], str]]:
         ({"retrievers": [{"embed": f"{place}model"}]}, "model"),
         ({"summarizers": [f"transformers/{place}model"]}, "model"),
         ({**RATED, "methods": ["nli"], "models": {"nli": f"{place}model"}}, "model"),
+        ({"kind": "support", "of": "r1", "judge": f"cascade(offline,panel(nli/{place}model,offline),0.1)"}, "model"),
         ({**RATED, "metrics": [{"bartscore": f"{place}model"}]}, "model"),
         ({"kind": "odsum", "corpus": f"{place}texts", "retrievers": ["bm25"]}, "texts"),
         ({"kind": "retrieval", "corpora": [f"{place}texts"], "retrievers": ["bm25"]}, "texts"),

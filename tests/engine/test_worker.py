@@ -83,7 +83,7 @@ def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
 
 
 def test_with_many_workers_each_commits_less_often() -> None:
-    workload: Any = SimpleNamespace(settings=dict)
+    workload: Any = SimpleNamespace(models=SimpleNamespace(settings=dict))
     nobody: Any = None
     few, many = (Worker(workload, nobody, nobody, nobody, nobody, workers) for workers in (32, 1000))
     assert few._commits._every_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND

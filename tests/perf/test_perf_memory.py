@@ -58,7 +58,7 @@ def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, mo
             "load": lambda: api.load(spec),
             "plan": lambda: engine.plan(workload, store),
             "score": lambda: score_run(run),
-            "open": lambda: api.load(spec).open(fresh()),
+            "open": lambda: open_run(api.load(spec), fresh()),
             "import": lambda: import_released(list(map(str, paths[:number])), fresh()),
         }
 

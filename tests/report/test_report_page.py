@@ -19,7 +19,7 @@ from inline_runs import answered
 from reported_runs import EVIL, hostile_file, imported, unfinished, with_failures
 
 from summhay_ray import api
-from summhay_ray.engine import Chart, Pivot, Section
+from summhay_ray.engine import Chart, Pivot, Section, open_run
 from summhay_ray.errors import UserError
 from summhay_ray.report.cells import grids_of
 from summhay_ray.report.figures import draw, figure_bytes, page_svg
@@ -157,7 +157,7 @@ def test_a_run_that_is_not_finished_says_so(tmp_path: Path) -> None:
     assert results is not None and results["n"].drop_nulls().sum() < results["n_expected"].drop_nulls().sum()
     found.write(str(tmp_path / "out"))
     assert "unfinished" in (tmp_path / "out" / "index.html").read_text()
-    nothing = report([api.load({**run.record["spec"], "name": "empty", "seed": 99}).open(Store(str(tmp_path / "store")))])
+    nothing = report([open_run(api.load({**run.record["spec"], "name": "empty", "seed": 99}), Store(str(tmp_path / "store")))])
     nothing.write(str(tmp_path / "none"))
     assert {"overview", "failures", "money", "made"} <= {one.slug for one in nothing.sections}
     assert "results" not in {one.slug for one in nothing.sections}
@@ -181,7 +181,7 @@ def test_failures_are_shown_and_never_scored(summhay_data: Path, tmp_path: Path)
 def test_a_cell_that_failed_shows_what_it_was_asked_and_what_retrieval_missed(tmp_path: Path) -> None:
     run = answered(tmp_path / "store", summarizers=["offline/lead", "replay/gpt-4o"], retrievers=["bm25"])[1]
     found = report([run]).runs[0].workload
-    lost = [one for one in found.samples(run).samples if one.facets["failed"]]
+    lost = [one for one in found.reader.samples(run).samples if one.facets["failed"]]
     assert {one.facets["model"] for one in lost} == {"replay/gpt-4o"} and len(lost) == run.table("failures").height > 0
     for one in lost:
         [prompt] = [part["text"] for part in one.parts if part["kind"] == "prompt"]

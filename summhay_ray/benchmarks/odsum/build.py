@@ -30,6 +30,7 @@ from summhay_ray.benchmark import (
     ModelSpec,
     NoReply,
     Part,
+    Planner,
     Reader,
     Request,
     Rows,
@@ -111,6 +112,12 @@ class Editor:
         return " ".join(dict.fromkeys(sentences))
 
 
+class OdsumBuildPlanner(Planner["OdsumBuild"]):
+    def queries(self) -> Mapping[str, None] | None:
+        """See `Planner`. Which queries a model's vectors put together is not known before they are computed."""
+        return None if self.workload.spec.embed else super().queries()
+
+
 class OdsumBuildReader(Reader["OdsumBuild"]):
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`: the new collection, its attribution, and the provenance of its queries."""
@@ -134,6 +141,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
     )
     tables = (Table("odsum_built", BuiltQuery, ("query_id",)),)
     own_models = (Editor,)
+    planner = Part(OdsumBuildPlanner)
     reader = Part(OdsumBuildReader)
 
     def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:

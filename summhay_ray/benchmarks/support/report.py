@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Section, Tables
-from summhay_ray.benchmarks.panels import panels_section
+from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.support.prompts import VALUES
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS, VOTES
 from summhay_ray.citations import SUPPORT_JUDGE, SUPPORTED
@@ -26,7 +26,7 @@ _SYSTEM = pl.col("label").alias("system")
 
 def scores(tables: Tables, seed: int) -> Tables:
     """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts;
-    `votes`: of panels."""
+    `panels`: how their members agree."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
     # Runs of earlier versions have no column of labels; their items have.
     supports, bullets = (
@@ -70,7 +70,8 @@ def scores(tables: Tables, seed: int) -> Tables:
     )
     uncited = uncited.select(*place, "document_id", pl.col("evidence").str.head(CUT), "value", n=pl.lit(1, pl.Int64))
     lists = {"unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets, items)}
-    return {"systems": systems, **lists, "votes": tables[VOTES.name]}
+    of = ("haystack_id", "query_id", "system", "bullet", "document_id")
+    return {"systems": systems, **lists, "panels": panel_figures(tables[VOTES.name], ("panel",), of, "verdict", VALUES)}
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
@@ -139,17 +140,12 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     partly = systems.select(_SYSTEM, *_columns("partly"), "n")
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),
-        *_panels(scored["votes"]),
+        *panels_section(scored["panels"]),
         _listed("Bullets without support", scored["unsupported"], "unsupported"),
         _listed("Documents that say it and are not cited", scored["uncited"], "uncited"),
         Section("What is wrong with bullets and citations", table=scored["flaws"], more=True, name="flaws"),
     ]
     return found
-
-
-def _panels(votes: pl.DataFrame) -> list[Section]:
-    of = ("haystack_id", "query_id", "system", "bullet", "document_id")
-    return [] if votes.is_empty() else [panels_section(votes, ("panel",), of, "verdict", VALUES)]
 
 
 def recited_section(counts: pl.DataFrame, source: str) -> Section:

@@ -15,7 +15,7 @@ from rejudged_runs import N_INSIGHTS, judged_again, rejudging, source_run
 
 from summhay_ray import api, plugins
 from summhay_ray.benchmarks.summhay import judges_of
-from summhay_ray.engine import Check, SpecError, key_check
+from summhay_ray.engine import Check, SpecError, key_check, open_run
 from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
 from summhay_ray.llm import FREE, ModelSettings, needed_variables, provider_of
@@ -127,7 +127,7 @@ def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, tmp_path: Path, mo
 
 def test_a_rejudge_without_a_judgment_is_none_of_the_runs_judges(tmp_path: Path) -> None:
     run = source_run(tmp_path)
-    rejudging(run, "openai/gpt-4o").open(run.store)
+    open_run(rejudging(run, "openai/gpt-4o"), run.store)
     assert [one.judge for one in judges_of(run)] == ["offline/judge"]
     assert {one.judge for one in api.score(run.run_id, run.store.uri).systems} == {"offline/judge"}
     judged_again(run, "replay/gpt-4o")

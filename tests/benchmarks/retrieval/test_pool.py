@@ -13,6 +13,7 @@ import pytest
 from tiny_models import sentence_model
 
 from summhay_ray import api
+from summhay_ray.engine import open_run
 from summhay_ray.engine.ray import pools
 from summhay_ray.engine.ray.pools import Computer
 from summhay_ray.engine.ray.worker_actor import WorkOrder
@@ -47,9 +48,9 @@ def test_an_actor_keeps_what_a_part_needs(tmp_path: Path, monkeypatch: pytest.Mo
     model = str(sentence_model(tmp_path / "small"))
     fields = {"kind": "retrieval", "haystacks": ["sample/news"], "retrievers": ["bm25", {"embed": model}], "k": [5]}
     loaded, store = api.load(fields), Store(str(tmp_path / "store"))
-    run = loaded.open(store)
-    order = WorkOrder(store.files.uri, run.run_id, 1, {**run.record, **loaded.record(store), "kind": loaded.record_kind})
-    parts = loaded.computing(list(loaded.items()))
+    run = open_run(loaded, store)
+    order = WorkOrder(store.files.uri, run.run_id, 1, {**run.record, **loaded.storage.record(store), "kind": loaded.kind})
+    parts = loaded.computation.parts(list(loaded.items()))
     lost = [{**part, "corpus": "0" * 64} for part in parts]
     monkeypatch.setattr(pools.ray, "get_runtime_context", lambda: SimpleNamespace(get_actor_id=lambda: "actor"))
     # What cannot be computed is left to preparing, which reports it.

@@ -112,7 +112,7 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_run_of_mappings_keeps_what_it_stands_on(tmp_path: Path) -> None:
     """The file of rankings is gone when the run is scored and resumed; another file's content is another run."""
     first = workload(tmp_path, "bm25")
-    (haystack,) = (first.haystacks[source.haystack_id] for source in first.haystacks.outlines)
+    (haystack,) = first.grid.haystacks.values()
     lines = [f"{one.subtopic_id} Q0 {haystack.documents[2].document_id} 1 1.5 mine\n" for one in haystack.subtopics]
     (tmp_path / "mine.run").write_text("".join(lines))
     named = workload(tmp_path, {"run": "mine.run"}, {"bm25": "split"}, {"fuse": ["bm25", {"bm25": "stems"}]})

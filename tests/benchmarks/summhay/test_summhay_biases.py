@@ -11,7 +11,7 @@ from inline_runs import answered
 from summhay_ray.benchmarks.rejudge import RejudgeRequest, load_rejudge
 from summhay_ray.benchmarks.summhay import judges_of, score_run
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
-from summhay_ray.engine import ITEM
+from summhay_ray.engine import ITEM, open_run
 from summhay_ray.judge import bench
 from summhay_ray.metrics import JudgeBias
 from summhay_ray.records import Judgment
@@ -91,7 +91,7 @@ def test_raw_figures_are_the_same_whatever_corrects_them(run: RunStore) -> None:
 
 
 def test_judgments_that_came_later_are_scored_beside_the_first(run: RunStore) -> None:
-    later = load_rejudge(run, RejudgeRequest(("openai/gpt-4o",))).open(run.store)
+    later = open_run(load_rejudge(run, RejudgeRequest(("openai/gpt-4o",))), run.store)
     first = [one for one in rows_of(run, "judgments") if one.judge == "alone"]
     cell = first[0].cell_id
     mine: list[Judgment] = [
@@ -115,7 +115,7 @@ def also_judged(run: RunStore, folder: Path, model: str, strategy: str) -> str:
     """A rejudge by one more judge, without a name of its own, that has judged one insight; gives what tables call it."""
     path = folder / "judges.yaml"
     path.write_text(f"judges: [{{model: {model}, strategy: {strategy}}}]", encoding="utf-8")
-    later = load_rejudge(run, RejudgeRequest(spec=str(path))).open(run.store)
+    later = open_run(load_rejudge(run, RejudgeRequest(spec=str(path))), run.store)
     first = next(one for one in rows_of(run, "judgments") if one.judge == "alone")
     later.commit(ITEM, [Finished(first.cell_id, {"judgments": [replace(first, judge=model)]}, False)])
     return next(one.judge for one in judges_of(run) if later.run_id in one.runs)

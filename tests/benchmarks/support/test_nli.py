@@ -62,6 +62,8 @@ def test_a_citation_is_supported_as_far_as_a_passage_entails_the_bullet(tmp_path
     _, free = judged(tmp_path, "offline")
     held, panel = judged(tmp_path, f"panel({nli},offline)")
     votes = api.table(held.run, "support_votes", str(tmp_path / "s"))
+    [figures] = held.to_json()["scores"]["panels"]
+    assert (figures["members"], figures["n"]) == (2, len(PAIRS) - 1), "what both judged"
     for pair in PAIRS - {(3, "a.txt")}:
         own = votes.filter((pl.col("bullet") == pair[0]) & (pl.col("document_id") == pair[1]))
         assert dict(own.select("member", "verdict").iter_rows()) == {

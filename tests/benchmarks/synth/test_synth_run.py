@@ -16,7 +16,7 @@ from summhay_ray import api
 from summhay_ray.benchmarks.synth import run_synth
 from summhay_ray.benchmarks.synth import topic as making
 from summhay_ray.benchmarks.synth.made import made_by
-from summhay_ray.engine import RunOptions, RunResult, SpecError, plan, workload_of
+from summhay_ray.engine import RunOptions, RunResult, SpecError, open_run, plan, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released
 from summhay_ray.store import RunStore, Store, StoreError
@@ -266,4 +266,4 @@ def test_a_file_in_the_way_is_told_before_anything_is_asked(tmp_path: Path) -> N
     for out, said in ((tmp_path / "out", "ferry.json exists"), (tmp_path / "out" / "ferry.json", "is a file; give a folder")):
         with pytest.raises(UserError, match=said):
             run_synth(small(**TWO), store, RunOptions(executor="inline"), out)
-    assert small(**TWO).open(store).table("raw_answers").height == 0 and not (tmp_path / "store" / "log").exists()
+    assert open_run(small(**TWO), store).table("raw_answers").height == 0 and not (tmp_path / "store" / "log").exists()

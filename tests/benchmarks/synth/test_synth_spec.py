@@ -149,7 +149,7 @@ def test_another_language_needs_models_that_know_it(tmp_path: Path) -> None:
     assert "models.check: offline checks read English" in refusal(**{**fields, "models": written})
     offline = {**written, "check": "offline/writer"}
     assert "models.check: offline/writer reads English, and the domain is in German" in refusal(**{**fields, "models": offline})
-    assert api.load({**fields, "models": {**written, "check": PAID}}).domain.language == "German"
+    assert api.load({**fields, "models": {**written, "check": PAID}}).recipe.domain.language == "German"
 
 
 def test_a_window_that_cannot_hold_the_answer_is_refused_as_such() -> None:
@@ -171,8 +171,8 @@ def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:
 
 def test_where_a_model_is_reached_is_no_part_of_what_is_made() -> None:
     here, there = (small(models={"write": {**PAID, "api_base": f"http://10.0.0.7:{port}/v1"}}) for port in (8000, 9000))
-    assert here.run_id == there.run_id and here.job(here.topics[0]) == there.job(there.topics[0])
-    models = here.job(here.topics[0]).metadata["models"]
+    assert here.run_id == there.run_id and here.recipe.job(here.recipe.topics[0]) == there.recipe.job(there.recipe.topics[0])
+    models = here.recipe.job(here.recipe.topics[0]).metadata["models"]
     assert models["write"]["model"] == "openai/gpt-4o" and "check" not in models
 
 

@@ -89,8 +89,8 @@ def test_a_job_is_summhay_run_with_all_that_its_spec_names(
     found = api.load(package.SPEC)
     assert found.run_id == job.run != here.run_id, "another seed"
     assert isinstance(found, Synth) and isinstance(here, Synth)
-    assert [topic.context for topic in found.topics] == [topic.context for topic in here.topics]
-    assert found.domain == here.domain and found.spec.seed == 3
+    assert [topic.context for topic in found.recipe.topics] == [topic.context for topic in here.recipe.topics]
+    assert found.recipe.domain == here.recipe.domain and found.spec.seed == 3
 
 
 def test_the_same_job_is_watched_and_one_that_ended_is_sent_again(server: Server, spec: Path, tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def refusal(*topics: Any) -> str:
 def test_several_entries_of_made_up_topics_are_one_list() -> None:
     whole = small(topics={"made_up": 5})
     parts = small(topics=[{"made_up": 3}, "a ferry", {"made_up": 2}])
-    assert len({topic.topic for topic in whole.topics}) == 5
-    assert [topic for topic in parts.topics if topic.topic != "a ferry"] == list(whole.topics)
-    assert parts.topics[3].topic == "a ferry"
+    assert len({topic.topic for topic in whole.recipe.topics}) == 5
+    assert [topic for topic in parts.recipe.topics if topic.topic != "a ferry"] == list(whole.recipe.topics)
+    assert parts.recipe.topics[3].topic == "a ferry"
     assert small(topics=[{"made_up": 3}, {"made_up": 2}]).run_id == whole.run_id
 
 

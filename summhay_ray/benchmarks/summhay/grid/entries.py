@@ -11,7 +11,6 @@ from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_ide
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
-from summhay_ray.citations import SUPPORT_REVISION
 
 TOKENS_A_VERDICT = 20
 """Expected length of the verdict on one insight."""
@@ -49,6 +48,9 @@ class Entries:
             identity = summarize.prompt_identity(prompt, steps=code != "direct" and ":" not in code)
         own = {**semantic_model(model, identity), **self.models.revision(model.model), "code": self._code(code)}
         if isinstance(model, CitingSpec) and model.recite is not None:
+            # Imported here: SciPy takes a while to load, and few runs repair citations.
+            from summhay_ray.citations import SUPPORT_REVISION
+
             own["support_judge"] = SUPPORT_REVISION
         return {**own, **reduce_identity(self.models, model)} if isinstance(model, SummarizerSpec) else own
 

@@ -24,25 +24,6 @@ if TYPE_CHECKING:
     from summhay_ray.citations import CitedCorpora
 
 
-def orderings_of(spec: SummhaySpec, retrievers: Retrievers, retriever: str) -> Sequence[str]:
-    """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.4)."""
-    return spec.orderings if retrievers.is_whole(retriever) else ["given"]
-
-
-def systems_of(spec: SummhaySpec, retrievers: Retrievers) -> dict[tuple[str, str, int], str]:
-    """(retriever, ordering, summarizer index) -> the system's key as in the release; a longer key if two would share one."""
-    combos = [
-        (retriever, ordering, index)
-        for retriever in retrievers
-        for ordering in orderings_of(spec, retrievers, retriever)
-        for index in range(len(spec.summarizers))
-    ]
-    labels = [summarizer.label for summarizer in spec.summarizers]
-    short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
-    shared = Counter(short.values())
-    return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
-
-
 def _long_key(combo: tuple[str, str, int], labels: Sequence[str]) -> str:
     retriever, ordering, index = combo
     return "_".join([retriever, *([] if ordering == "given" else [ordering]), labels[index]])
@@ -59,8 +40,17 @@ class Grid:
 
     @functools.cached_property
     def systems(self) -> dict[tuple[str, str, int], str]:
-        """See `systems_of`."""
-        return systems_of(self.spec, self.retrievers)
+        """(retriever, ordering, summarizer index) -> the system's key as in the release; a longer key if two would share one."""
+        combos = [
+            (retriever, ordering, index)
+            for retriever in self.retrievers
+            for ordering in self.orderings_of(retriever)
+            for index in range(len(self.spec.summarizers))
+        ]
+        labels = [summarizer.label for summarizer in self.spec.summarizers]
+        short = {combo: system_key(combo[0], combo[1], labels[combo[2]]) for combo in combos}
+        shared = Counter(short.values())
+        return {combo: key if shared[key] == 1 else _long_key(combo, labels) for combo, key in short.items()}
 
     @functools.cached_property
     def support_indexes(self) -> CitedCorpora:
@@ -71,8 +61,8 @@ class Grid:
         return CitedCorpora()
 
     def orderings_of(self, retriever: str) -> Sequence[str]:
-        """See `orderings_of`."""
-        return orderings_of(self.spec, self.retrievers, retriever)
+        """Orderings apply to the whole haystack; retrieval keeps its ranking (paper, section 5.4)."""
+        return self.spec.orderings if self.retrievers.is_whole(retriever) else ["given"]
 
     def named(self, ordering: str) -> str:
         """An ordering's name; for a user's own (`module:function`) followed by the identity of its code."""

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import Inputs, Results, RunStore
-from summhay_ray.benchmarks.retrieval import Retrievers, retrieval_details, retrieval_section
-from summhay_ray.benchmarks.summhay.grid.grid import systems_of
+from summhay_ray.benchmark import Results, RunStore, workload_of
+from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
+from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
@@ -29,7 +29,6 @@ from summhay_ray.benchmarks.summhay.results.judges import (
 )
 from summhay_ray.benchmarks.summhay.results.labels import Labels, labelled_scores
 from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
-from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
     Compat,
@@ -326,11 +325,11 @@ Systems = Mapping[tuple[str, str, str, str], int]
 def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFrame) -> tuple[Systems, list[str]]:
     """The systems that must answer each query, and the judges of the run. `known`: `_last_repeats` of all summaries."""
     if "spec" in record:
-        spec = SummhaySpec.model_validate(record["spec"])
-        systems = systems_of(spec, Retrievers(spec, Inputs.stored(run.store, record)))
-        labels = [summarizer.label for summarizer in spec.summarizers]
-        named = {(system, combo[0], combo[1], labels[combo[2]]): spec.repeats for combo, system in systems.items()}
-        return named, [judge.label for judge in spec.judges]
+        workload: Any = workload_of(run)
+        grid: Grid = workload.grid
+        labels = [summarizer.label for summarizer in grid.spec.summarizers]
+        named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
+        return named, [judge.label for judge in grid.spec.judges]
     judges = [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
     return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
 

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
-from summhay_ray.benchmarks.panels import panels_section
+from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
@@ -460,8 +460,9 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
     if len(result.biases) > 1:
         yield from _agreement(run)
-    if not (votes := all_votes(run)).is_empty():
-        yield panels_section(votes, ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
+    yield from panels_section(
+        panel_figures(all_votes(run), ("judge", "panel"), ("cell_id", "position"), "coverage", COVERAGE_VALUE)
+    )
 
 
 def _agreement(run: RunStore) -> Iterator[Section]:
