@@ -39,10 +39,10 @@ demo: $(VENV)/.core
 
 # Several at once: many wait for a clock, a process or a network. `make soak` runs what takes longer, `make browsers` what opens a browser.
 # Rewriting the asserts of all files would take each worker some ten seconds: what failed is run once more, to show the values.
-QUICK := -m "not soak and not browser" tests --ignore tests/house
+QUICK := -m "not soak and not browser" --dist loadgroup tests --ignore tests/house
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest $(QUICK) --assert=plain -n auto --dist loadgroup --no-loadscope-reorder --durations=15 \
-	  || { $(BIN)/python -m pytest $(QUICK) --last-failed --last-failed-no-failures none; exit 1; }
+	$(BIN)/python -m pytest $(QUICK) --assert=plain -n auto --no-loadscope-reorder --durations=15 \
+	  || { $(BIN)/python -m pytest $(QUICK) --last-failed --last-failed-no-failures none -n 1; exit 1; }
 
 check: $(VENV)/.installed
 	$(MAKE) -j2 check-code check-house

@@ -13,7 +13,7 @@ from big_haystacks import write_haystacks
 from odsum_collections import meetings, own, stories
 from runs import write_spec
 
-from summhay_ray.benchmarks.summhay.grid import entries
+from summhay_ray import citations
 from summhay_ray.engine import load_workload
 
 pytestmark = pytest.mark.core
@@ -193,6 +193,6 @@ def test_another_revision_of_the_judge_that_repairs_citations_makes_another_run(
     plain = {"haystacks": names, "retrievers": ["bm25"], "summarizers": ["offline/lead"], "judges": ["offline/judge"]}
     repaired = {**plain, "summarizers": [{"model": "offline/lead", "recite": "offline"}]}
     before = [load_workload(write_spec(tmp_path, spec)).run_id for spec in (plain, repaired)]
-    monkeypatch.setattr(entries, "SUPPORT_REVISION", "another")
+    monkeypatch.setattr(citations, "SUPPORT_REVISION", "another")
     after = [load_workload(write_spec(tmp_path, spec)).run_id for spec in (plain, repaired)]
     assert (after[0], len({*before, *after})) == (before[0], 3)
