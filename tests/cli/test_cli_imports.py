@@ -197,10 +197,11 @@ def test_status_and_failures_of_an_import(cli: Cli, imported: tuple[str, Path]) 
     title, head, row = cli("failures", run, "--store", store).out.splitlines()
     assert title == f"1 failures of {run}, 0.000000 dollars"
     assert (failure["system"], failure["haystack"], failure["subtopic_id"]) == (BM25, "small", "harbour")
+    assert failure["label"] == "bm25 + gpt-4o"
     where = ["Cell", "System", "Haystack", "Subtopic"]
     assert head.split() == [*where, "Stage", "Kind", "Error", "Judge", "Insight", "Dollars", "Attempts", "Message"]
-    place = [failure["cell_id"], BM25, "small", "harbour"]
-    assert row.split()[:9] == [*place, "judge", "malformed", "unusable_bullet", "released", "lamp"]
+    place = [failure["cell_id"], *failure["label"].split(), "small", "harbour"]
+    assert row.split()[:11] == [*place, "judge", "malformed", "unusable_bullet", "released", "lamp"]
     assert row.endswith(failure["message"])
 
 

@@ -41,9 +41,10 @@ def test_scores_and_judgments_say_whose_they_are(finished: Any) -> None:
     summaries = api.table(finished.run, "summaries", store)
     for name in ("scores", "judgments"):
         frame = api.table(finished.run, name, store)
-        assert frame.columns[:8] == [
+        assert frame.columns[:9] == [
             "cell_id",
             "system",
+            "label",
             "retriever",
             "ordering",
             "model",

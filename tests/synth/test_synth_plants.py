@@ -47,7 +47,7 @@ def test_plants_differ_from_the_original() -> None:
 
 
 def test_a_missed_plant_is_counted_and_shown() -> None:
-    tally = plants.CallTotals()
+    tally = plants.Tally()
     tally.note("query", True, "one")
     tally.note("query", False, "other")
     assert tally.summary()["plants"] == {"query": {"planted": 2, "found": 0.5}}

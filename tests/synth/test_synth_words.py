@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.synth.checking.words import canonical, quoted, read, root
+from summhay_ray.synth.checking.words import canonical, normal_form, quoted, read
 
 pytestmark = pytest.mark.core
 
@@ -133,9 +133,9 @@ def test_names(text: str, names: list[tuple[str, ...]]) -> None:
 
 
 def test_words_of_the_same_root_are_equal() -> None:
-    assert len({root(word) for word in ("prescribe", "prescribes", "prescribed", "Prescription")}) == 1
-    assert root("policies") == root("policy")
-    assert root("Dodge's") == root("Dodge")
+    assert len({normal_form(word) for word in ("prescribe", "prescribes", "prescribed", "Prescription")}) == 1
+    assert normal_form("policies") == normal_form("policy")
+    assert normal_form("Dodge's") == normal_form("Dodge")
 
 
 def test_a_script_without_blanks_is_cut_into_characters() -> None:
