@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.judge import bench
-from summhay_ray.judge.agreement import AnnotatedSummary, BadAnnotations, load_summaries
+from summhay_ray.judge.annotations import AnnotatedSummary, BadAnnotations, load_summaries
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER

@@ -6,7 +6,15 @@ By words alone: it asks no model. For the benchmarks. The citations that the pap
 
 from summhay_ray.citations.citing import Cited, Mode, is_heading, recited
 from summhay_ray.citations.corpus import CitedCorpora, CitedDocuments
-from summhay_ray.citations.index import PARTLY, SUPPORT_JUDGE, SUPPORT_REVISION, SUPPORTED, SupportIndex, Supports, verdict_of
+from summhay_ray.citations.support_judge import (
+    PARTLY,
+    SUPPORT_JUDGE,
+    SUPPORT_REVISION,
+    SUPPORTED,
+    SupportIndex,
+    Supports,
+    verdict_of,
+)
 
 __all__ = [
     "PARTLY",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from summhay_ray.citations.index import Supports
+from summhay_ray.citations.support_judge import Supports
 from summhay_ray.metrics import extract_citations
 
 _BRACKET = re.compile(r"\s*(?:\[([^\[\]]{1,2000})\]|［([^［］]{1,2000})］|【([^【】]{1,2000})】)")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from summhay_ray.citations.citing import Cited, Mode, read_cited, recited, rewritten
-from summhay_ray.citations.index import SupportIndex, Supports
+from summhay_ray.citations.support_judge import SupportIndex, Supports
 
 KEPT = 2
 

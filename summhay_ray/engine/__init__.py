@@ -50,10 +50,10 @@ from summhay_ray.engine.read.scoring import scores_by_query, table_pieces
 from summhay_ray.engine.read.sections import Chart, Pivot, Section
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
 from summhay_ray.engine.run.execution import Stopped
+from summhay_ray.engine.run.items_left import ITEM
 from summhay_ray.engine.run.progress import ModelProgress, Progress
 from summhay_ray.engine.run.run import RunFailed, RunOptions, RunResult, Start
 from summhay_ray.engine.run.run import run as run_workload
-from summhay_ray.engine.run.state import ITEM
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning

@@ -18,7 +18,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.judge.agreement import AnnotatedSummary, linked_bullet, linking_accuracy, load_summaries, read_summaries
+from summhay_ray.judge.annotations import AnnotatedSummary, linked_bullet, linking_accuracy, load_summaries, read_summaries
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.bench_usd import stored_micros
 from summhay_ray.judge.offline import Rated, rate

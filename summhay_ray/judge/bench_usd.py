@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from summhay_ray.judge.agreement import AnnotatedSummary
+from summhay_ray.judge.annotations import AnnotatedSummary
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.prompt import Form, render, template
 from summhay_ray.llm import Limits, ModelSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from summhay_ray.judge.agreement import AnnotatedSummary
+from summhay_ray.judge.annotations import AnnotatedSummary
 from summhay_ray.judge.calibrate import Coefficients, cut_points, fit
 from summhay_ray.judge.features import Features, features
 from summhay_ray.judge.offline import Parameters, Rated, rating

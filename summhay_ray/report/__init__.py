@@ -25,7 +25,7 @@ from summhay_ray.report.synth import (
     otherwise_table,
     verified_table,
 )
-from summhay_ray.report.tables import (
+from summhay_ray.report.terminal_tables import (
     LEGEND,
     TextTable,
     bias_lines,

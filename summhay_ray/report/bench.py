@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.report.tables import TextTable, percent
+from summhay_ray.report.terminal_tables import TextTable, percent
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchRow

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.terminal_tables import TextTable
 
 MOST_ROWS = 40
 """A longer table is cut, and its title says so."""

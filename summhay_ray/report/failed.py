@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from summhay_ray.outcome import MICROS
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.terminal_tables import TextTable
 
 _COLUMNS = (
     ("Item", "item_id"),

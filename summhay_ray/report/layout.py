@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.terminal_tables import TextTable
 
 FRAME = 3
 """Characters that a column takes besides its text: a border, and a space on either side."""

@@ -12,7 +12,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from summhay_ray.engine import Section
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.terminal_tables import TextTable
 
 ENDS = ("_low", "_high", "_floor")
 HIDDEN = (*ENDS, "n_expected")

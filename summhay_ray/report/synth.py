@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.tables import TextTable
+from summhay_ray.report.terminal_tables import TextTable
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.synth import FailedTopic, MadeHaystack, VerifiedFile

@@ -4,8 +4,8 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 """
 
 from summhay_ray.text.chunks import chunks
-from summhay_ray.text.citations import BACK, citations
 from summhay_ray.text.hashes import text_hash
+from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences

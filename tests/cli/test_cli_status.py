@@ -162,7 +162,7 @@ def imported_by(*command: str | Path) -> set[str]:
 def test_to_read_a_run_loads_little(two_runs: tuple[str, list[str]]) -> None:
     store, (done, _) = two_runs
     imported = imported_by("status", done, "--store", store)
-    assert {"polars", "summhay_ray.report.tables"} <= imported
+    assert {"polars", "summhay_ray.report.terminal_tables"} <= imported
     heavy = {"ray", "litellm", "torch", "pandas", "nltk", "tiktoken", "rank_bm25", "scipy", "matplotlib", "jinja2", "boto3"}
     assert imported & {*heavy, "aiohttp", "http.server", "summhay_ray.report.make", "summhay_ray.synth"} == set()
 

@@ -10,7 +10,7 @@ import pytest
 from annotated import summary, write
 
 from summhay_ray.judge import Verdict, bench, fit
-from summhay_ray.judge.agreement import linked_bullet
+from summhay_ray.judge.annotations import linked_bullet
 
 pytestmark = pytest.mark.core
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.judge import Verdict, bench
-from summhay_ray.judge.agreement import BadAnnotations, load_summaries
+from summhay_ray.judge.annotations import BadAnnotations, load_summaries
 
 pytestmark = pytest.mark.core
 

@@ -13,7 +13,7 @@ import pytest
 from fit_judge import load_released, main, report, verdicts
 
 from summhay_ray.judge import OfflineJudge
-from summhay_ray.judge.agreement import AnnotatedSummary, linking_accuracy, load_summaries
+from summhay_ray.judge.annotations import AnnotatedSummary, linking_accuracy, load_summaries
 from summhay_ray.judge.bench import agreement
 from summhay_ray.judge.calibrate import cut_points, fit
 from summhay_ray.judge.features import Features
@@ -211,7 +211,7 @@ def test_the_report_has_a_line_for_every_judge_and_the_calibration() -> None:
 
 @pytest.fixture(scope="module")
 def people(summhay_data: Path) -> list[Measured]:
-    from summhay_ray.judge.agreement import load_summaries
+    from summhay_ray.judge.annotations import load_summaries
 
     return measure(load_summaries(summhay_data / "judge_annotations.json"))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.judge import JudgeSettings, make_judge
-from summhay_ray.judge.agreement import AnnotatedSummary, load_summaries
+from summhay_ray.judge.annotations import AnnotatedSummary, load_summaries
 from summhay_ray.judge.prompt import read
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Outcome

@@ -5,7 +5,8 @@ actor commits what it makes to the store, and gives back one small row a block. 
 `Workload.compute`. A pool of CPUs prepares and answers the items that ask no provider. All other items go to the workers: at
 once, or as soon as what they need is computed.
 
-Ray starts a killed actor again, and its block is done again: what is in the store is not computed again.
+Ray starts a killed actor again, and its block is done again: what is in the store is not computed again. A killed worker is
+`worker_actor.py`'s.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import RemoteLedger
 from summhay_ray.engine.run.execution import DRAIN_S
+from summhay_ray.engine.run.items_left import PREPARED
 from summhay_ray.engine.run.prepared import finished_source, prepared, prepares, work_items
 from summhay_ray.engine.run.queues import COMPUTING_AT_ONCE, ItemResult, Kind, WorkItem, batch_text, read_batch
-from summhay_ray.engine.run.state import PREPARED
 from summhay_ray.engine.run.worker import Worker
 from summhay_ray.engine.spec.registry import stored_workload
 from summhay_ray.llm import Gateway

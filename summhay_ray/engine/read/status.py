@@ -20,8 +20,8 @@ from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.read.money import money_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
 from summhay_ray.engine.run.history import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
+from summhay_ray.engine.run.items_left import item_counts
 from summhay_ray.engine.run.origins import origins_in, other_origins
-from summhay_ray.engine.run.state import item_counts
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.registry import checked, workload_of
 from summhay_ray.errors import UserError

@@ -24,9 +24,9 @@ from summhay_ray.engine.run.execution import (
     until_stopped,
 )
 from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.items_left import PREPARED
 from summhay_ray.engine.run.prepared import batches, finished_source, prepared, prepares, work_items
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
-from summhay_ray.engine.run.state import PREPARED
 from summhay_ray.engine.run.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
 from summhay_ray.loops import run_loop

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from summhay_ray.engine.plan.remaining import Course, Remaining, Strand, asked_in, remaining
+from summhay_ray.engine.plan.calls_left import Course, Remaining, Strand, asked_in, remaining
 from summhay_ray.llm import Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 

@@ -29,9 +29,9 @@ from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ra
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.history import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
 from summhay_ray.engine.run.inline import InlineExecution
+from summhay_ray.engine.run.items_left import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.run.state import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.spec.spec import SpecError

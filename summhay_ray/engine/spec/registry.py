@@ -14,7 +14,7 @@ from typing import Any
 from summhay_ray.engine.contract import Workload, damaged, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.read.reader import RunReader
-from summhay_ray.engine.run.state import checked_items
+from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of

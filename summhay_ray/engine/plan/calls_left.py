@@ -1,4 +1,4 @@
-"""What a run still has to ask, by its plan and by what it asked so far. Part of the engine room; no I/O.
+"""How many calls a run has left, by its plan and by what it asked so far. Part of the engine room; no I/O.
 
 The plan counts equal questions once, but cannot know whether questions that follow an unknown answer turn out equal. It counts
 them under three assumptions: `most`: no two unknown answers are equal; `same`: equal prompts get equal answers; `least`: all

@@ -1,4 +1,4 @@
-"""Reading people's annotations, and agreement with them (paper, sections 4.2 and 4.3, Table 1). Private to the judge room.
+"""People's annotations, read from the release's file, and linking accuracy (paper, 4.2 and 4.3). Private to the judge room.
 
 The annotation file is the release's: a list of summaries with `topic`, `summary` (bullets), `reference_insights`, `annotation`
 and, under keys that begin with `predictions`, the verdicts of LLM judges. Its `candidate_id` is a string that counts bullets

@@ -1,4 +1,7 @@
-"""Tables of scores as text, after Table 2 and Table 3 of the paper. Part of the report room; prints nothing."""
+"""Tables of scores for the terminal, after Table 2 and Table 3 of the paper. Part of the report room; prints nothing.
+
+The sections of a report page are made by each benchmark: SummHay's in `benchmarks/summhay/results/sections.py`.
+"""
 
 from __future__ import annotations
 
