@@ -42,7 +42,8 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.mine import prompts
 from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.export import released_text
-from summhay_ray.benchmarks.summhay.haystacks.sources import STORE, source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (

@@ -43,7 +43,8 @@ from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_promp
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, stored_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.sources import stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
@@ -109,12 +110,11 @@ class RejudgeStorage(SummariesStorage):
     recorded = ("of", "spec", "prompts", "haystacks")
 
     def record(self, store: Store) -> dict[str, Any]:
-        record = self.workload.source.record
         return {
             "of": self.workload.spec.of,
             "spec": self.workload.spec.model_dump(mode="json"),
             **self.workload.entries.recorded(),
-            **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
+            **fields_of_haystacks(self.workload.source.record),
         }
 
     def opened(self, run: RunStore) -> None:

@@ -182,7 +182,7 @@ class SummHay(Benchmark[SummhaySpec]):
         orderings = {grid.named(ordering) for name in grid.retrievers for ordering in grid.orderings_of(name)}
         return {
             "kind": self.kind,
-            "haystacks": sorted(outline.haystack_id for outline in grid.haystacks.outlines),
+            "haystacks": sorted(haystack.haystack_id for haystack in grid.haystacks.metadata),
             "retrievers": grid.retrievers.identities(),
             "orderings": sorted(orderings),
             "token_budget": spec.token_budget,

@@ -27,7 +27,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
+from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
@@ -112,10 +112,11 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
         "rows": source.digests().get("summaries"),
         "judgments": judgments.height,
     }
-    kept: dict[str, Any] = {name: record[name] for name in ("haystacks", OUTLINES) if name in record}
     own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
     run = source.store.create_run(
-        Recite.counted.prefix + semantic_hash(content)[:12], {**own, **kept, "judges": content["judges"]}, all_tables(Recite)
+        Recite.counted.prefix + semantic_hash(content)[:12],
+        {**own, **fields_of_haystacks(record), "judges": content["judges"]},
+        all_tables(Recite),
     )
     done = run.finished(STAGE)
     for (haystack_id,), of in summaries.sort("haystack_id", "cell_id").group_by("haystack_id", maintain_order=True):

@@ -10,7 +10,8 @@ from typing import Any
 
 from summhay_ray.benchmark import Results, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.export import file_names, write_files
-from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, read_source
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
+from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by

@@ -13,8 +13,8 @@ from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retriev
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.plugins import unknown
@@ -87,10 +87,9 @@ class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: the haystacks and their outlines."""
+        """See `Storage`: the haystacks and their metadata."""
         yield from super().objects(run)
-        yield OUTLINES, run.record[OUTLINES]
-        yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
+        yield from objects_of_haystacks(run.record)
 
 
 class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
@@ -110,13 +109,13 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
         super().__init__(with_made(spec, inputs), inputs)
         self.haystacks = haystacks_of(self.spec.haystacks, inputs)
         if inputs.record is None:
-            check_retrievers_of(self.retrievers, self.haystacks.outlines)
+            check_retrievers_of(self.retrievers, self.haystacks.metadata)
             self._check_qrels()
 
     def _check_qrels(self) -> None:
         """Raises SpecError for a query of the qrels that no corpus has."""
         if self._qrels:
-            named = {source.haystack_id: source.name for source in self.haystacks.outlines}
+            named = {haystack.haystack_id: haystack.name for haystack in self.haystacks.metadata}
             named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self._known_corpora.items()}
             corpora = self.corpus_queries().items()
             known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
@@ -124,7 +123,7 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
                 raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        own = {one.haystack_id: [subtopic.subtopic_id for subtopic in one.subtopics] for one in self.haystacks.outlines}
+        own = {one.haystack_id: [subtopic.subtopic_id for subtopic in one.subtopics] for one in self.haystacks.metadata}
         return {**own, **{corpus_id: known.queries for corpus_id, known in self._known_corpora.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:

@@ -14,7 +14,7 @@ import polars as pl
 from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
@@ -50,17 +50,17 @@ def sections(run: RunStore, compat: Compat = "default", judge: str = "", labels:
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
-    outlines = stored_outlines(run.store, run.record)
+    metadata = stored_metadata(run.store, run.record)
     compared = every_pair(judged_scores(result, best), ("joint",))
     made = [
         _people(result, best),
         _labelled(result, best),
         *([] if compared is None else comparison_sections(compared)),
         *_cost(run, result, best),
-        _retrieval(run, result, best, outlines),
+        _retrieval(run, result, best, metadata),
         _lost(result, best),
         _position(result, best),
-        *_breakdowns(run, result, best, outlines),
+        *_breakdowns(run, result, best, metadata),
         _citations(result, best),
     ]
     # The slug stays that of the shorter title.
@@ -184,9 +184,9 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
         )
 
 
-def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """Recall and precision of the contexts against joint."""
-    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(outlines)).iter_rows()}
+    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(metadata)).iter_rows()}
     by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
         for row in piece.iter_rows(named=True):
@@ -302,7 +302,7 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))]
 
 
-def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Iterator[Section]:
+def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
     counts = _by_documents(run, judge)
     if counts.height:
@@ -340,16 +340,18 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequen
             {"coverage": "%", "joint": "%"},
             name="haystacks",
         )
-    if section := _by_subtopic(result, judge, outlines):
+    if section := _by_subtopic(result, judge, metadata):
         yield section
 
 
-def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """The mean coverage of each subtopic, beside that of the best system."""
     best = max(_of(result, judge), key=lambda system: system.joint or 0.0)
-    names = {outline.haystack_id: outline.name for outline in outlines}
+    names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
-        (outline.haystack_id, topic.subtopic_id): topic.name or topic.text for outline in outlines for topic in outline.subtopics
+        (haystack.haystack_id, topic.subtopic_id): topic.name or topic.text
+        for haystack in metadata
+        for topic in haystack.subtopics
     }
     by_query = (
         result.queries.filter(pl.col("judge") == judge)
