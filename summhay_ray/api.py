@@ -801,7 +801,7 @@ def compare(
     from summhay_ray.benchmarks import rejudge as rejudging
 
     workload, run = _stored(run_id, store)
-    if (rates := getattr(workload, "rates", None)) is not None:
+    if (rates := getattr(workload.reader, "rates", None)) is not None:
         return extracts.compare_raters(rates, run, judges)
     if not _has_judges(run):
         raise UserError(
@@ -854,7 +854,7 @@ def compare_systems(
         raise UserError("labels: a run holds no summaries with judgments")
     for run in stored:
         _check_judged(run, judge)
-    rates = [getattr(workload, "rates", None) for workload, _ in opened]
+    rates = [getattr(workload.reader, "rates", None) for workload, _ in opened]
     if judges and len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
         return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
     if judges:

@@ -274,8 +274,6 @@ class Workload(Generic[S]):
     stages: ClassVar[Sequence[Stage]] = ()
     tables: ClassVar[Sequence[Table]] = ()
     """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
-    in_pieces: ClassVar[Collection[str]] = ()
-    """Large tables that `score` and `by_query` do not find among their tables, and read by `table_pieces`."""
     counted: ClassVar[Counted] = Counted()
     storage = Part[Storage[Any]](Storage)
     planner = Part[Planner[Any]](Planner)
@@ -349,8 +347,9 @@ class Workload(Generic[S]):
     # --- results ------------------------------------------------------------------------------------------------------
 
     def score(self, tables: Tables) -> Tables:
-        """Compute scores from the run's tables: a pure function, which asks no model. `tables` also has `items`, with a row for
-        each item of the run (item_id, model, and the plain values of its data), so that failed items count as expected."""
+        """Compute scores from the run's tables, each read when it is used: a pure function, which asks no model. `tables` also
+        has `items`, with a row for each item of the run (item_id, model, and the plain values of its data), so that failed items
+        count as expected."""
         return {}
 
     def report(self, scores: Tables) -> Sequence[Section]:

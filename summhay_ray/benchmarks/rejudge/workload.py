@@ -43,7 +43,7 @@ from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_promp
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, stored_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, Haystacks, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
@@ -105,11 +105,24 @@ class SummarySlice:
         return ((cell, by_cell[cell.cell_id]) for cell in self.cells)
 
 
+@dataclass(frozen=True)
+class JudgedRun:
+    """The run whose summaries are judged."""
+
+    run: RunStore
+    haystacks: Haystacks
+
+    @functools.cached_property
+    def slices(self) -> Sequence[SummarySlice]:
+        """All summaries, in slices. Cells without a summary are left out."""
+        return tuple(_slices(self.run))
+
+
 class RejudgeStorage(SummariesStorage):
     recorded = ("of", "spec", "prompts", "haystacks")
 
     def record(self, store: Store) -> dict[str, Any]:
-        record = self.workload.source.record
+        record = self.workload.judged.run.record
         return {
             "of": self.workload.spec.of,
             "spec": self.workload.spec.model_dump(mode="json"),
@@ -119,7 +132,7 @@ class RejudgeStorage(SummariesStorage):
 
     def opened(self, run: RunStore) -> None:
         """See `Storage`. Adds the rejudge to the list beside the judged run."""
-        join_rejudges(self.workload.source, run.run_id)
+        join_rejudges(self.workload.judged.run, run.run_id)
 
     @classmethod
     def total(cls, run: RunStore) -> int:
@@ -133,9 +146,9 @@ class RejudgeReader(Reader["Rejudge"]):
         details = {
             "of": self.workload.spec.of,
             "judges": [asdict(one) for one in judges],
-            "cascades": [asdict(choice) for choice in self.workload.choices],
+            "cascades": [asdict(choice) for choice in self.workload.chosen],
         }
-        return Results(details, Rejudged(self.workload.spec.of, judges, self.workload.choices))
+        return Results(details, Rejudged(self.workload.spec.of, judges, tuple(self.workload.chosen)))
 
     def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
         """See `Reader`: the judges' means; the report of the judged run shows their judgments beside its own."""
@@ -157,14 +170,14 @@ class RejudgeReader(Reader["Rejudge"]):
         return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        return explain(self.workload, run, self.workload.source, key, compat)
+        return explain(self.workload, run, self.workload.judged.run, key, compat)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`. Raises StoreError: the judged run is exported instead, with any of its judges."""
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.workload.spec.of}; give that run")
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(self.workload.source, item_ids)
+        return places(self.workload.judged.run, item_ids)
 
 
 class Rejudge(Benchmark[RejudgeSpec]):
@@ -181,16 +194,15 @@ class Rejudge(Benchmark[RejudgeSpec]):
         super().__init__(spec, inputs)
         if inputs.store is None:
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
-        self.source = inputs.store.run(spec.of)
+        run = inputs.store.run(spec.of)
         if inputs.record is None:
-            check_source(self.source)
-            self.source = self.source.at()
-        self.haystacks = stored_haystacks(inputs.store, inputs.record or self.source.record)
-        self.own_models = (lambda: Replay(self.haystacks.file),)
+            check_source(run)
+            run = run.at()
+        self.judged = JudgedRun(run, stored_haystacks(inputs.store, inputs.record or run.record))
+        self.own_models = (lambda: Replay(self.judged.haystacks.file),)
         self.entries = Entries(spec, inputs, self.models)
-        self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
-        """A cascade's name -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
-        self.choices: Sequence[Choice] = ()
+        self.chosen: Mapping[Choice, Mapping[str, Collection[str]]] = {}
+        """The choice of each cascade -> cell_id -> ids of the insights it asks about, if chosen over all summaries."""
         if inputs.record is None:
             check_judges(spec.parts(), inputs.folder)
             check_prompts(spec.parts(), self.entries.prompts)
@@ -203,25 +215,20 @@ class Rejudge(Benchmark[RejudgeSpec]):
             "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
         }
 
-    @functools.cached_property
-    def slices(self) -> Sequence[SummarySlice]:
-        """All summaries, in slices. Cells without a summary are left out."""
-        return tuple(_slices(self.source))
-
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per summary."""
-        insights = self.haystacks.insight_counts()
-        for part in self.slices:
+        insights = self.judged.haystacks.insight_counts()
+        for part in self.judged.slices:
             place = json.dumps([part.low, part.high])
             for cell in part.cells:
-                asked = {name: sorted(cells.get(cell.cell_id, ())) for name, cells in self.asked.items()}
+                asked = {choice.judge: sorted(cells.get(cell.cell_id, ())) for choice, cells in self.chosen.items()}
                 data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
                 size = insights[cell.unit.haystack_id, cell.unit.subtopic_id] * len(self.spec.judges)
                 yield Item(cell.cell_id, QUEUE, data, place, size=size)
 
     def n_items(self) -> int:
         """See `Workload`: the number of summaries."""
-        return sum(len(part.cells) for part in self.slices)
+        return sum(len(part.cells) for part in self.judged.slices)
 
     def queues(self) -> Mapping[str, Queue]:
         settings = self.models.settings()
@@ -233,12 +240,12 @@ class Rejudge(Benchmark[RejudgeSpec]):
         """See `Workload`: read the summaries of one slice."""
         low, high = json.loads(source)
         part = SummarySlice(low, high, tuple(map(Cell.of, items)))
-        return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.source)})
+        return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.judged.run)})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
-        truth = truth_of(await self.haystacks.fetch(cell.unit.haystack_id), cell)
+        truth = truth_of(await self.judged.haystacks.fetch(cell.unit.haystack_id), cell)
         return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
 
 

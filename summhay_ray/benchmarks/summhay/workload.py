@@ -46,7 +46,7 @@ from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
-from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
+from summhay_ray.benchmarks.summhay.grid.retrieval import GridCorpora
 from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import open_haystacks
@@ -162,7 +162,7 @@ class SummHay(Benchmark[SummhaySpec]):
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
     tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
-    retrieval_fields = staticmethod(retrieval_fields)
+    corpora = Part(GridCorpora)
     storage = Part(SummHayStorage)
     planner = Part(SummHayPlanner)
     computation = Part(SummHayComputation)

@@ -6,6 +6,7 @@ Part of the engine room; no calls.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -76,14 +77,25 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")
 
 
-class RunTables(dict[str, pl.DataFrame]):
-    """What `score` gets: the run's items, and its tables without those of `Workload.in_pieces`."""
+class RunTables(Mapping[str, pl.DataFrame]):
+    """What `score` gets: the run's items, and its tables. Each is read when it is first asked for."""
 
     def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
         """`item`: the name of a further column of each table, with the item that a row is of."""
-        whole = [table.name for table in all_tables(type(workload)) if table.name not in workload.in_pieces]
-        super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
+        self._names = (ITEMS, *(table.name for table in all_tables(type(workload))))
+        self._read = functools.cache(lambda name: items_frame(workload) if name == ITEMS else run.tables([name], item)[name])
         self._run = run
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """See `table_pieces`."""
@@ -93,10 +105,9 @@ class RunTables(dict[str, pl.DataFrame]):
 def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
 
-    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time, if
-    `Workload.in_pieces` names the table.
+    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time.
     """
-    return tables.pieces(name, columns) if isinstance(tables, RunTables) and name not in tables else iter([tables[name]])
+    return tables.pieces(name, columns) if isinstance(tables, RunTables) else iter([tables[name]])
 
 
 def _answered(run: RunStore) -> pl.Series:
