@@ -314,7 +314,7 @@ def score(
     stored = _run(run_id, store)
     given = _labels(labels, stored)
     with _reading(stored):
-        if engine.scores_itself(stored):
+        if not _has_judges(stored):
             _check_judged(stored, judge)
             return engine.workload_of(stored).reader.results(stored, compat)
         biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
@@ -873,7 +873,7 @@ def compare_systems(
 
 def _has_judges(run: RunStore) -> bool:
     """Whether a run has judgments of summaries of haystacks, or of another run's."""
-    return "summaries" in run.declared or "of" in run.record
+    return run.declared.keys() >= {"insights", "summaries", "judgments"} or "of" in run.record
 
 
 def _check_judged(run: RunStore, judge: str) -> None:

@@ -18,7 +18,6 @@ from summhay_ray.benchmark import (
     Ask,
     AskModel,
     Benchmark,
-    Compat,
     Counted,
     Failed,
     Inputs,
@@ -29,13 +28,12 @@ from summhay_ray.benchmark import (
     RawAnswer,
     Reader,
     Request,
-    Results,
     Rows,
-    RunStore,
     Section,
     SpecError,
     Storage,
     Table,
+    Tables,
     semantic_hash,
 )
 from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
@@ -91,12 +89,8 @@ class JudgeBenchStorage(Storage["JudgeBench"]):
 
 
 class JudgeBenchReader(Reader["JudgeBench"]):
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        measured = self.workload.measured(_outcomes(run), _micros(run))
-        return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        return sections(self.workload.measured(_outcomes(run), _micros(run)).judges)
+    def details(self, scores: BenchResult) -> Mapping[str, Any]:
+        return {"judges": [row.to_json() for row in scores.judges]}
 
 
 class JudgeBench(Benchmark[JudgeBenchSpec]):
@@ -214,6 +208,13 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
         judge, leaf, _ = self.parts[item.data["part"]]
         return judge.name, *self._known.asked(judge, leaf)
 
+    def score(self, tables: Tables) -> BenchResult:
+        """See `Workload`: the figures of all judges (paper, Tables 1 and 6)."""
+        return self.measured(_outcomes(tables), _micros(tables))
+
+    def report(self, scores: BenchResult) -> Sequence[Section]:
+        return sections(scores.judges)
+
     def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:
         """The figures of all judges, from the outcomes of the items and the costs of their answers."""
         costs = micros or {}
@@ -244,22 +245,21 @@ _UNPAID = Failed("budget", "the call's worst case does not fit into what is left
 """The outcome of an item that is not in the store: only the budget leaves items open."""
 
 
-def _outcomes(run: RunStore) -> ItemOutcomes:
+def _outcomes(tables: Tables) -> ItemOutcomes:
     """The stored outcomes of a run's items: verdicts and failures."""
     outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
-    for row in VERDICTS.records(run.table(VERDICTS.name)):
+    for row in VERDICTS.records(tables[VERDICTS.name]):
         verdict = Verdict(row.coverage, row.bullet_id, value=row.value, uncertainty=row.uncertainty)
         outcomes.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
-    for failure in BY_NAME["failures"].records(run.table("failures")):
+    for failure in BY_NAME["failures"].records(tables["failures"]):
         place = int(failure.insight_id) if failure.insight_id else _WHOLE
         outcome = no_answer(failure.kind, failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
         outcomes.setdefault(failure.cell_id, {})[place] = outcome
     return outcomes
 
 
-def _micros(run: RunStore) -> Micros:
+def _micros(tables: Tables) -> Micros:
     """The costs of each item's answers."""
-    tables = run.tables([RAW_ANSWERS.name, ANSWERS.name])
     usd = dict(tables[RAW_ANSWERS.name].select("key", "usd_micros").iter_rows())
     prices: dict[str, dict[str, int]] = {}
     for answer in ANSWERS.records(tables[ANSWERS.name]):

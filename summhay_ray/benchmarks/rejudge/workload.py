@@ -25,13 +25,13 @@ from summhay_ray.benchmark import (
     Queue,
     Reach,
     Reader,
-    Results,
     Rows,
     RunStore,
     Section,
     SpecError,
     Store,
     StoreError,
+    Tables,
     check_spec,
     read_fields,
     validated,
@@ -141,33 +141,9 @@ class RejudgeStorage(SummariesStorage):
 
 
 class RejudgeReader(Reader["Rejudge"]):
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        judges = judge_counts(run, self.workload.spec.judges, sum(item.size for item in self.workload.items()))
-        details = {
-            "of": self.workload.spec.of,
-            "judges": [asdict(one) for one in judges],
-            "cascades": [asdict(choice) for choice in self.workload.chosen],
-        }
-        return Results(details, Rejudged(self.workload.spec.of, judges, tuple(self.workload.chosen)))
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Reader`: the judges' means; the report of the judged run shows their judgments beside its own."""
-        rows = [
-            {
-                "judge": judge.judge,
-                "joint": judge.joint,
-                "coverage": judge.coverage,
-                "failures": judge.n_failed,
-                "n": judge.n_judged,
-                "n_expected": judge.n_expected,
-            }
-            for judge in self.results(run, compat).scores.judges
-        ]
-        of = self.workload.spec.of
-        text = f"Means over the insights judged. The report of {of} shows these judgments beside its own, by system."
-        figures = ("joint", "coverage")
-        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
-        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
+    def details(self, scores: Rejudged) -> Mapping[str, Any]:
+        judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
+        return {"of": scores.of, "judges": judges, "cascades": choices}
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         return explain(self.workload, run, self.workload.judged.run, key, compat)
@@ -248,6 +224,29 @@ class Rejudge(Benchmark[RejudgeSpec]):
         truth = truth_of(await self.judged.haystacks.fetch(cell.unit.haystack_id), cell)
         return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
 
+    def score(self, tables: Tables) -> Rejudged:
+        """See `Workload`: the means of every judge."""
+        judges = judge_counts(tables, self.spec.judges, sum(item.size for item in self.items()))
+        return Rejudged(self.spec.of, judges, tuple(self.chosen))
+
+    def report(self, scores: Rejudged) -> Sequence[Section]:
+        """See `Workload`: the judges' means; the report of the judged run shows their judgments beside its own."""
+        rows = [
+            {
+                "judge": judge.judge,
+                "joint": judge.joint,
+                "coverage": judge.coverage,
+                "failures": judge.n_failed,
+                "n": judge.n_judged,
+                "n_expected": judge.n_expected,
+            }
+            for judge in scores.judges
+        ]
+        text = f"Means over the insights judged. The report of {scores.of} shows these judgments beside its own, by system."
+        figures = ("joint", "coverage")
+        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
+        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeCounts:
@@ -273,9 +272,8 @@ class Rejudged:
     """The choice of each cascade."""
 
 
-def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
+def judge_counts(tables: Tables, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
     """The counts of each judge so far. `n_expected`: judgments expected of all judges together."""
-    tables = run.tables(["scores", "failures"])
     counts = []
     for judging in judges:
         scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))

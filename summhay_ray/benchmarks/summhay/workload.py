@@ -10,7 +10,6 @@ from typing import Any
 from summhay_ray import retrieve
 from summhay_ray.benchmark import (
     Ask,
-    Benchmark,
     Compat,
     Computation,
     Counted,
@@ -51,7 +50,7 @@ from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import Summaries, SummariesReader
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.records import Context
 
@@ -149,13 +148,13 @@ class SummHayComputation(Computation["SummHay"]):
 
 class SummHayReader(SummariesReader):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`: the scores of every system (section 4.1, Table 2)."""
+        """See `Reader`. Adds what retrievers of words do not find, and what models do not read."""
         scored = super().results(run, compat)
         unmatched = self.workload.grid.retrievers.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
         return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
 
 
-class SummHay(Benchmark[SummhaySpec]):
+class SummHay(Summaries[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
