@@ -146,7 +146,7 @@ class MineComputation(Computation["Mine"]):
 
     @functools.cached_property
     def _mining(self) -> Mining:
-        return Mining(self.workload.sources, self.workload.least, keep=self.kept)
+        return Mining(self.workload._sources, self.workload._least, keep=self.kept)
 
     def kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
         """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
@@ -230,11 +230,11 @@ class Mine(Benchmark[MineSpec]):
         if not inputs.settled:
             inputs.give(DOCUMENTS, _read(spec, inputs))
         held = json.loads(inputs.read(DOCUMENTS))
-        self.folder_name: str = held["name"]
-        self.sources = [Source(*row) for row in held["documents"]]
-        self.unread = [Unread(*row) for row in held["unread"]]
+        self.name: str = held["name"]
+        self._sources = [Source(*row) for row in held["documents"]]
+        self._unread = [Unread(*row) for row in held["unread"]]
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
-        self.least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
+        self._least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -242,16 +242,11 @@ class Mine(Benchmark[MineSpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
-        yield Item(self.name, data={"documents": len(self.sources), "unread": len(self.unread)})
-
-    @property
-    def name(self) -> str:
-        """The haystack's name."""
-        return self.folder_name
+        yield Item(self.name, data={"documents": len(self._sources), "unread": len(self._unread)})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
-        for unread in self.unread:
+        for unread in self._unread:
             ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         models = self.spec.models.used()
         if ask.planning and not models:
@@ -261,14 +256,14 @@ class Mine(Benchmark[MineSpec]):
             # What follows would be asked about some claims now, and again about all of them.
             return {}
         least = self.spec.min_documents
-        mining = Mining(self.sources, self.least, claims, None if ask.planning else self.computation.kept)
+        mining = Mining(self._sources, self._least, claims, None if ask.planning else self.computation.kept)
         mined = await asyncio.to_thread(mining.mined)
         if "group" in models:
             mined = await self._joined(mined, ask)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
-            what = f"nothing recurs in {least} of the {len(self.sources)} documents{equal}"
+            what = f"nothing recurs in {least} of the {len(self._sources)} documents{equal}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
             mined = await self._checked(mined, ask)
@@ -278,18 +273,18 @@ class Mine(Benchmark[MineSpec]):
             )
         if "insight" in models:
             mined = await self._worded(mined, ask)
-        topic = self.spec.topic or self.folder_name
+        topic = self.spec.topic or self.name
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self.sources, mining.copies, "check" in models)
+        notes = _notes(self._sources, mining.copies, "check" in models)
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
         made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
-        raw = haystack_json(self.sources, mined, grouped, topic, made)
+        raw = haystack_json(self._sources, mined, grouped, topic, made)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
@@ -322,9 +317,9 @@ class Mine(Benchmark[MineSpec]):
                 )
             )
             for found in one.evidence:
-                name = self.sources[found.document].document_id
+                name = self._sources[found.document].document_id
                 evidence.append(MinedEvidence(kept["insight_id"], name, found.score, found.by, found.key, found.text))
-        sizes = (len(self.sources), len(raw["subtopics"]), len(mined), doubts)
+        sizes = (len(self._sources), len(raw["subtopics"]), len(mined), doubts)
         return {
             "mined": insights,
             "mined_evidence": evidence,
@@ -347,7 +342,7 @@ class Mine(Benchmark[MineSpec]):
             except NoReply as none:
                 _fail(ask, "claim", source.document_id, none)
 
-        await asyncio.gather(*(read(place, source) for place, source in enumerate(self.sources)))
+        await asyncio.gather(*(read(place, source) for place, source in enumerate(self._sources)))
         return {} if ask.planning else claims
 
     async def _joined(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
@@ -377,7 +372,7 @@ class Mine(Benchmark[MineSpec]):
         decided: dict[tuple[int, int], tuple[str, str]] = {}
 
         async def read(document: int, places: Sequence[int]) -> None:
-            text, listed = self.sources[document].text, [mined[place].text for place in places]
+            text, listed = self._sources[document].text, [mined[place].text for place in places]
             try:
                 reply = await ask("check", prompts.check(text, listed), model=self.spec.models.check)
                 numbers = [str(number) for number in range(1, len(places) + 1)]
@@ -390,7 +385,7 @@ class Mine(Benchmark[MineSpec]):
                     if not words or is_quoted(words, text):
                         decided[place, document] = words, reply.key
             except NoReply as none:
-                _fail(ask, "check", f"{self.sources[document].document_id}, {mined[places[0]].text}", none)
+                _fail(ask, "check", f"{self._sources[document].document_id}, {mined[places[0]].text}", none)
 
         blocks = [
             (document, places[begin : begin + AT_ONCE])

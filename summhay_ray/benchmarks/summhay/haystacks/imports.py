@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import (
-    Benchmark,
     Counted,
     Finished,
     Part,
@@ -29,7 +28,7 @@ from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, keep_metadata, metadata_of, source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.sources import changed
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import Summaries
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json
@@ -51,14 +50,13 @@ class ImportStorage(SummariesStorage):
         return run.table("summaries").height
 
 
-class Import(Benchmark[Any]):
+class Import(Summaries[Any]):
     """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
     counted = Counted(prefix="i")
     tables: ClassVar[Sequence[Table]] = TABLES
     storage = Part(ImportStorage)
-    reader = Part(SummariesReader)
 
 
 @dataclass(frozen=True)

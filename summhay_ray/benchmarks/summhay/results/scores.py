@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import Results, RunStore, workload_of
-from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
+from summhay_ray.benchmark import RunStore, workload_of
+from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
-from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.biases import known_biases
 from summhay_ray.benchmarks.summhay.results.judges import (
@@ -79,6 +78,8 @@ class ScoreResult:
     position: list[PositionSensitivity]
     failures: list[Failure]
     """Judgments that scoring could not use."""
+    stored: RunStore = field(repr=False)
+    """The run, as it was scored."""
     biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
@@ -176,14 +177,13 @@ def score_run(
     samples: int = 1000,
     biases: Sequence[JudgeBias] = (),
     rejudged: bool = False,
-    metadata: Sequence[HaystackMetadata] | None = None,
     judge: str = "",
     labels: Labels | None = None,
 ) -> ScoreResult:
     """Score what the run holds now. Missing judgments count as expected but not as scored.
 
     `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
-    ones. `rejudged`: include the judgments of later rejudges. `metadata`: of the haystacks, if read already. `judge`:
+    ones. `rejudged`: include the judgments of later rejudges. `judge`:
     score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError for a run without
     summaries of its own, UserError for an unknown judge and for labels of another run.
     """
@@ -194,7 +194,7 @@ def score_run(
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     known = known_biases(run, judges is not None, biases)
-    metadata = stored_metadata(run.store, record) if metadata is None else metadata
+    metadata = stored_metadata(run.store, record)
     gold = gold_by_insight(metadata)
     frames, failures = _frames(run, metadata, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
@@ -218,6 +218,7 @@ def score_run(
         haystacks=_ByHaystack(ids, frames, found, seed, samples) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
         failures=failures,
+        stored=run,
         biases=found,
         queries=_queries(frames.sums),
         expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
@@ -234,18 +235,6 @@ def _corrected(scores: Sequence[SystemScore], biases: Mapping[str, JudgeBias | N
 def _queries(sums: pl.DataFrame) -> pl.DataFrame:
     means = query_means(sums)
     return means.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT)
-
-
-def results(run: RunStore, compat: Compat) -> Results:
-    """The results of a run for the engine: scores of every system, position sensitivity, retrieval, warnings and notes."""
-    metadata = stored_metadata(run.store, run.record)
-    scores = score_run(run, compat, metadata=metadata)
-    budget = run.record.get("spec", {}).get("token_budget")
-    sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
-    warnings = tuple(warning for haystack in metadata for warning in haystack.warnings)
-    n = sum(haystack.by_grammar for haystack in metadata)
-    notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
-    return Results(scores.details(), scores, sections, warnings, notes)
 
 
 def _frames(

@@ -6,20 +6,18 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
+from summhay_ray.benchmark import Chart, Pivot, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
@@ -36,11 +34,9 @@ _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(run: RunStore, compat: Compat = "default", judge: str = "", labels: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `labels`: the
-    path of a sheet of people's labels, or empty."""
-    run = run.at()
-    result = score_run(run, compat, rejudged=True, labels=read_labels(Path(labels)) if labels else None)
+def sections(result: ScoreResult, judge: str = "") -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own."""
+    run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
         return []
