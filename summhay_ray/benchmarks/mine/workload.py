@@ -24,6 +24,7 @@ from summhay_ray.benchmark import (
     Item,
     NoReply,
     Part,
+    Planner,
     Queue,
     Reader,
     Rows,
@@ -131,6 +132,17 @@ class MineStorage(Storage["Mine"]):
             yield "haystack", newest[1]["digest"]
 
 
+class MinePlanner(Planner["Mine"]):
+    def doubts(self) -> Sequence[str]:
+        """See `Planner`: what cannot be read."""
+        unread = self.workload.unread
+        if not unread:
+            return ()
+        what = "1 file or row cannot be read: " if len(unread) == 1 else f"{len(unread)} files or rows cannot be read, such as "
+        rest = f"the haystack is made of the other {len(self.workload.sources)} documents"
+        return [f"{what}{unread[0].document_id}, which {unread[0].message}; {rest}"]
+
+
 class MineComputation(Computation["Mine"]):
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Computation`: all blocks of documents are read, then compared; where a model states claims, only read."""
@@ -221,6 +233,7 @@ class Mine(Benchmark[MineSpec]):
     tables = (MINED, EVIDENCE, HAYSTACK)
     counted = Counted("folders", prefix="m")
     storage = Part(MineStorage)
+    planner = Part(MinePlanner)
     computation = Part(MineComputation)
     reader = Part(MineReader)
 
@@ -250,11 +263,12 @@ class Mine(Benchmark[MineSpec]):
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
-        for unread in self.unread:
-            ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         models = self.spec.models.used()
         if ask.planning and not models:
             return {}
+        # The plan tells them as doubts: the haystack is made all the same.
+        for unread in () if ask.planning else self.unread:
+            ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         claims = await self._claimed(ask) if "claim" in models else {}
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.

@@ -122,7 +122,7 @@ class Retrieving(Benchmark[S]):
     stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
     in_pieces: ClassVar[Collection[str]] = ("ranked",)
-    counted = Counted("corpora")
+    counted = Counted("corpora", item="corpus")
     storage = Part(RetrievingStorage)
     computation = Part(RetrievingComputation)
     reader = Part(RetrievingReader)
