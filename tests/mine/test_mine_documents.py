@@ -110,6 +110,14 @@ def test_a_beir_corpus_keeps_its_ids_and_long_documents_are_cut_where_asked(tmp_
     assert parts == ["d1#1", "d1#2", "d1#3", "d1#4", "d2"] or (parts[0] == "d1#1" and parts[-1] == "d2")
 
 
+def test_a_document_that_would_take_too_much_memory_is_told_before_it_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("A log line.\n" * 9_000_000, encoding="utf-8")
+    (tmp_path / "short.txt").write_text("A note.", encoding="utf-8")
+    sources, unread = read_folder(tmp_path, 1000)
+    assert [one.document_id for one in sources] == ["short.txt"]
+    assert [(one.document_id, one.error) for one in unread] == [("long.txt", "too_long")] and "108 million" in unread[0].message
+
+
 @given(st.lists(st.text(max_size=200), max_size=6))
 def test_any_texts_can_be_mined(texts: list[str]) -> None:
     mined, _ = mine([Source(str(place), text) for place, text in enumerate(texts)], 2)

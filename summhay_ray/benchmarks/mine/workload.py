@@ -47,6 +47,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import STORE, source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (
+    LARGEST_FOLDER,
     WORDS,
     DocumentClaim,
     Evidence,
@@ -73,6 +74,8 @@ AT_ONCE = 40
 SHORTEST = 4
 """Fewest characters of an insight's id by which it is found."""
 _CLAIM = ("statement", "words")
+_CALLS_A_DOCUMENT = 4
+"""A document takes about as much computing as so many calls: 15 ms."""
 DOCUMENTS = "documents.json"
 """The name under which the run keeps what was read of the folder."""
 
@@ -254,7 +257,8 @@ class Mine(Benchmark[MineSpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
-        yield Item(self.name, data={"documents": len(self.sources), "unread": len(self.unread)})
+        sizes = {"documents": len(self.sources), "unread": len(self.unread)}
+        yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self.sources))
 
     @property
     def name(self) -> str:
@@ -573,6 +577,9 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     if not folder.is_dir():
         raise SpecError(f"spec: folder: {spec.folder!r} is a file; give the folder that holds the documents")
     sources, unread = read_folder(folder, spec.part_tokens)
+    if (n_characters := sum(len(one.text) for one in sources)) > LARGEST_FOLDER:
+        problem = f"{spec.folder!r} has {n_characters / 1e6:.0f} million characters, more than {LARGEST_FOLDER // 10**6}"
+        raise SpecError(f"spec: folder: {problem}, which take about 2 GB of memory; mine its parts one by one")
     if len(sources) < spec.min_documents:
         few = f"{len(sources)} documents with text" if len(sources) != 1 else "1 document with text"
         lost = f" ({len(unread)} cannot be read, such as {unread[0].document_id!r}, which {unread[0].message})" if unread else ""
