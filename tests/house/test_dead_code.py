@@ -32,7 +32,7 @@ def test_what_nothing_uses_is_a_contract() -> None:
     lines = ast.parse(CONTRACTS.read_text(encoding="utf-8")).body
     contracts = [node.value.id for node in lines if isinstance(node, ast.Expr) and isinstance(node.value, ast.Name)]
     found = unused(PACKAGE)
-    assert [told for name, told in found.items() if name not in contracts] == []
+    assert [told for name, told in found.items() if name not in contracts] == [], f"take it out, or name it in {CONTRACTS.name}"
     assert [name for name in contracts if name not in found] == [], "used by now, or gone: take it out of the contracts"
     assert len(contracts) == len(set(contracts))
 
