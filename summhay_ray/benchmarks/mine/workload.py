@@ -141,9 +141,9 @@ class MinePlanner(Planner["Mine"]):
         unread = self.workload.unread
         if not unread:
             return ()
-        what = "1 file or row cannot be read: " if len(unread) == 1 else f"{len(unread)} files or rows cannot be read, such as "
+        what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
         rest = f"the haystack is made of the other {len(self.workload.sources)} documents"
-        return [f"{what}{unread[0].document_id}, which {unread[0].message}; {rest}"]
+        return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
 
 
 class MineComputation(Computation["Mine"]):
