@@ -112,12 +112,17 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How runs are shown: the word for a run's items, a table whose rows are counted as well (empty: none), and the first letter
-    of run ids."""
+    """How runs are shown: the word for a run's items, a table whose rows are counted as well (empty: none), the first letter
+    of run ids, and the word for one item (empty: that for several, without its last letter)."""
 
     items: str = "items"
     table: str = ""
     prefix: str = "r"
+    item: str = ""
+
+    def told(self, n: int) -> str:
+        """A number of items with the word for so many."""
+        return f"{n} {self.items if n != 1 else self.item or self.items[:-1]}"
 
 
 @dataclass(frozen=True, slots=True)

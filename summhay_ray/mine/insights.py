@@ -49,6 +49,9 @@ _MOST_NEIGHBOURS = 200
 _MOST_POSTED = 1000
 """A fact that more sentences have tells little: only so many of them, evenly spread, are compared by it, and no window is looked
 for by it alone. So time stays linear."""
+_MOST_COMPARED = 500
+"""Only so many sentences are compared in full with one, those that share most of what they are found by: where a collection has
+few different words, every sentence shares some with very many."""
 _LEFT_OUT = 0.6
 """Share of the weight that like sentences have in common at least; a sentence is not compared by its commonest facts up to there.
 At 1, sentences would be compared by the fewest facts, and more pairs looked at in vain."""
@@ -220,7 +223,9 @@ class Comparing:
         self._light = FEW * math.log(1 + statements.n_documents)
         self._marked = np.full(len(statements.weights), -1, dtype=np.int64)
         self._held = np.zeros(statements.n + len(WORTH))
-        self._thinned = _thinned(statements)
+        # A lighter sentence is like none.
+        self._may: npt.NDArray[np.bool_] = statements.states & (statements.sizes >= ALIKE * self._light - _ROUNDING)
+        self._thinned, self._counts = _thinned(statements, self._may)
         self._first = _first_alike(statements)
 
     def block(self, begin: int, end: int) -> Compared:
@@ -269,10 +274,17 @@ class Comparing:
         touched = asked @ self._thinned
         # Most pairs end here, so this comes first, and is kept cheap.
         least = (ALIKE * self._light - _ROUNDING - untold).astype(np.float32)
-        rough = touched.data >= np.repeat(least, np.diff(touched.indptr))
-        rows = np.repeat(np.arange(block.size), np.diff(touched.indptr))[rough]
+        sizes = np.diff(touched.indptr)
+        rough = touched.data >= np.repeat(least, sizes)
+        passed = np.diff(np.concatenate([[0], np.cumsum(rough)])[touched.indptr])
+        for row in np.flatnonzero(passed > _MOST_COMPARED).tolist():
+            told = touched.data[touched.indptr[row] : touched.indptr[row + 1]]
+            least[row] = np.partition(told, -_MOST_COMPARED)[-_MOST_COMPARED]
+        if passed.max(initial=0) > _MOST_COMPARED:
+            rough = touched.data >= np.repeat(least, sizes)
+        rows = np.repeat(np.arange(block.size), sizes)[rough]
         two, told = touched.indices[rough].astype(np.int64), touched.data[rough] + untold[rows]
-        may = of.states[two] & (told >= ALIKE * np.minimum(of.sizes[block[rows]], of.sizes[two]) - _ROUNDING)
+        may = told >= ALIKE * np.minimum(of.sizes[block[rows]], of.sizes[two]) - _ROUNDING
         rows, two = rows[may], two[may]
         one = block[rows]
         shared = self._shared(one, two, of.weights)
@@ -296,9 +308,9 @@ class Comparing:
         before = np.concatenate([[0.0], summed])[firsts]
         keep = np.zeros(weights.size, dtype=bool)
         keep[order] = summed - before[rows[order]] >= _LEFT_OUT * ALIKE * self._light
-        missed = ~keep | (of.n_posted(facts) > _MOST_POSTED)
+        missed = ~keep | (self._counts[facts] > _MOST_POSTED)
         untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
-        keep &= of.states[block][rows]
+        keep &= self._may[block][rows]
         kept = (weights[keep].astype(np.float32), (rows[keep], facts[keep]))
         return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), untold
 
@@ -403,17 +415,21 @@ def _distinct(places: Ints) -> Ints:
     return found
 
 
-def _thinned(of: Statements) -> sparse.csr_matrix:
-    """Fact x sentence, where a fact that very many sentences have keeps an even sample of them."""
-    by_fact = of.bags.tocsc()
-    counts = np.diff(by_fact.indptr)
+def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_matrix, Ints]:
+    """Fact x sentence, of the sentences that `may` be like another, where a fact that very many of them have keeps an even sample
+    of them; and how many of them have each fact."""
+    sizes = np.diff(of.bags.indptr)
+    held = np.repeat(may, sizes)
+    facts, sentences = of.bags.indices[held], np.repeat(np.arange(of.n, dtype=np.int32), sizes)[held]
+    by_fact = sparse.csr_matrix((of.bags.data[held], (facts, sentences)), of.bags.shape[::-1])
+    counts = np.diff(by_fact.indptr).astype(np.int64)
     if counts.size and counts.max() > _MOST_POSTED:
         place = np.arange(by_fact.indices.size) - np.repeat(by_fact.indptr[:-1], counts)
         share = np.repeat(np.minimum(1.0, _MOST_POSTED / np.maximum(counts, 1)), counts)
         keep = np.floor((place + 1) * share) > np.floor(place * share)
-        columns = np.repeat(np.arange(counts.size), counts)[keep]
-        return sparse.csr_matrix((by_fact.data[keep], (columns, by_fact.indices[keep])), by_fact.shape[::-1])
-    return by_fact.T.tocsr()
+        rows = np.repeat(np.arange(counts.size), counts)[keep]
+        by_fact = sparse.csr_matrix((by_fact.data[keep], (rows, by_fact.indices[keep])), by_fact.shape)
+    return by_fact, counts
 
 
 def _first_alike(of: Statements) -> npt.NDArray[np.bool_]:

@@ -21,6 +21,8 @@ from summhay_ray.text import chunks
 
 LARGEST = 20_000_000
 """Most characters of one document that is not cut into parts."""
+LARGEST_FOLDER = 100_000_000
+"""Most characters of a document that is cut into parts, and of all that are mined together: about 2 GB of memory."""
 CONVERTED = (".pdf", ".docx", ".doc", ".pptx", ".xlsx", ".odt", ".rtf", ".epub")
 _EXTRA = "pip install 'summhay-ray[documents]'"
 _ASIDE = ("script", "style", "nav", "footer", "header", "template", "noscript")
@@ -82,6 +84,9 @@ def _flaw(source: Source, seen: set[str], part_tokens: int | None) -> Unread | N
     if part_tokens is None and len(source.text) > LARGEST:
         why = f"has {len(source.text) / 1e6:.0f} million characters, more than {LARGEST // 10**6}"
         return Unread(source.document_id, "too_long", f"{why}; cut it into parts with part_tokens, such as part_tokens: 1000")
+    if len(source.text) > LARGEST_FOLDER:
+        why = f"has {len(source.text) / 1e6:.0f} million characters, more than {LARGEST_FOLDER // 10**6}"
+        return Unread(source.document_id, "too_long", f"{why}; divide it, and mine its parts one by one")
     return None
 
 

@@ -35,6 +35,12 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     said = cli("mine", "tickets", "--out", "mine.json", "--review", "sheet.csv", "--store", "st", "--json")
     found = said.document
     assert said.code == 4
+    # One file is no document, and the folder does not fail for it.
+    assert (
+        "cannot be read, and the haystack is made of the other 30 documents: photo.png" in said.err
+        and "will fail" not in said.err
+    )
+    assert "1 folder takes about" in said.err
     assert found["documents"] == 30 and found["insights"] == 9 and found["path"] == "mine.json"
     assert "photo.png" in cli("failures", found["run"], "--store", "st").out
     made = json.loads(Path("mine.json").read_text())

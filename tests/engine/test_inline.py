@@ -19,7 +19,7 @@ from runs import at_most, log_records, start, summhay
 from simulated_provider import until
 
 from summhay_ray import api
-from summhay_ray.engine import Queue
+from summhay_ray.engine import Counted, Item, Queue
 from summhay_ray.engine.run.execution import INLINE_WITHIN_S, Work, choose
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
@@ -194,6 +194,10 @@ def test_auto_takes_ray_where_a_cluster_is_asked_for_or_sooner_done() -> None:
     many = int(INLINE_WITHIN_S / 0.05) + 1
     taken, why = choose(work_of(cells=many), "auto", None)
     assert (taken, why) == ("ray", f"executor: ray, since {many} cells take about 20 s of computing")
+    # One item can be much work.
+    known: Any = SimpleNamespace(queues=lambda: {"": Queue(computes=True)}, counted=Counted("folders"), spec=loaded().spec)
+    large = Work(known, None, {"": [Item("docs", size=40_000)]})  # type: ignore[arg-type]
+    assert choose(large, "auto", None) == ("ray", "executor: ray, since 1 folder takes about 160 s of computing")
     # What a person says is taken, and needs no reason.
     assert [choose(work_of(cells=many), name, None) for name in ("inline", "ray")] == [("inline", ""), ("ray", "")]
 

@@ -39,6 +39,19 @@ def test_a_denial_is_an_insight_of_its_own_and_named(tmp_path: Path) -> None:
     }
 
 
+def test_a_statement_and_its_denial_in_the_same_words_are_two_insights(tmp_path: Path) -> None:
+    write_tickets(tmp_path)
+    stated, denied = "The March invoice of Orbis is paid.", "The March invoice of Orbis is not paid."
+    for number, ticket in enumerate(sorted(tmp_path.iterdir())[:6]):
+        ticket.write_text(f"{ticket.read_text(encoding='utf-8')}\n\n{stated if number % 2 else denied}", encoding="utf-8")
+    mined, _ = mine(read_folder(tmp_path)[0], 3)
+    found = {
+        one.text: ({evidence.document for evidence in one.evidence}, one.opposites) for one in mined if "Orbis is" in one.text
+    }
+    places = {one.text: place for place, one in enumerate(mined)}
+    assert found == {stated: ({1, 3, 5}, (places[denied],)), denied: ({0, 2, 4}, (places[stated],))}
+
+
 def test_equal_documents_count_once_and_all_hold_the_insight() -> None:
     fact = "The nightly export to Orbis fails when a customer has more than 512 orders."
     others = ["Sabine asked for a second monitor and collects it.", "The kettle was blamed first, wrongly as it turned out."]
@@ -95,6 +108,14 @@ def test_a_beir_corpus_keeps_its_ids_and_long_documents_are_cut_where_asked(tmp_
     assert [source.document_id for source in read_folder(tmp_path)[0]] == ["d1", "d2"]
     parts = [source.document_id for source in read_folder(tmp_path, 100)[0]]
     assert parts == ["d1#1", "d1#2", "d1#3", "d1#4", "d2"] or (parts[0] == "d1#1" and parts[-1] == "d2")
+
+
+def test_a_document_that_would_take_too_much_memory_is_told_before_it_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("A log line.\n" * 9_000_000, encoding="utf-8")
+    (tmp_path / "short.txt").write_text("A note.", encoding="utf-8")
+    sources, unread = read_folder(tmp_path, 1000)
+    assert [one.document_id for one in sources] == ["short.txt"]
+    assert [(one.document_id, one.error) for one in unread] == [("long.txt", "too_long")] and "108 million" in unread[0].message
 
 
 @given(st.lists(st.text(max_size=200), max_size=6))

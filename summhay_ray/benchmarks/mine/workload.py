@@ -24,6 +24,7 @@ from summhay_ray.benchmark import (
     Item,
     NoReply,
     Part,
+    Planner,
     Queue,
     Reader,
     Rows,
@@ -47,6 +48,7 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (
+    LARGEST_FOLDER,
     WORDS,
     DocumentClaim,
     Evidence,
@@ -73,6 +75,8 @@ AT_ONCE = 40
 SHORTEST = 4
 """Fewest characters of an insight's id by which it is found."""
 _CLAIM = ("statement", "words")
+_CALLS_A_DOCUMENT = 4
+"""A document takes about as much computing as so many calls: 15 ms."""
 DOCUMENTS = "documents.json"
 """The name under which the run keeps what was read of the folder."""
 
@@ -130,6 +134,17 @@ class MineStorage(Storage["Mine"]):
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
         if newest := reviews_of(run).newest():
             yield "haystack", newest[1]["digest"]
+
+
+class MinePlanner(Planner["Mine"]):
+    def doubts(self) -> Sequence[str]:
+        """See `Planner`: what cannot be read."""
+        unread = self.workload._unread
+        if not unread:
+            return ()
+        what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
+        rest = f"the haystack is made of the other {len(self.workload._sources)} documents"
+        return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
 
 
 class MineComputation(Computation["Mine"]):
@@ -222,6 +237,7 @@ class Mine(Benchmark[MineSpec]):
     tables = (MINED, EVIDENCE, HAYSTACK)
     counted = Counted("folders", prefix="m")
     storage = Part(MineStorage)
+    planner = Part(MinePlanner)
     computation = Part(MineComputation)
     reader = Part(MineReader)
 
@@ -242,15 +258,17 @@ class Mine(Benchmark[MineSpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
-        yield Item(self.name, data={"documents": len(self._sources), "unread": len(self._unread)})
+        sizes = {"documents": len(self._sources), "unread": len(self._unread)}
+        yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
-        for unread in self._unread:
-            ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         models = self.spec.models.used()
         if ask.planning and not models:
             return {}
+        # The plan tells them as doubts: the haystack is made all the same.
+        for unread in () if ask.planning else self._unread:
+            ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         claims = await self._claimed(ask) if "claim" in models else {}
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
@@ -555,6 +573,9 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     if not folder.is_dir():
         raise SpecError(f"spec: folder: {spec.folder!r} is a file; give the folder that holds the documents")
     sources, unread = read_folder(folder, spec.part_tokens)
+    if (n_characters := sum(len(one.text) for one in sources)) > LARGEST_FOLDER:
+        problem = f"{spec.folder!r} has {n_characters / 1e6:.0f} million characters, more than {LARGEST_FOLDER // 10**6}"
+        raise SpecError(f"spec: folder: {problem}, which take about 2 GB of memory; mine its parts one by one")
     if len(sources) < spec.min_documents:
         few = f"{len(sources)} documents with text" if len(sources) != 1 else "1 document with text"
         lost = f" ({len(unread)} cannot be read, such as {unread[0].document_id!r}, which {unread[0].message})" if unread else ""

@@ -162,7 +162,7 @@ class Rejudge(Benchmark[RejudgeSpec]):
     kind = "rejudge"
     stages = (STAGE,)
     tables = TABLES
-    counted = Counted("summaries", "judgments", prefix="j")
+    counted = Counted("summaries", "judgments", prefix="j", item="summary")
     storage = Part(RejudgeStorage)
     reader = Part(RejudgeReader)
 

@@ -148,7 +148,7 @@ class Retrieving(Benchmark[S]):
 
     stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
-    counted = Counted("corpora")
+    counted = Counted("corpora", item="corpus")
     corpora = Part[Corpora[Any]](Corpora)
     storage = Part(RetrievingStorage)
     computation = Part(RetrievingComputation)

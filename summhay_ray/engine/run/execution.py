@@ -37,7 +37,7 @@ INLINE_WITHIN_S = 20.0
 CALL_S = 0.004
 """CPU seconds per call in one process, including its item and rows."""
 LOCAL_ITEM_S = 0.05
-"""CPU seconds per item of a model that runs in the worker."""
+"""Least CPU seconds per item of a model that runs in the worker."""
 
 
 class Stopped(UserError):
@@ -112,7 +112,7 @@ def seconds_inline(work: Work) -> float:
     """Estimated seconds of computing in one process, without waiting for models and rate limits."""
     queues = work.workload.queues()
     items = [item for left in work.left.values() for item in left]
-    return sum(LOCAL_ITEM_S if queues[item.queue].computes else CALL_S * (1 + item.size) for item in items)
+    return sum(max(CALL_S * (1 + item.size), LOCAL_ITEM_S * queues[item.queue].computes) for item in items)
 
 
 def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
@@ -129,7 +129,8 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
     if work.workload.spec.resources:
         return "ray", "executor: ray, since the spec gives resources to actors"
     seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
-    estimate = f"{n_items} {work.workload.counted.items} take about {max(1, round(seconds))} s of computing"
+    take = "takes" if n_items == 1 else "take"
+    estimate = f"{work.workload.counted.told(n_items)} {take} about {max(1, round(seconds))} s of computing"
     if seconds <= INLINE_WITHIN_S:
         return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
     return "ray", f"executor: ray, since {estimate}"
