@@ -314,7 +314,7 @@ def score(
     stored = _run(run_id, store)
     given = _labels(labels, stored)
     with _reading(stored):
-        if engine.scores_itself(stored):
+        if not _has_judges(stored):
             _check_judged(stored, judge)
             return engine.workload_of(stored).reader.results(stored, compat)
         biases = haystacks.read_biases(Path(bias)) if bias is not None else ()
@@ -801,7 +801,7 @@ def compare(
     from summhay_ray.benchmarks import rejudge as rejudging
 
     workload, run = _stored(run_id, store)
-    if (rates := getattr(workload, "rates", None)) is not None:
+    if (rates := getattr(workload.reader, "rates", None)) is not None:
         return extracts.compare_raters(rates, run, judges)
     if not _has_judges(run):
         raise UserError(
@@ -854,7 +854,7 @@ def compare_systems(
         raise UserError("labels: a run holds no summaries with judgments")
     for run in stored:
         _check_judged(run, judge)
-    rates = [getattr(workload, "rates", None) for workload, _ in opened]
+    rates = [getattr(workload.reader, "rates", None) for workload, _ in opened]
     if judges and len(stored) == 2 and not systems and rates[0] is not None and rates[0] == rates[1]:
         return extracts.compare_raters(rates[0], stored[0], judges, stored[1])
     if judges:
@@ -873,7 +873,7 @@ def compare_systems(
 
 def _has_judges(run: RunStore) -> bool:
     """Whether a run has judgments of summaries of haystacks, or of another run's."""
-    return "summaries" in run.declared or "of" in run.record
+    return run.declared.keys() >= {"insights", "summaries", "judgments"} or "of" in run.record
 
 
 def _check_judged(run: RunStore, judge: str) -> None:

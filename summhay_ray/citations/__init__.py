@@ -1,7 +1,7 @@
 """The citations room: which documents say what a bullet says, which it cites, and the same bullet with its citations repaired.
 
-By words alone: it asks no model. For the benchmarks. The citations that the paper's scores count are read in
-`metrics/citations.py`, and nowhere else.
+By words alone: it asks no model. For the benchmarks. Citations are read by `extract_citations` in `metrics/citations.py`, here
+as for the paper's scores; their precision and recall are computed there, too.
 """
 
 from summhay_ray.citations.citing import Cited, Mode, is_heading, recited

@@ -15,6 +15,7 @@ from summhay_ray.engine.contract import (
     Results,
     Storage,
     Workload,
+    WorkloadPart,
     open_run,
     semantic_hash,
     spec_class_of,
@@ -46,7 +47,7 @@ from summhay_ray.engine.read.item_samples import answers_of
 from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.read.release import ReleaseResult, release
 from summhay_ray.engine.read.samples import Facet, SampleRecord, Samples
-from summhay_ray.engine.read.scoring import scores_by_query, table_pieces
+from summhay_ray.engine.read.scoring import run_of, scored, scores_by_query, table_pieces
 from summhay_ray.engine.read.sections import Chart, Pivot, Section
 from summhay_ray.engine.read.status import RunEntry, StatusResult, entries, left_of_going, status, stop
 from summhay_ray.engine.run.execution import Stopped
@@ -57,7 +58,7 @@ from summhay_ray.engine.run.run import run as run_workload
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning
-from summhay_ray.engine.spec.registry import find, kinds, load_workload, scores_itself, stored_workload, workload_of
+from summhay_ray.engine.spec.registry import find, kinds, load_workload, stored_workload, workload_of
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
@@ -143,6 +144,7 @@ __all__ = [
     "Text",
     "Unreadable",
     "Workload",
+    "WorkloadPart",
     "all_tables",
     "answers_of",
     "check_spec",
@@ -167,9 +169,10 @@ __all__ = [
     "read_fields",
     "read_json",
     "release",
+    "run_of",
     "run_workload",
+    "scored",
     "scores_by_query",
-    "scores_itself",
     "semantic_hash",
     "spec_class_of",
     "status",

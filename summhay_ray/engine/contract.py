@@ -231,18 +231,16 @@ class BaseReader(WorkloadPart[W]):
     """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
     labels: str = ""
     """A sheet of people's labels that correct the report's figures; set by `summhay report --labels`. Empty: none."""
+    whole: bool = False
+    """Whether the report is wanted, with all that is known by now; else only what a run prints at its end."""
 
-    def details(self, scores: Tables) -> Mapping[str, Any]:
+    def details(self, scores: Any) -> Mapping[str, Any]:
         """Further fields of the run's JSON document, beside `scores`."""
         return {}
 
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """The run's results so far; by default from `score`, `report` and `details`. Raises BadBenchmark."""
+        """The run's results so far, from `score`, `report` and `details`; override it to add warnings. Raises BadBenchmark."""
         raise NotImplementedError
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """The sections that `summhay report` shows; by default those of the results."""
-        return self.results(run, compat).sections
 
     def judge_of(self, run: RunStore) -> str:
         """Whose figures the run shows, as `judge`; empty for a benchmark that names nobody."""
@@ -274,8 +272,6 @@ class Workload(Generic[S]):
     stages: ClassVar[Sequence[Stage]] = ()
     tables: ClassVar[Sequence[Table]] = ()
     """The benchmark's tables. Every run also has `raw_answers` and `failures`; a table named `failures` replaces that one."""
-    in_pieces: ClassVar[Collection[str]] = ()
-    """Large tables that `score` and `by_query` do not find among their tables, and read by `table_pieces`."""
     counted: ClassVar[Counted] = Counted()
     storage = Part[Storage[Any]](Storage)
     planner = Part[Planner[Any]](Planner)
@@ -348,12 +344,14 @@ class Workload(Generic[S]):
 
     # --- results ------------------------------------------------------------------------------------------------------
 
-    def score(self, tables: Tables) -> Tables:
-        """Compute scores from the run's tables: a pure function, which asks no model. `tables` also has `items`, with a row for
-        each item of the run (item_id, model, and the plain values of its data), so that failed items count as expected."""
+    def score(self, tables: Tables) -> Any:
+        """Compute scores from the run's tables, each read when it is used: a pure function, which asks no model. `tables` also
+        has `items`, with a row for each item of the run (item_id, model, and the plain values of its data), so that failed items
+        count as expected. Returns frames by name; of this package's benchmarks also an object, whose JSON `reader.details` gives.
+        """
         return {}
 
-    def report(self, scores: Tables) -> Sequence[Section]:
+    def report(self, scores: Any) -> Sequence[Section]:
         """The sections that the terminal and the report show."""
         return ()
 

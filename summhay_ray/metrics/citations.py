@@ -1,4 +1,7 @@
-"""The citations of a bullet and their precision, recall and F1 (section 4.1). Part of the metrics room."""
+"""Which documents a text cites, and the precision, recall and F1 of the citations (section 4.1). Part of the metrics room.
+
+The one place where citations are read: `extract_citations`, which scores and the repair of citations (the citations room) use.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import polars as pl
 import yaml
 
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
-from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
+from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scored, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.report.cells import plain
 from summhay_ray.report.html import PageRun
@@ -30,7 +30,6 @@ _STATUS = {
 }
 """Statuses of a run that need more words."""
 _END = "END OF SPEC"
-_COUNTS = ("n", "n_scored", "n_judged")
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class ReportedRun:
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
     """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
-    results = list(workload.reader.sections(run, compat)) or list(_told(workload.reader.results(run, compat).details))
-    results += _compared(workload, run)
+    workload.reader.compat, workload.reader.whole = compat, True
+    results = [*scored(workload, run).sections, *_compared(workload, run)]
     return [_overview(run, now), *results, _failures(run), _money(run, now), _made(run)], now.status
 
 
@@ -89,23 +88,6 @@ def _compared(workload: Workload[Any], run: RunStore) -> Iterator[Section]:
     comparison = every_pair(RunScores(run.run_id, by_query))
     if comparison is not None:
         yield from comparison_sections(comparison)
-
-
-def _told(details: Mapping[str, Any]) -> Iterator[Section]:
-    """The lists in a run's JSON results as tables, for a benchmark without sections."""
-    for name, rows in details.items():
-        if isinstance(rows, list | tuple) and rows and all(isinstance(row, Mapping) for row in rows):
-            columns = [
-                column for column in rows[0] if not any(isinstance(row.get(column), Mapping | list | tuple) for row in rows)
-            ]
-            counted = next((column for column in _COUNTS if column in columns), "")
-            named = {column: "n" if column == counted else column for column in columns}
-            table = pl.DataFrame(
-                [{named[column]: row.get(column) for column in columns} for row in rows], infer_schema_length=None
-            )
-            yield Section(
-                name.replace("_", " ").capitalize(), table=table if counted else table.with_columns(n=pl.lit(None, pl.Int64))
-            )
 
 
 def _failures(run: RunStore) -> Section:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from summhay_ray.engine import load_workload
+from summhay_ray.benchmarks import KINDS
+from summhay_ray.engine import find
 
 pytestmark = pytest.mark.core
 
@@ -304,9 +306,18 @@ MEMBERS = 25
 """Public members that a workload may have: what is seldom said of a benchmark stands in its parts."""
 
 
-def test_a_workload_has_few_members() -> None:
-    grid = load_workload({"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]})
-    assert len([name for name in dir(grid) if not name.startswith("_")]) <= MEMBERS
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_workload_has_few_members(kind: str) -> None:
+    """Those of its classes, and those that their methods set."""
+    benchmark = find(kind)
+    ours = [one for one in benchmark.__mro__ if one.__module__.startswith("summhay_ray.")]
+    nodes = [node for one in ours for node in ast.walk(ast.parse(inspect.getsource(one)))]
+    kept = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and isinstance(node.ctx, ast.Store)
+    }
+    assert len({name for name in (*dir(benchmark), *kept) if not name.startswith("_")}) <= MEMBERS
 
 
 def test_each_file_of_summhay_has_its_place_beside_the_paper() -> None:

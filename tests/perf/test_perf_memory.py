@@ -39,7 +39,7 @@ def most(work: Callable[[], Any]) -> int:
 
 
 @pytest.mark.soak
-def test_more_haystacks_take_no_more_room_than_their_outlines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_haystacks_take_no_more_room_than_their_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counts of tokens are kept up to a bound of their own, which so small a grid would not reach.
     monkeypatch.setattr("summhay_ray.text.tokens._KEPT_LETTERS", 100_000)
     few, many = 2 * HAYSTACKS_A_BLOCK, 4 * HAYSTACKS_A_BLOCK

@@ -100,6 +100,8 @@ class EthicPlanner(Planner["Ethic"]):
 
 
 class EthicReader(Reader["Ethic"]):
+    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
+
     def claims(self, run: RunStore) -> Claims:
         """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
@@ -128,7 +130,6 @@ class Ethic(Benchmark[EthicSpec]):
     stages = (Stage("answer", output_tokens=400), Stage(STAGE, output_tokens=2, example="4"))
     tables = (ANSWERS, RATINGS)
     counted = Counted("records", prefix="e")
-    rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
     storage = Part(EthicStorage)
     planner = Part(EthicPlanner)
     reader = Part(EthicReader)

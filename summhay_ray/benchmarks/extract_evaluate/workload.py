@@ -153,6 +153,8 @@ class ExtractEvaluateComputation(Computation["ExtractEvaluate"]):
 
 
 class ExtractEvaluateReader(Reader["ExtractEvaluate"]):
+    rates = RatingTable("extract_ratings", (*PAIR, "method", "budget", "criterion"), "rater")
+
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
         """See `Reader`. Adds where no word is found."""
         results = super().results(run, compat)
@@ -187,7 +189,6 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         Table("extract_ratings", RatingRow, key=(*PAIR, "method", "budget", "criterion", "rater")),
     )
     counted = Counted("ratings", "extract_ratings")
-    rates = RatingTable("extract_ratings", (*PAIR, "method", "budget", "criterion"), "rater")
     storage = Part(ExtractEvaluateStorage)
     computation = Part(ExtractEvaluateComputation)
     reader = Part(ExtractEvaluateReader)

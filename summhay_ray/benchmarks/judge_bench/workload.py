@@ -18,7 +18,6 @@ from summhay_ray.benchmark import (
     Ask,
     AskModel,
     Benchmark,
-    Compat,
     Counted,
     Failed,
     Inputs,
@@ -29,13 +28,12 @@ from summhay_ray.benchmark import (
     RawAnswer,
     Reader,
     Request,
-    Results,
     Rows,
-    RunStore,
     Section,
     SpecError,
     Storage,
     Table,
+    Tables,
     semantic_hash,
 )
 from summhay_ray.benchmarks.judge_bench.measure import AskJudge, FreeRatings, Measure, usable
@@ -86,17 +84,13 @@ _WHOLE = -1
 
 class JudgeBenchStorage(Storage["JudgeBench"]):
     def own_code(self) -> Sequence[str]:
-        code = (leaf.text for judge in self.workload.known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
+        code = (leaf.text for judge in self.workload._known.judges for leaf in judge.named.leaves() if leaf.kind == "code")
         return [*super().own_code(), *dict.fromkeys(code)]
 
 
 class JudgeBenchReader(Reader["JudgeBench"]):
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        measured = self.workload.measured(_outcomes(run), _micros(run))
-        return Results({"judges": [row.to_json() for row in measured.judges]}, measured)
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        return sections(self.workload.measured(_outcomes(run), _micros(run)).judges)
+    def details(self, scores: BenchResult) -> Mapping[str, Any]:
+        return {"judges": [row.to_json() for row in scores.judges]}
 
 
 class JudgeBench(Benchmark[JudgeBenchSpec]):
@@ -111,24 +105,24 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
     def __init__(self, spec: JudgeBenchSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        self.summaries = bench.read_summaries(inputs.read(spec.file), Path(spec.file))
+        self._summaries = bench.read_summaries(inputs.read(spec.file), Path(spec.file))
         prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.judges if entry.prompt}
-        self.known = read_judges(spec, prompts, bench.stored_keys(self.summaries), self.models.revision)
-        if spec.held_out and len({summary.topic for summary in self.summaries}) < 2:
+        self._known = read_judges(spec, prompts, bench.stored_keys(self._summaries), self.models.revision)
+        if spec.held_out and len({summary.topic for summary in self._summaries}) < 2:
             raise SpecError(f"{spec.file} has only one topic; --held-out fits offline on the others: leave it out")
-        self._free = FreeRatings(self.summaries, spec.held_out)
+        self._free = FreeRatings(self._summaries, spec.held_out)
 
     def identity(self) -> Any:
         """See `Workload`: the file's content, the judges (wherever they are reached), and the questions to them."""
         asked = semantic_hash([item.id for item in self.items()])
-        return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self.known.content(), "asked": asked}
+        return {"kind": self.kind, "file": self.inputs.digests()[self.spec.file], "judges": self._known.content(), "asked": asked}
 
     def _model_settings(self) -> dict[str, ModelSettings]:
         return self._settings
 
     @functools.cached_property
     def _settings(self) -> dict[str, ModelSettings]:
-        return self.known.settings()
+        return self._known.settings()
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue per model, and one for users' own judges, which may ask any of them."""
@@ -146,13 +140,13 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
             return Judged([dict.fromkeys(places, unknown) for places in wanted])
 
         measure = self._measure(collect)
-        for judge in self.known.judges:
+        for judge in self._known.judges:
             if any(map(is_asked, judge.named.leaves())):
                 measure.judged(judge, measure.all)
         return found
 
     def _measure(self, ask: AskJudge) -> Measure:
-        return Measure(self.summaries, self.spec.file.rpartition("/")[2], self._free, ask)
+        return Measure(self._summaries, self.spec.file.rpartition("/")[2], self._free, ask)
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per question. Judges that ask the same question share an item."""
@@ -162,7 +156,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
     def _items(self) -> Sequence[Item]:
         items: dict[str, Item] = {}
         for index, (judge, leaf, wanted) in enumerate(self.parts):
-            model = self.known.asked(judge, leaf)[1].model
+            model = self._known.asked(judge, leaf)[1].model
             for item_id, summary, places in self._questions(judge, leaf, wanted):
                 data = {"part": index, "summary": summary, "places": list(places)}
                 items.setdefault(item_id, Item(item_id, model, data, group=f"{index}/{summary}", size=len(places)))
@@ -170,8 +164,8 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
     def _questions(self, judge: BenchJudge, leaf: Named, wanted: Wanted) -> Iterator[tuple[str, int, Sequence[int]]]:
         """The questions to a part as (item id, index of the summary, indices of the insights)."""
-        who = self.known.identity(judge, leaf)
-        alone = asks_alone(self.known.asked(judge, leaf)[0])
+        who = self._known.identity(judge, leaf)
+        alone = asks_alone(self._known.asked(judge, leaf)[0])
         for summary, places in enumerate(wanted):
             for together in [[place] for place in places] if alone else [list(places)] if places else []:
                 yield semantic_hash([who, summary, together])[:32], summary, together
@@ -194,7 +188,7 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
     async def judged(self, item: Item, ask: AskModel, planning: bool = False) -> dict[int, Outcome[Verdict]]:
         """Index of each insight -> the outcome of judging it; Malformed if scoring would not use it."""
         _, strategy, settings = self._who(item)
-        summary, places = self.summaries[item.data["summary"]], item.data["places"]
+        summary, places = self._summaries[item.data["summary"]], item.data["places"]
         named = self.models.settings()
 
         async def known(request: Request) -> Outcome[RawAnswer]:
@@ -212,7 +206,14 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
     def _who(self, item: Item) -> tuple[str, str, JudgeSettings]:
         """The judge's name, its strategy and its settings for an item."""
         judge, leaf, _ = self.parts[item.data["part"]]
-        return judge.name, *self.known.asked(judge, leaf)
+        return judge.name, *self._known.asked(judge, leaf)
+
+    def score(self, tables: Tables) -> BenchResult:
+        """See `Workload`: the figures of all judges (paper, Tables 1 and 6)."""
+        return self.measured(_outcomes(tables), _micros(tables))
+
+    def report(self, scores: BenchResult) -> Sequence[Section]:
+        return sections(scores.judges)
 
     def measured(self, outcomes: ItemOutcomes, micros: Micros | None = None) -> BenchResult:
         """The figures of all judges, from the outcomes of the items and the costs of their answers."""
@@ -231,9 +232,9 @@ class JudgeBench(Benchmark[JudgeBenchSpec]):
 
         measure = self._measure(known)
         return BenchResult(
-            n_summaries=len(self.summaries),
+            n_summaries=len(self._summaries),
             n_insights=sum(map(len, measure.all)),
-            judges=[measure.row(judge) for judge in self.known.judges],
+            judges=[measure.row(judge) for judge in self._known.judges],
             calls={"made": 0, "reused": 0, "failed": 0},
             usd_spent=0.0,
             held_out=self.spec.held_out,
@@ -244,22 +245,21 @@ _UNPAID = Failed("budget", "the call's worst case does not fit into what is left
 """The outcome of an item that is not in the store: only the budget leaves items open."""
 
 
-def _outcomes(run: RunStore) -> ItemOutcomes:
+def _outcomes(tables: Tables) -> ItemOutcomes:
     """The stored outcomes of a run's items: verdicts and failures."""
     outcomes: dict[str, dict[int, Outcome[Verdict]]] = {}
-    for row in VERDICTS.records(run.table(VERDICTS.name)):
+    for row in VERDICTS.records(tables[VERDICTS.name]):
         verdict = Verdict(row.coverage, row.bullet_id, value=row.value, uncertainty=row.uncertainty)
         outcomes.setdefault(row.cell_id, {})[row.position] = Answer(verdict, key=row.key)
-    for failure in BY_NAME["failures"].records(run.table("failures")):
+    for failure in BY_NAME["failures"].records(tables["failures"]):
         place = int(failure.insight_id) if failure.insight_id else _WHOLE
         outcome = no_answer(failure.kind, failure.error, failure.message, failure.key, failure.attempts, failure.usd_micros)
         outcomes.setdefault(failure.cell_id, {})[place] = outcome
     return outcomes
 
 
-def _micros(run: RunStore) -> Micros:
+def _micros(tables: Tables) -> Micros:
     """The costs of each item's answers."""
-    tables = run.tables([RAW_ANSWERS.name, ANSWERS.name])
     usd = dict(tables[RAW_ANSWERS.name].select("key", "usd_micros").iter_rows())
     prices: dict[str, dict[str, int]] = {}
     for answer in ANSWERS.records(tables[ANSWERS.name]):

@@ -11,7 +11,7 @@ from typing import Any
 
 from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.mine.workload import haystack_of, reviews_of, write_mined
-from summhay_ray.benchmarks.summhay.haystacks.sources import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import COLUMNS, accepted, doubts_first

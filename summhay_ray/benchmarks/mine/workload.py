@@ -43,7 +43,8 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.mine import prompts
 from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.export import released_text
-from summhay_ray.benchmarks.summhay.haystacks.sources import STORE, source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.mine import (
@@ -138,11 +139,11 @@ class MineStorage(Storage["Mine"]):
 class MinePlanner(Planner["Mine"]):
     def doubts(self) -> Sequence[str]:
         """See `Planner`: what cannot be read."""
-        unread = self.workload.unread
+        unread = self.workload._unread
         if not unread:
             return ()
         what = "1 file or row" if len(unread) == 1 else f"{len(unread)} files or rows"
-        rest = f"the haystack is made of the other {len(self.workload.sources)} documents"
+        rest = f"the haystack is made of the other {len(self.workload._sources)} documents"
         return [f"{what} cannot be read, and {rest}: {unread[0].document_id} {unread[0].message}"]
 
 
@@ -160,7 +161,7 @@ class MineComputation(Computation["Mine"]):
 
     @functools.cached_property
     def _mining(self) -> Mining:
-        return Mining(self.workload.sources, self.workload.least, keep=self.kept)
+        return Mining(self.workload._sources, self.workload._least, keep=self.kept)
 
     def kept(self, step: Step, make: Callable[[], bytes]) -> bytes:
         """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
@@ -245,11 +246,11 @@ class Mine(Benchmark[MineSpec]):
         if not inputs.settled:
             inputs.give(DOCUMENTS, _read(spec, inputs))
         held = json.loads(inputs.read(DOCUMENTS))
-        self.folder_name: str = held["name"]
-        self.sources = [Source(*row) for row in held["documents"]]
-        self.unread = [Unread(*row) for row in held["unread"]]
+        self.name: str = held["name"]
+        self._sources = [Source(*row) for row in held["documents"]]
+        self._unread = [Unread(*row) for row in held["unread"]]
         # Where a model joins what is worded differently, two documents are enough for a group that it may join with another.
-        self.least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
+        self._least = min(2, spec.min_documents) if spec.models.group else spec.min_documents
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`: one queue, of all models."""
@@ -257,13 +258,8 @@ class Mine(Benchmark[MineSpec]):
 
     def items(self) -> Iterator[Item]:
         """See `Workload`: the folder."""
-        sizes = {"documents": len(self.sources), "unread": len(self.unread)}
-        yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self.sources))
-
-    @property
-    def name(self) -> str:
-        """The haystack's name."""
-        return self.folder_name
+        sizes = {"documents": len(self._sources), "unread": len(self._unread)}
+        yield Item(self.name, data=sizes, size=_CALLS_A_DOCUMENT * len(self._sources))
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack's rows, and a failure for each file that cannot be read."""
@@ -271,21 +267,21 @@ class Mine(Benchmark[MineSpec]):
         if ask.planning and not models:
             return {}
         # The plan tells them as doubts: the haystack is made all the same.
-        for unread in () if ask.planning else self.unread:
+        for unread in () if ask.planning else self._unread:
             ask.fail("read", Failed(unread.error, f"{unread.document_id} {unread.message}"))
         claims = await self._claimed(ask) if "claim" in models else {}
         if ask.over_budget:
             # What follows would be asked about some claims now, and again about all of them.
             return {}
         least = self.spec.min_documents
-        mining = Mining(self.sources, self.least, claims, None if ask.planning else self.computation.kept)
+        mining = Mining(self._sources, self._least, claims, None if ask.planning else self.computation.kept)
         mined = await asyncio.to_thread(mining.mined)
         if "group" in models:
             mined = await self._joined(mined, ask)
         if not mined:
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
-            what = f"nothing recurs in {least} of the {len(self.sources)} documents{equal}"
+            what = f"nothing recurs in {least} of the {len(self._sources)} documents{equal}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
             mined = await self._checked(mined, ask)
@@ -295,18 +291,18 @@ class Mine(Benchmark[MineSpec]):
             )
         if "insight" in models:
             mined = await self._worded(mined, ask)
-        topic = self.spec.topic or self.folder_name
+        topic = self.spec.topic or self.name
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self.sources, mining.copies, "check" in models)
+        notes = _notes(self._sources, mining.copies, "check" in models)
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
         made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
-        raw = haystack_json(self.sources, mined, grouped, topic, made)
+        raw = haystack_json(self._sources, mined, grouped, topic, made)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
@@ -339,9 +335,9 @@ class Mine(Benchmark[MineSpec]):
                 )
             )
             for found in one.evidence:
-                name = self.sources[found.document].document_id
+                name = self._sources[found.document].document_id
                 evidence.append(MinedEvidence(kept["insight_id"], name, found.score, found.by, found.key, found.text))
-        sizes = (len(self.sources), len(raw["subtopics"]), len(mined), doubts)
+        sizes = (len(self._sources), len(raw["subtopics"]), len(mined), doubts)
         return {
             "mined": insights,
             "mined_evidence": evidence,
@@ -364,7 +360,7 @@ class Mine(Benchmark[MineSpec]):
             except NoReply as none:
                 _fail(ask, "claim", source.document_id, none)
 
-        await asyncio.gather(*(read(place, source) for place, source in enumerate(self.sources)))
+        await asyncio.gather(*(read(place, source) for place, source in enumerate(self._sources)))
         return {} if ask.planning else claims
 
     async def _joined(self, mined: Sequence[Mined], ask: Ask) -> list[Mined]:
@@ -394,7 +390,7 @@ class Mine(Benchmark[MineSpec]):
         decided: dict[tuple[int, int], tuple[str, str]] = {}
 
         async def read(document: int, places: Sequence[int]) -> None:
-            text, listed = self.sources[document].text, [mined[place].text for place in places]
+            text, listed = self._sources[document].text, [mined[place].text for place in places]
             try:
                 reply = await ask("check", prompts.check(text, listed), model=self.spec.models.check)
                 numbers = [str(number) for number in range(1, len(places) + 1)]
@@ -407,7 +403,7 @@ class Mine(Benchmark[MineSpec]):
                     if not words or is_quoted(words, text):
                         decided[place, document] = words, reply.key
             except NoReply as none:
-                _fail(ask, "check", f"{self.sources[document].document_id}, {mined[places[0]].text}", none)
+                _fail(ask, "check", f"{self._sources[document].document_id}, {mined[places[0]].text}", none)
 
         blocks = [
             (document, places[begin : begin + AT_ONCE])

@@ -146,7 +146,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
     def __init__(self, spec: BuildSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
-        self.parts = _split(self.whole, spec.split_at)
+        self.parts = _split(self._whole, spec.split_at)
 
     def identity(self) -> Any:
         """See `Workload`. The collection and the prompts are identified by their content."""
@@ -155,7 +155,7 @@ class OdsumBuild(OnCollection[BuildSpec]):
         read = {"inputs": self.inputs.digests(), "weights": weights}
         return {
             "kind": self.kind,
-            "collection": self.whole.digest,
+            "collection": self._whole.digest,
             "spec": self.spec.semantic(),
             "prompts": prompts,
             **{name: content for name, content in read.items() if content},
@@ -214,8 +214,8 @@ class OdsumBuild(OnCollection[BuildSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         counts = f"{len(self.parts.documents)} documents; {len(self.parts.queries)} queries became {len(self.clusters)}."
-        text = f"{counts} {self.whole.attribution}".strip()
-        return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self.whole.warnings)]
+        text = f"{counts} {self._whole.attribution}".strip()
+        return [Section("Queries by number of source queries", text=text, table=scores["sizes"], notes=self._whole.warnings)]
 
 
 def _split(collection: Collection, pattern: str | None) -> Collection:

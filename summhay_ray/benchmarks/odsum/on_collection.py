@@ -24,8 +24,8 @@ class OnCollectionStorage(Storage[O_W]):
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. Stores the collection, and records its digest and attribution."""
         kept = {
-            COLLECTION: store.put_object(COLLECTION, self.workload.whole.to_bytes()),
-            ATTRIBUTION: self.workload.whole.attribution,
+            COLLECTION: store.put_object(COLLECTION, self.workload._whole.to_bytes()),
+            ATTRIBUTION: self.workload._whole.attribution,
         }
         return {**super().record(store), **kept}
 
@@ -45,22 +45,22 @@ class OnCollectionStorage(Storage[O_W]):
         return (
             {}
             if _IN_STORE.fullmatch(self.workload._corpus())
-            else {self.workload._corpus(): f"store/{self.workload.whole.stored_as}"}
+            else {self.workload._corpus(): f"store/{self.workload._whole.stored_as}"}
         )
 
     def keep_by_store(self, store: Store) -> None:
-        store.put_object(COLLECTION, self.workload.whole.to_bytes())
+        store.put_object(COLLECTION, self.workload._whole.to_bytes())
 
 
 class OnCollection(Benchmark[S]):
-    """A benchmark whose spec has a `corpus`; `whole` is that collection."""
+    """A benchmark whose spec has a `corpus`; `_whole` is that collection."""
 
     storage = Part(OnCollectionStorage)
 
     def __init__(self, spec: S, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         record = inputs.record
-        self.whole = _collection(self._corpus() if record is None else f"store/{record[COLLECTION]}", inputs)
+        self._whole = _collection(self._corpus() if record is None else f"store/{record[COLLECTION]}", inputs)
 
     def _corpus(self) -> str:
         corpus: str = getattr(self.spec, "corpus")  # noqa: B009

@@ -52,6 +52,7 @@ from summhay_ray.benchmarks.rating import RatingTable, extract_code
 from summhay_ray.benchmarks.retrieval import (
     RANKING_TABLES,
     UNORDERED,
+    Corpora,
     Retrievers,
     check_made,
     cut_texts,
@@ -154,7 +155,26 @@ class OdsumComputation(Computation["Odsum"]):
         return self.workload.retrievers.compute_part(self.workload.collection.corpus, part)
 
 
+class OdsumCorpora(Corpora["Odsum"]):
+    """The one corpus."""
+
+    @classmethod
+    def alone(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """See `Corpora`. Without summarizers, strategies and metrics."""
+        summarizing = ("summarizers", "strategies", "metrics", "words")
+        return {name: value for name, value in fields.items() if name not in summarizing}
+
+    def queries(self) -> Mapping[str, Sequence[str]]:
+        collection = self.workload.collection
+        return {collection.corpus.corpus_id: [query.query_id for query in collection.queries]}
+
+    def corpus(self, corpus_id: str) -> retrieve.Corpus:
+        return self.workload.collection.corpus
+
+
 class OdsumReader(Reader["Odsum"]):
+    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
+
     def claims(self, run: RunStore) -> Claims:
         """See `Reader`: the sentences of every summary, and the collection."""
         named = ("strategy", "model", "retriever", "k")
@@ -208,17 +228,16 @@ class Odsum(OnCollection[OdsumSpec]):
         *(Stage("summarize", output_tokens=300), Stage("rate", output_tokens=2, example="3")),
     )
     tables = TABLES
-    in_pieces = ("ranked",)
-    rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
     storage = Part(OdsumStorage)
     planner = Part(OdsumPlanner)
     computation = Part(OdsumComputation)
     reader = Part(OdsumReader)
+    corpora = Part(OdsumCorpora)
 
     def __init__(self, spec: OdsumSpec, inputs: Inputs) -> None:
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.retrievers = Retrievers(self.spec, inputs)
-        self.prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
+        self._prompts = {entry.prompt: inputs.text(entry.prompt) for entry in spec.model_entries() if entry.prompt}
         if not inputs.settled:
             self._check()
 
@@ -230,7 +249,7 @@ class Odsum(OnCollection[OdsumSpec]):
             for summarizer in self.spec.summarizers:
                 check_strategy(summarizer.strategy)
                 if summarizer.prompt:
-                    summarize.check_prompt(self.prompts[summarizer.prompt])
+                    summarize.check_prompt(self._prompts[summarizer.prompt])
             for model in self.spec.model_entries():
                 check_model(model.model, self.inputs.folder)
             check_made(self.spec.retrievers, self.spec.seed, self.retrievers.run_file)
@@ -243,7 +262,7 @@ class Odsum(OnCollection[OdsumSpec]):
     @functools.cached_property
     def collection(self) -> Collection:
         """The collection after `drop_blank` and `splits`."""
-        collection = self.whole.without_blank() if self.spec.drop_blank else self.whole
+        collection = self._whole.without_blank() if self.spec.drop_blank else self._whole
         try:
             return collection.of_splits(self.spec.splits)
         except ValueError as error:
@@ -255,7 +274,7 @@ class Odsum(OnCollection[OdsumSpec]):
         return {
             "kind": self.kind,
             "code": [self.inputs.code(name) for name in self.storage.own_code()],
-            "collection": self.whole.digest,
+            "collection": self._whole.digest,
             "spec": {**spec, "summarizers": sorted(map(self._semantic, self.spec.summarizers), key=semantic_hash)},
             "retrievers": self.retrievers.identities(),
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
@@ -269,7 +288,7 @@ class Odsum(OnCollection[OdsumSpec]):
         own = summarizer.model_dump(
             mode="json", include={"model", "name", "max_tokens", "temperature", "seed", "extra", "strategy"}
         )
-        own |= {"prompt": self.prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
+        own |= {"prompt": self._prompts.get(summarizer.prompt or "", ""), **self.models.revision(summarizer.model)}
         return {**own, **reduce_identity(self.models, summarizer)}
 
     # --- items ---------------------------------------------------------------------------------------------------------
@@ -381,20 +400,6 @@ class Odsum(OnCollection[OdsumSpec]):
         rows: Rows = {table.name: [row for rows_of in by_query for row in rows_of[table.name]] for table in RANKING_TABLES}
         return {**rows, "odsum_retrieval": [] if whole else self._measured(retriever, queries, rankings)}
 
-    @staticmethod
-    def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields for `summhay retrieve`: without summarizers, strategies and metrics."""
-        summarizing = ("summarizers", "strategies", "metrics", "words")
-        return {name: value for name, value in fields.items() if name not in summarizing}
-
-    def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        """Content hash of the one corpus -> ids of its queries."""
-        return {self.collection.corpus.corpus_id: [query.query_id for query in self.collection.queries]}
-
-    def corpus(self, corpus_id: str) -> retrieve.Corpus:
-        """The one corpus, with its queries."""
-        return self.collection.corpus
-
     def _measured(self, label: str, queries: Sequence[retrieve.Query], rankings: Rankings) -> list[RetrievalRow]:
         corpus = self.collection.corpus
         judged = [query for query in queries if query.gold]
@@ -474,7 +479,7 @@ class Odsum(OnCollection[OdsumSpec]):
             subtopic=Subtopic(corpus.corpus_id, query.query_id, 0, "", "", query.text),
             shown=tuple(Shown(number, corpus.texts[number - 1]) for number in numbers),
             model=spec.model,
-            prompt=self.prompts.get(spec.prompt or "", ""),
+            prompt=self._prompts.get(spec.prompt or "", ""),
             sampling=self.models.sampling(spec),
             reducer=reducer_of(self.models, spec),
             token_budget=self.spec.token_budget,

@@ -113,13 +113,13 @@ class _Prices:
     def __init__(self, grid: Rejudge, spec: JudgeSpec) -> None:
         self._grid, self._spec, self._settings = grid, spec, grid.models.settings()
         self._stored: dict[str, tuple[Cell, Summary]] = {
-            cell.cell_id: (cell, summary) for part in grid.slices for cell, summary in part.summaries(grid.source)
+            cell.cell_id: (cell, summary) for part in grid.judged.slices for cell, summary in part.summaries(grid.judged.run)
         }
         self._micros = (0, 0)
 
     def of(self, cell_id: str, asked: Collection[str]) -> tuple[int, int]:
         cell, summary = self._stored[cell_id]
-        insights = self._grid.haystacks[cell.unit.haystack_id].insights_of(cell.unit.subtopic_id)
+        insights = self._grid.judged.haystacks[cell.unit.haystack_id].insights_of(cell.unit.subtopic_id)
         wanted = [insight for insight in insights if insight.insight_id in asked]
         self._micros = (0, 0)
         run_loop(lambda: self._count(cell, summary, wanted))

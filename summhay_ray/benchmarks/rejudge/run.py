@@ -50,20 +50,19 @@ def _chosen(source: RunStore, request: RejudgeRequest, options: RunOptions) -> R
         if choice.judge in bought:
             expected, most = bought[choice.judge]
             choices[place] = replace(choice, by_budget=True, usd_expected=expected, usd_max=most)
-    workload.choices = choices
-    workload.asked = {choice.judge: free.asked(choice.share) for choice in choices}
+    workload.chosen = {choice: free.asked(choice.share) for choice in choices}
     return workload
 
 
 def _check_keys(workload: Rejudge, options: RunOptions) -> None:
     """Raises UserError if an API key is missing here. A rejudge that has started is not checked: it may need no more calls."""
-    begun = workload.source.store.files.exists(f"runs/{workload.run_id}/run.json")
+    begun = workload.judged.run.store.files.exists(f"runs/{workload.run_id}/run.json")
     if options.address is None and not begun and (missing := missing_keys(workload)):
         raise UserError(f"{missing[0]}; nothing was asked")
 
 
 def _free(workload: Rejudge, options: RunOptions) -> Uncertain:
     free = free_of(workload)
-    result = run_workload(free, workload.source.store, replace(options, budget_usd=None))
+    result = run_workload(free, workload.judged.run.store, replace(options, budget_usd=None))
     [judging] = free.spec.judges
-    return Uncertain.of(workload.source.store.run(result.run), judging.label)
+    return Uncertain.of(workload.judged.run.store.run(result.run), judging.label)

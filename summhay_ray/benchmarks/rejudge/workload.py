@@ -25,13 +25,13 @@ from summhay_ray.benchmark import (
     Queue,
     Reach,
     Reader,
-    Results,
     Rows,
     RunStore,
     Section,
     SpecError,
     Store,
     StoreError,
+    Tables,
     check_spec,
     read_fields,
     validated,
@@ -43,7 +43,8 @@ from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_promp
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, stored_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
@@ -105,21 +106,33 @@ class SummarySlice:
         return ((cell, by_cell[cell.cell_id]) for cell in self.cells)
 
 
+@dataclass(frozen=True)
+class JudgedRun:
+    """The run whose summaries are judged."""
+
+    run: RunStore
+    haystacks: Haystacks
+
+    @functools.cached_property
+    def slices(self) -> Sequence[SummarySlice]:
+        """All summaries, in slices. Cells without a summary are left out."""
+        return tuple(_slices(self.run))
+
+
 class RejudgeStorage(SummariesStorage):
     recorded = ("of", "spec", "prompts", "haystacks")
 
     def record(self, store: Store) -> dict[str, Any]:
-        record = self.workload.source.record
         return {
             "of": self.workload.spec.of,
             "spec": self.workload.spec.model_dump(mode="json"),
             **self.workload.entries.recorded(),
-            **{name: record[name] for name in ("haystacks", OUTLINES) if name in record},
+            **fields_of_haystacks(self.workload.judged.run.record),
         }
 
     def opened(self, run: RunStore) -> None:
         """See `Storage`. Adds the rejudge to the list beside the judged run."""
-        join_rejudges(self.workload.source, run.run_id)
+        join_rejudges(self.workload.judged.run, run.run_id)
 
     @classmethod
     def total(cls, run: RunStore) -> int:
@@ -128,43 +141,19 @@ class RejudgeStorage(SummariesStorage):
 
 
 class RejudgeReader(Reader["Rejudge"]):
-    def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        judges = judge_counts(run, self.workload.spec.judges, sum(item.size for item in self.workload.items()))
-        details = {
-            "of": self.workload.spec.of,
-            "judges": [asdict(one) for one in judges],
-            "cascades": [asdict(choice) for choice in self.workload.choices],
-        }
-        return Results(details, Rejudged(self.workload.spec.of, judges, self.workload.choices))
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Reader`: the judges' means; the report of the judged run shows their judgments beside its own."""
-        rows = [
-            {
-                "judge": judge.judge,
-                "joint": judge.joint,
-                "coverage": judge.coverage,
-                "failures": judge.n_failed,
-                "n": judge.n_judged,
-                "n_expected": judge.n_expected,
-            }
-            for judge in self.results(run, compat).scores.judges
-        ]
-        of = self.workload.spec.of
-        text = f"Means over the insights judged. The report of {of} shows these judgments beside its own, by system."
-        figures = ("joint", "coverage")
-        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
-        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
+    def details(self, scores: Rejudged) -> Mapping[str, Any]:
+        judges, choices = ([asdict(one) for one in listed] for listed in (scores.judges, scores.choices))
+        return {"of": scores.of, "judges": judges, "cascades": choices}
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
-        return explain(self.workload, run, self.workload.source, key, compat)
+        return explain(self.workload, run, self.workload.judged.run, key, compat)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`. Raises StoreError: the judged run is exported instead, with any of its judges."""
         raise StoreError(f"{run.run_id} holds judgments of the summaries of {self.workload.spec.of}; give that run")
 
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        return places(self.workload.source, item_ids)
+        return places(self.workload.judged.run, item_ids)
 
 
 class Rejudge(Benchmark[RejudgeSpec]):
@@ -181,16 +170,15 @@ class Rejudge(Benchmark[RejudgeSpec]):
         super().__init__(spec, inputs)
         if inputs.store is None:
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
-        self.source = inputs.store.run(spec.of)
+        run = inputs.store.run(spec.of)
         if inputs.record is None:
-            check_source(self.source)
-            self.source = self.source.at()
-        self.haystacks = stored_haystacks(inputs.store, inputs.record or self.source.record)
-        self.own_models = (lambda: Replay(self.haystacks.file),)
+            check_source(run)
+            run = run.at()
+        self.judged = JudgedRun(run, stored_haystacks(inputs.store, inputs.record or run.record))
+        self.own_models = (lambda: Replay(self.judged.haystacks.file),)
         self.entries = Entries(spec, inputs, self.models)
-        self.asked: Mapping[str, Mapping[str, Collection[str]]] = {}
-        """A cascade's name -> cell_id -> ids of the insights it asks about, if they were chosen over all summaries."""
-        self.choices: Sequence[Choice] = ()
+        self.chosen: Mapping[Choice, Mapping[str, Collection[str]]] = {}
+        """The choice of each cascade -> cell_id -> ids of the insights it asks about, if chosen over all summaries."""
         if inputs.record is None:
             check_judges(spec.parts(), inputs.folder)
             check_prompts(spec.parts(), self.entries.prompts)
@@ -203,25 +191,20 @@ class Rejudge(Benchmark[RejudgeSpec]):
             "judges": sorted(self.entries.identity_of(one) for one in self.spec.judges),
         }
 
-    @functools.cached_property
-    def slices(self) -> Sequence[SummarySlice]:
-        """All summaries, in slices. Cells without a summary are left out."""
-        return tuple(_slices(self.source))
-
     def items(self) -> Iterator[Item]:
         """See `Workload`: one item per summary."""
-        insights = self.haystacks.insight_counts()
-        for part in self.slices:
+        insights = self.judged.haystacks.insight_counts()
+        for part in self.judged.slices:
             place = json.dumps([part.low, part.high])
             for cell in part.cells:
-                asked = {name: sorted(cells.get(cell.cell_id, ())) for name, cells in self.asked.items()}
+                asked = {choice.judge: sorted(cells.get(cell.cell_id, ())) for choice, cells in self.chosen.items()}
                 data = {"unit": astuple(cell.unit), "summarizer": 0, "repeat": cell.repeat, "system": cell.system, "asked": asked}
                 size = insights[cell.unit.haystack_id, cell.unit.subtopic_id] * len(self.spec.judges)
                 yield Item(cell.cell_id, QUEUE, data, place, size=size)
 
     def n_items(self) -> int:
         """See `Workload`: the number of summaries."""
-        return sum(len(part.cells) for part in self.slices)
+        return sum(len(part.cells) for part in self.judged.slices)
 
     def queues(self) -> Mapping[str, Queue]:
         settings = self.models.settings()
@@ -233,13 +216,36 @@ class Rejudge(Benchmark[RejudgeSpec]):
         """See `Workload`: read the summaries of one slice."""
         low, high = json.loads(source)
         part = SummarySlice(low, high, tuple(map(Cell.of, items)))
-        return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.source)})
+        return Prepared(own={cell.cell_id: asdict(summary) for cell, summary in part.summaries(self.judged.run)})
 
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: judge one summary with every judge. Returns the rows of its judgments and scores."""
         cell, summary = Cell.of(item), Summary(**{**ask.prepared, "bullets": tuple(ask.prepared["bullets"])})
-        truth = truth_of(await self.haystacks.fetch(cell.unit.haystack_id), cell)
+        truth = truth_of(await self.judged.haystacks.fetch(cell.unit.haystack_id), cell)
         return await judge_all(self.entries, cell, summary, truth, ask, item.data["asked"])
+
+    def score(self, tables: Tables) -> Rejudged:
+        """See `Workload`: the means of every judge."""
+        judges = judge_counts(tables, self.spec.judges, sum(item.size for item in self.items()))
+        return Rejudged(self.spec.of, judges, tuple(self.chosen))
+
+    def report(self, scores: Rejudged) -> Sequence[Section]:
+        """See `Workload`: the judges' means; the report of the judged run shows their judgments beside its own."""
+        rows = [
+            {
+                "judge": judge.judge,
+                "joint": judge.joint,
+                "coverage": judge.coverage,
+                "failures": judge.n_failed,
+                "n": judge.n_judged,
+                "n_expected": judge.n_expected,
+            }
+            for judge in scores.judges
+        ]
+        text = f"Means over the insights judged. The report of {scores.of} shows these judgments beside its own, by system."
+        figures = ("joint", "coverage")
+        frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(*figures).cast(pl.Float64))
+        return [Section("Judges", text, frame, dict.fromkeys(figures, "%"), name="judges", higher_is_better=figures)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +272,8 @@ class Rejudged:
     """The choice of each cascade."""
 
 
-def judge_counts(run: RunStore, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
+def judge_counts(tables: Tables, judges: Sequence[Any], n_expected: int) -> list[JudgeCounts]:
     """The counts of each judge so far. `n_expected`: judgments expected of all judges together."""
-    tables = run.tables(["scores", "failures"])
     counts = []
     for judging in judges:
         scores, failures = (tables[name].filter(pl.col("judge") == judging.label) for name in ("scores", "failures"))

@@ -25,7 +25,7 @@ from summhay_ray.benchmarks.retrieval.measure import (
     retrieval_section,
     retrieval_table,
 )
-from summhay_ray.benchmarks.retrieval.retrieving import RetrievalFields, Retrieving, retrieval_alone
+from summhay_ray.benchmarks.retrieval.retrieving import Corpora, RetrievalFields, Retrieving, retrieval_alone
 from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
 from summhay_ray.benchmarks.retrieval.with_retrievers import (
@@ -43,6 +43,7 @@ __all__ = [
     "RANKING_TABLES",
     "UNORDERED",
     "Computing",
+    "Corpora",
     "Entry",
     "NotComputed",
     "RetrievalFields",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -33,6 +33,7 @@ from summhay_ray.benchmark import (
     Storage,
     Table,
     Tables,
+    WorkloadPart,
     semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
@@ -80,6 +81,32 @@ S = TypeVar("S", bound=RetrievalFields)
 
 
 R_W = TypeVar("R_W", bound="Retrieving[Any]")
+W = TypeVar("W", bound=Benchmark[Any])
+
+
+class Corpora(WorkloadPart[W]):
+    """What a benchmark with retrievers ranks."""
+
+    @classmethod
+    def alone(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """A spec's fields for `summhay retrieve`: for a spec of this kind, unchanged. May raise SpecError."""
+        return fields
+
+    def queries(self) -> Mapping[str, Sequence[str]]:
+        """Content hash of each corpus -> ids of its queries. Must not read large files."""
+        raise NotImplementedError
+
+    def corpus(self, corpus_id: str) -> Corpus:
+        """A corpus with its queries."""
+        raise NotImplementedError
+
+    def relevance(self) -> str:
+        """A hash of relevance judgments that replace the corpora's own; empty without."""
+        return ""
+
+    def queries_identity(self, corpus_id: str) -> str:
+        """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
+        return ""
 
 
 class RetrievingStorage(Storage[R_W]):
@@ -96,7 +123,7 @@ class RetrievingComputation(Computation[R_W]):
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Computation`. The vectors and scores that the rankings of a corpus need."""
-        return self.workload.retrievers.compute_part(self.workload.corpus(part["corpus"]), part)
+        return self.workload.retrievers.compute_part(self.workload.corpora.corpus(part["corpus"]), part)
 
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Computation`. Empty, since the plan depends on no ranking."""
@@ -121,8 +148,8 @@ class Retrieving(Benchmark[S]):
 
     stages = (Stage("embed"), Stage("rerank"), Stage("search"), Stage(STAGE))
     tables: ClassVar[Sequence[Table]] = (*RANKING_TABLES, CUT_TEXTS)
-    in_pieces: ClassVar[Collection[str]] = ("ranked",)
     counted = Counted("corpora", item="corpus")
+    corpora = Part[Corpora[Any]](Corpora)
     storage = Part(RetrievingStorage)
     computation = Part(RetrievingComputation)
     reader = Part(RetrievingReader)
@@ -131,45 +158,24 @@ class Retrieving(Benchmark[S]):
         super().__init__(with_retrievers(spec, inputs), inputs)
         self.retrievers = Retrievers(self.spec, inputs)
 
-    @staticmethod
-    def retrieval_fields(fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-        """A spec's fields for `summhay retrieve`: for a spec of this kind, unchanged. May raise SpecError."""
-        return fields
-
-    def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        """Content hash of each corpus -> ids of its queries. Must not read large files."""
-        raise NotImplementedError
-
-    def corpus(self, corpus_id: str) -> Corpus:
-        """A corpus with its queries."""
-        raise NotImplementedError
-
-    def relevance(self) -> str:
-        """A hash of relevance judgments that replace the corpora's own; empty without."""
-        return ""
-
-    def queries_identity(self, corpus_id: str) -> str:
-        """A hash of a corpus's queries and gold documents; empty where `corpus_id` is a hash of them, too."""
-        return ""
-
     def identity(self) -> Any:
         """See `Workload`. Corpora and files are identified by their content."""
         names = ("k", "token_budget", "depth", "seed")
-        queries = sorted(filter(None, map(self.queries_identity, self.corpus_queries())))
+        queries = sorted(filter(None, map(self.corpora.queries_identity, self.corpora.queries())))
         return {
             "kind": self.kind,
-            "corpora": sorted(self.corpus_queries()),
+            "corpora": sorted(self.corpora.queries()),
             "retrievers": self.retrievers.identities(),
             **{name: getattr(self.spec, name) for name in names},
-            **_filled(qrels=self.relevance(), queries=queries),
+            **_filled(qrels=self.corpora.relevance(), queries=queries),
         }
 
     def items(self) -> Iterator[Item]:
         """See `Workload`. One item per corpus and retriever, or several for many queries; one per query where a service is
         called."""
         known = functools.cache(self.retrievers.identity)
-        for corpus_id, queries in self.corpus_queries().items():
-            judged = _filled(qrels=self.relevance(), queries=self.queries_identity(corpus_id))
+        for corpus_id, queries in self.corpora.queries().items():
+            judged = _filled(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
             for retriever in self.retrievers:
                 content = {"corpus": corpus_id, "retriever": known(retriever), "seed": self.spec.seed}
                 content |= {"depth": self.spec.depth, "token_budget": self.spec.token_budget, **judged}
@@ -201,7 +207,7 @@ class Retrieving(Benchmark[S]):
         """See `Workload`. The rankings of a corpus; for a retriever that calls a service, only what local models compute."""
         corpus_id, retriever = items[0].data["corpus"], items[0].data["retriever"]
         try:
-            corpus = self.corpus(corpus_id)
+            corpus = self.corpora.corpus(corpus_id)
             if retriever in self.retrievers.asking:
                 self.retrievers.compute_beside(corpus, retriever)
                 return Prepared()
@@ -221,7 +227,7 @@ class Retrieving(Benchmark[S]):
             for message in (ask.prepared or {}).values():
                 ask.fail(STAGE, missing_scores(message))
             return {}
-        corpus = await asyncio.to_thread(self.corpus, item.data["corpus"])
+        corpus = await asyncio.to_thread(self.corpora.corpus, item.data["corpus"])
         query = next(one for one in corpus.queries if one.query_id == item.data["query"])
         ranking = await self.retrievers.ranking_or_failure(ask, corpus, retriever, query, STAGE)
         if ranking is None:
@@ -260,7 +266,7 @@ def _filled(**fields: Any) -> dict[str, Any]:
 
 def retrieval_alone(benchmark: type[Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """A spec's fields converted for a retrieval-only run. Raises SpecError where its benchmark offers none."""
-    change: Callable[[Mapping[str, Any], str], Mapping[str, Any]] | None = getattr(benchmark, "retrieval_fields", None)
-    if change is None:
+    corpora: type[Corpora[Any]] | None = getattr(benchmark, "corpora", None)
+    if corpora is None:
         raise SpecError(f"{where}: a spec of kind {benchmark.kind!r} has no retrievers; give a spec with retrievers")
-    return change(fields, where)
+    return corpora.alone(fields, where)

@@ -48,11 +48,11 @@ def write_trec(run: RunStore, folder: Path) -> list[Path]:
 def write_beir(workload: Any, folder: Path) -> list[Path]:
     """Write each corpus of a run as a BEIR folder named after it; returns the paths.
 
-    `workload` has `corpus_queries` and `corpus`, like `Retrieving`. Raises UserError, before writing, where a file exists.
+    `workload` has `corpora`, like `Retrieving`. Raises UserError, before writing, where a file exists.
     """
     texts: dict[str, str] = {}
-    for corpus_id in workload.corpus_queries():
-        corpus = workload.corpus(corpus_id)
+    for corpus_id in workload.corpora.queries():
+        corpus = workload.corpora.corpus(corpus_id)
         subfolder = _UNSAFE.sub("_", corpus.name).lstrip(".") or corpus_id[:12]
         subfolder = subfolder if f"{subfolder}/corpus.jsonl" not in texts else f"{subfolder}-{corpus_id[:12]}"
         texts |= {f"{subfolder}/{path}": text for path, text in beir_files(corpus).items()}

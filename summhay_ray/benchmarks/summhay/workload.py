@@ -10,7 +10,6 @@ from typing import Any
 from summhay_ray import retrieve
 from summhay_ray.benchmark import (
     Ask,
-    Benchmark,
     Compat,
     Computation,
     Counted,
@@ -46,12 +45,12 @@ from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
-from summhay_ray.benchmarks.summhay.grid.retrieval import retrieval_fields
+from summhay_ray.benchmarks.summhay.grid.retrieval import GridCorpora
 from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import open_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import Summaries, SummariesReader
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.records import Context
 
@@ -149,20 +148,20 @@ class SummHayComputation(Computation["SummHay"]):
 
 class SummHayReader(SummariesReader):
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`: the scores of every system (section 4.1, Table 2)."""
+        """See `Reader`. Adds what retrievers of words do not find, and what models do not read."""
         scored = super().results(run, compat)
         unmatched = self.workload.grid.retrievers.unmatched_words(run, "rankings", "haystack_id", "subtopic_id")
         return replace(scored, warnings=(*scored.warnings, *unmatched, *cut_warnings(run)))
 
 
-class SummHay(Benchmark[SummhaySpec]):
+class SummHay(Summaries[SummhaySpec]):
     """A grid of cells: retrieve, order, summarize, judge, score."""
 
     kind = "summhay"
     stages = (Stage("context"), Stage("embed"), Stage("rerank"), Stage("search"), Stage("summarize"), JUDGE_STAGE)
     tables = (*TABLES, CUT_TEXTS)
     counted = Counted("cells", "judgments")
-    retrieval_fields = staticmethod(retrieval_fields)
+    corpora = Part(GridCorpora)
     storage = Part(SummHayStorage)
     planner = Part(SummHayPlanner)
     computation = Part(SummHayComputation)
@@ -182,7 +181,7 @@ class SummHay(Benchmark[SummhaySpec]):
         orderings = {grid.named(ordering) for name in grid.retrievers for ordering in grid.orderings_of(name)}
         return {
             "kind": self.kind,
-            "haystacks": sorted(outline.haystack_id for outline in grid.haystacks.outlines),
+            "haystacks": sorted(haystack.haystack_id for haystack in grid.haystacks.metadata),
             "retrievers": grid.retrievers.identities(),
             "orderings": sorted(orderings),
             "token_budget": spec.token_budget,

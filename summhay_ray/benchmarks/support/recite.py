@@ -14,7 +14,6 @@ import polars as pl
 
 from summhay_ray.benchmark import (
     CitedAnswer,
-    Compat,
     Counted,
     Finished,
     Part,
@@ -24,11 +23,10 @@ from summhay_ray.benchmark import (
     all_tables,
     semantic_hash,
 )
-from summhay_ray.benchmarks.summhay import TABLES, Import, all_judgments, judges_of
+from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES, read_source
-from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
+from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
 from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
@@ -49,13 +47,6 @@ class ReciteStorage(ImportStorage):
     recorded = ("haystacks", "recited_from")
 
 
-class ReciteReader(SummariesReader):
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        """See `Reader`: what was repaired, and the scores of any run of summaries."""
-        source = run.record["recited_from"]
-        return [recited_section(_figures(run), source), *super().sections(run, compat)]
-
-
 class Recite(Import):
     """A run of summaries whose citations were repaired. It is read, and never run."""
 
@@ -63,7 +54,11 @@ class Recite(Import):
     counted = Counted(prefix="c")
     tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
     storage = Part(ReciteStorage)
-    reader = Part(ReciteReader)
+
+    def report(self, scores: ScoreResult) -> Sequence[Section]:
+        """See `Workload`: what was repaired, and the scores of any run of summaries."""
+        run, found = scores.stored, super().report(scores)
+        return [recited_section(_figures(run), run.record["recited_from"]), *found] if self.reader.whole else found
 
 
 @dataclass(frozen=True)
@@ -112,10 +107,11 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
         "rows": source.digests().get("summaries"),
         "judgments": judgments.height,
     }
-    kept: dict[str, Any] = {name: record[name] for name in ("haystacks", OUTLINES) if name in record}
     own: dict[str, Any] = {"kind": Recite.kind, "name": f"recited {source.run_id}", "recited_from": source.run_id, "mode": mode}
     run = source.store.create_run(
-        Recite.counted.prefix + semantic_hash(content)[:12], {**own, **kept, "judges": content["judges"]}, all_tables(Recite)
+        Recite.counted.prefix + semantic_hash(content)[:12],
+        {**own, **fields_of_haystacks(record), "judges": content["judges"]},
+        all_tables(Recite),
     )
     done = run.finished(STAGE)
     for (haystack_id,), of in summaries.sort("haystack_id", "cell_id").group_by("haystack_id", maintain_order=True):

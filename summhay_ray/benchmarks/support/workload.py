@@ -103,10 +103,10 @@ class SupportBenchComputation(Computation["SupportBench"]):
 
     def compute(self, part: Mapping[str, Any]) -> Mapping[str, float]:
         """See `Computation`: judge these answers by the models in this process alone; the models' numbers go to the store."""
-        before = replace(self.workload.stored.computed)
+        before = replace(self.workload._stored.computed)
         for place in part["answers"]:
-            asyncio.run(self.workload.opinions(self.workload.judged.answers[place], None))
-        return self.workload.stored.computed.since(before)
+            asyncio.run(self.workload._opinions(self.workload.judged.answers[place], None))
+        return self.workload._stored.computed.since(before)
 
 
 class SupportBench(Benchmark[SupportSpec]):
@@ -132,7 +132,7 @@ class SupportBench(Benchmark[SupportSpec]):
         places = {name: placed(model, inputs.folder.absolute()) for name, model in named.items()}
         self.nli = {name: Nli(place) for name, place in (inputs.record or {}).get(PLACES, places).items()}
         for one in self.nli.values():
-            one.rows = self.stored.rows
+            one.rows = self._stored.rows
             if not inputs.settled:
                 check_model(one.model)
 
@@ -171,7 +171,7 @@ class SupportBench(Benchmark[SupportSpec]):
     def items(self) -> Iterator[Item]:
         """See `Workload`: the answers, haystack by haystack."""
         for place, answer in sorted(enumerate(self.judged.answers), key=lambda one: one[1].haystack_id):
-            cited = self.cited(answer)
+            cited = self._cited(answer)
             citations = sum(len(one.numbers) for one in cited)
             data = {
                 "place": place,
@@ -184,14 +184,14 @@ class SupportBench(Benchmark[SupportSpec]):
             }
             yield Item(id_of(answer), data=data, source=answer.haystack_id, reads=answer.haystack_id, size=citations)
 
-    def cited(self, answer: CitedAnswer) -> list[Cited]:
+    def _cited(self, answer: CitedAnswer) -> list[Cited]:
         """The citations of each bullet."""
         return self._corpora[answer.haystack_id].cited(answer.bullets)
 
-    async def opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
+    async def _opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
         """What the judge says of each citation. Without `ask`, only the models in this process are asked."""
         judging = Judging(self.spec, self.nli, await asyncio.to_thread(self._case, answer, ask), ask)
-        return await judging.judge(self._judge, _pairs(self.cited(answer))), judging
+        return await judging.judge(self._judge, _pairs(self._cited(answer))), judging
 
     def _case(self, answer: CitedAnswer, ask: Ask | None) -> Case:
         corpus, free = self._corpora[answer.haystack_id], None
@@ -209,7 +209,7 @@ class SupportBench(Benchmark[SupportSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the rows of one answer, and a failure for each citation that was not judged."""
         answer = self.judged.answers[item.data["place"]]
-        opinions, judging = await self.opinions(answer, ask)
+        opinions, judging = await self._opinions(answer, ask)
         corpus, free = judging.case.corpus, judging.case.free
         if free is None:
             return {}
@@ -218,10 +218,10 @@ class SupportBench(Benchmark[SupportSpec]):
                 where = f"bullet {bullet + 1}, {corpus.documents[document][0]}"
                 ask.fail(STAGE, replace(opinion, message=f"{where}: {opinion.message}"))
         votes = [vote_row(answer, corpus, vote) for vote in judging.votes]
-        return {**rows_of(answer, corpus, self.cited(answer), opinions, free), VOTES.name: votes}
+        return {**rows_of(answer, corpus, self._cited(answer), opinions, free), VOTES.name: votes}
 
     @functools.cached_property
-    def stored(self) -> StoredModels:
+    def _stored(self) -> StoredModels:
         """What NLI models have computed."""
         return StoredModels(self.inputs.store, Computing.of(self.spec.resources))
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RawAnswer, RunStore, StoreError
-from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
 from summhay_ray.benchmarks.synth.made import Made, made_by

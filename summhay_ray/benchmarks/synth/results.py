@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import Results, RunStore
+from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.summhay.haystacks.export import file_names, write_files
-from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, read_source
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
 from summhay_ray.benchmarks.synth.made import Made, made_by
@@ -19,7 +19,6 @@ from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, without_labels
 from summhay_ray.inputs import read_json
-from summhay_ray.local_models import WRITER
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Failure
 
@@ -65,19 +64,6 @@ class FailedTopic:
     usd: float
 
 
-def results(run: RunStore) -> Results:
-    """The haystacks of a synthesis, and the topics that failed."""
-    made, failed = made_haystacks(run), failed_topics(run)
-    details = {
-        "haystacks": [asdict(haystack) for haystack in made],
-        "failed": [asdict(haystack) for haystack in failed],
-        "files": [],
-    }
-    by_grammar = run.record["spec"]["models"]["write"]["model"] == WRITER
-    notes = (f"the prose is {BY_GRAMMAR}",) if by_grammar else ()
-    return Results(details, Haystacks(made, failed), notes=notes)
-
-
 @dataclass(frozen=True)
 class Haystacks:
     """The results of a synthesis."""
@@ -86,6 +72,11 @@ class Haystacks:
     failed: list[FailedTopic]
     files: Sequence[str] = ()
     """The released JSON files, if a folder was given."""
+
+    def details(self) -> dict[str, Any]:
+        """The fields of the run's JSON document."""
+        made, failed = ([asdict(one) for one in listed] for listed in (self.haystacks, self.failed))
+        return {"haystacks": made, "failed": failed, "files": []}
 
 
 def export_made(run: RunStore, folder: Path, again: bool = False) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.sources import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.synth.made import Made
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS

@@ -7,6 +7,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
@@ -23,19 +25,23 @@ from summhay_ray.benchmark import (
     Results,
     Rows,
     RunStore,
+    Section,
     Stage,
     StagePlan,
     Storage,
     Store,
+    Tables,
+    run_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
+from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
 from summhay_ray.benchmarks.synth.made import MADE
 from summhay_ray.benchmarks.synth.plan import bounds_of
 from summhay_ray.benchmarks.synth.recipe import Recipe, domain_json
-from summhay_ray.benchmarks.synth.results import export_made, results
+from summhay_ray.benchmarks.synth.results import Haystacks, export_made, failed_topics, made_haystacks
 from summhay_ray.benchmarks.synth.spec import GROUPS, SynthSpec
 from summhay_ray.benchmarks.synth.topic import synthesize_topic
 from summhay_ray.benchmarks.synth.topics import TOPICS, keep_topics, topic_from
@@ -89,8 +95,13 @@ class SynthPlanner(Planner["Synth"]):
 
 
 class SynthReader(Reader["Synth"]):
+    def details(self, scores: Haystacks) -> Mapping[str, Any]:
+        return scores.details()
+
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        return replace(results(run), warnings=tuple(self.workload.planner.doubts()))
+        """See `Reader`. Warns of what nobody reads, and tells templates from a model's prose."""
+        notes = (f"the prose is {BY_GRAMMAR}",) if self.workload.spec.models.write.model == WRITER else ()
+        return replace(super().results(run, compat), warnings=tuple(self.workload.planner.doubts()), notes=notes)
 
     def explain(self, run: RunStore, key: str, compat: Compat = "default") -> dict[str, Any]:
         """See `Reader`. `key` may also be a haystack (NAME) or a document (NAME/ID)."""
@@ -153,6 +164,17 @@ class Synth(Benchmark[SynthSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the haystack of a topic, with its checks."""
         return await synthesize_topic(self.recipe, item.id, topic_from(ask.prepared), ask)
+
+    def score(self, tables: Tables) -> Haystacks:
+        """See `Workload`: the haystacks that were made, and the topics that failed."""
+        run = run_of(tables)
+        return Haystacks(made_haystacks(run), failed_topics(run))
+
+    def report(self, scores: Haystacks) -> Sequence[Section]:
+        listed = {name: rows for name, rows in scores.details().items() if rows}
+        frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in listed.items()}
+        unit = pl.lit(None, pl.Int64).alias("n")
+        return [Section(name.capitalize(), table=frame.with_columns(unit)) for name, frame in frames.items()]
 
     def entries(self, store: Store, path: str) -> list[str]:
         """The haystacks made in the store, as entries for another spec. `path`: this spec's, for messages. Raises SpecError."""

@@ -6,6 +6,7 @@ Part of the engine room; no calls.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,13 +31,14 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
     """The scores and sections of the run so far. Raises BadBenchmark if the benchmark returns something invalid."""
     # Of a user's own benchmark, the engine says which item each row is of. Those of this package know what they lack.
     is_own = bool(own_name(workload))
-    tables = _tables(workload, run, ITEM_ID if is_own else "")
-    items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
-    _check_keys(workload, run)
+    tables = RunTables(workload, run.at(), ITEM_ID if is_own else "")
+    if is_own:
+        items = tables[ITEMS].with_columns(tables[ITEMS][ITEM_ID].is_in(_answered(run).implode()).not_().alias(LACKS))
+        _check_keys(workload, run)
     with reading(f"{workload.kind}: score", _MEND), scoring(items) if is_own else contextlib.nullcontext():
         scores = workload.score(tables)
-    _check_scores(workload, scores)
     if is_own:
+        _check_scores(workload, scores)
         scores = {name: with_expected(frame, items) for name, frame in scores.items()}
     with reading(f"{workload.kind}: report", _MEND):
         sections = list(workload.report(scores))
@@ -46,8 +48,9 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
     if is_own:
         sections = [one if one.table is None else replace(one, table=with_expected(one.table, items)) for one in sections]
     with reading(f"{workload.kind}: details", _MEND):
-        details = {"scores": {name: _plain(frame) for name, frame in scores.items()}, **workload.reader.details(scores)}
-    warnings = [] if tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
+        frames = {name: _plain(frame) for name, frame in scores.items()} if isinstance(scores, Mapping) else None
+        details = {**({} if frames is None else {"scores": frames}), **workload.reader.details(scores)}
+    warnings = [] if not is_own or tables[ITEMS].height else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
 
 
@@ -56,7 +59,7 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     if type(workload).by_query is Workload.by_query:
         return None  # No table is read for nothing; imported runs have no items, either.
     with reading(f"{workload.kind}: by_query", _MEND):
-        by_query = workload.by_query(_tables(workload, run))
+        by_query = workload.by_query(RunTables(workload, run.at()))
     if by_query is None:
         return None
     columns, schema = [*by_query.scores.columns], by_query.scores.schema
@@ -76,37 +79,49 @@ def scores_by_query(workload: Workload[Any], run: RunStore) -> ByQuery | None:
     raise BadBenchmark(f"{workload.kind}: by_query: {problem}; it has {', '.join(columns)}; {_MEND}")
 
 
-class RunTables(dict[str, pl.DataFrame]):
-    """What `score` gets: the run's items, and its tables without those of `Workload.in_pieces`."""
+class RunTables(Mapping[str, pl.DataFrame]):
+    """What `score` gets: the run's items, and its tables. Each is read when it is first asked for."""
 
     def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
         """`item`: the name of a further column of each table, with the item that a row is of."""
-        whole = [table.name for table in all_tables(type(workload)) if table.name not in workload.in_pieces]
-        super().__init__({ITEMS: items_frame(workload), **run.tables(whole, item)})
-        self._run = run
+        self._names = (ITEMS, *(table.name for table in all_tables(type(workload))))
+        self._read = functools.cache(lambda name: items_frame(workload) if name == ITEMS else run.tables([name], item)[name])
+        self.run = run
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     def pieces(self, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """See `table_pieces`."""
-        return self._run.pieces(name, columns)
+        return self.run.pieces(name, columns)
 
 
 def table_pieces(tables: Tables, name: str, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """These columns of a table, and those of its key, in consecutive pieces in the order of the key.
 
-    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time, if
-    `Workload.in_pieces` names the table.
+    Rows that are equal in the key's first column are in one piece. Little more than one piece is in memory at a time.
     """
-    return tables.pieces(name, columns) if isinstance(tables, RunTables) and name not in tables else iter([tables[name]])
+    return tables.pieces(name, columns) if isinstance(tables, RunTables) else iter([tables[name]])
+
+
+def run_of(tables: Tables) -> RunStore:
+    """The stored run whose tables `score` gets, for what they do not say: its record, and the store."""
+    assert isinstance(tables, RunTables)
+    return tables.run
 
 
 def _answered(run: RunStore) -> pl.Series:
     """The ids of the items that are answered without a failure."""
     failures = run.table("failures")
     return pl.Series(sorted(run.finished(ITEM).keys() - set(failures[failures.columns[0]])), dtype=pl.String)
-
-
-def _tables(workload: Workload[Any], run: RunStore, item: str = "") -> RunTables:
-    return RunTables(workload, run.at(), item)
 
 
 def items_frame(workload: Workload[Any]) -> pl.DataFrame:

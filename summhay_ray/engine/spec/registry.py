@@ -13,7 +13,6 @@ from typing import Any
 
 from summhay_ray.engine.contract import Workload, damaged, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
-from summhay_ray.engine.read.reader import RunReader
 from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
@@ -196,12 +195,6 @@ def workload_of(run: RunStore) -> Workload[Any]:
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise damaged(run, reason) from error
-
-
-def scores_itself(run: RunStore) -> bool:
-    """Whether the run's benchmark computes its results with `score` and `report`. Raises UnknownName."""
-    benchmark = checked(run, run.record)
-    return benchmark.reader.results is RunReader.results or benchmark.score is not Workload.score
 
 
 def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:

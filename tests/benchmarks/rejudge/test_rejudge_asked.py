@@ -67,7 +67,7 @@ def test_a_share_is_written_into_an_open_name_alone() -> None:
 
 def with_asked(workload: Rejudge, free: Uncertain, share: float) -> Rejudge:
     [name] = cascades_of(workload)
-    workload.asked = {name: free.asked(share)}
+    workload.chosen = {free.choice(name, share): free.asked(share)}
     return workload
 
 

@@ -62,7 +62,7 @@ def test_a_service_is_paid_once_and_its_bill_is_ours(base: str, tmp_path: Path) 
 def test_rankings_are_what_the_service_says(base: str, tmp_path: Path) -> None:
     result = api.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
     ranked = api.table(result.run, "ranked", str(tmp_path / "store"))
-    corpus = api.load({**fields(base), "kind": "retrieval"}).corpus(ranked["corpus_id"][0])  # type: ignore[attr-defined]
+    corpus = api.load({**fields(base), "kind": "retrieval"}).corpora.corpus(ranked["corpus_id"][0])  # type: ignore[attr-defined]
     assert isinstance(corpus, Corpus)
     for query in corpus.queries:
         assert isinstance(query, Query)

@@ -90,8 +90,8 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
     assert shown.table is not None and shown.table.height == len(joint)
 
 
-def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(released: RunStore, scored: Any) -> None:
-    [section] = [one for one in sections(released) if one.slug == "lost"]
+def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(scored: Any) -> None:
+    [section] = [one for one in sections(scored) if one.slug == "lost"]
     assert section.table is not None
     rows = {(row["model"], row["retriever"]): row for row in section.table.iter_rows(named=True)}
     found = rows["gpt-4o", "vector"]

@@ -60,7 +60,7 @@ def test_cells_that_wait_for_judges_hold_no_haystack(tmp_path: Path) -> None:
 
     async def answer_all() -> tuple[int, list[Answered]]:
         # A cell asks for all its insights at once, so that all calls of all cells wait together.
-        provider = Provider(sum(grid.grid.haystacks.outlines[0].n_insights[0] for _ in work))
+        provider = Provider(sum(grid.grid.haystacks.metadata[0].n_insights[0] for _ in work))
         limiter = ConcurrencyLimiter(grid.models.settings())
         done = await asyncio.gather(*(answered(grid, one, Ask(grid, one.item, provider.complete, limiter)) for one in work))
         return provider.alive, done

@@ -10,7 +10,7 @@ import pytest
 from inline_runs import answered
 
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, outline_of
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
 
 pytestmark = pytest.mark.core
@@ -20,10 +20,10 @@ def source(name: str) -> ReleasedFile:
     return read_released(json.dumps(load_sample(name)), f"{name}.json")
 
 
-def without(file: ReleasedFile, *insights: str) -> Outline:
-    """The outline, where no document contains these insights."""
+def without(file: ReleasedFile, *insights: str) -> HaystackMetadata:
+    """The metadata, where no document contains these insights."""
     gold = {insight: [] if insight in insights else sorted(found) for insight, found in file.haystack.gold().items()}
-    return replace(outline_of(file), marks=json.dumps(gold))
+    return replace(metadata_of(file), marks=json.dumps(gold))
 
 
 def test_every_insight_has_its_documents() -> None:
@@ -33,7 +33,7 @@ def test_every_insight_has_its_documents() -> None:
         for one in sources
         for insight, documents in one.haystack.gold().items()
     ]
-    assert gold_by_insight(map(outline_of, sources)).rows() == expected
+    assert gold_by_insight(map(metadata_of, sources)).rows() == expected
     assert gold_by_insight([]).rows() == []
 
 

@@ -36,7 +36,7 @@ def test_sources_record_and_tables_are_there_and_a_second_start_adds_nothing(tmp
     }
     record = run.record
     assert (record["cells"], len(record["haystacks"])) == (2 * n, n)
-    for source, entry in zip(grid.grid.haystacks.outlines, record["haystacks"], strict=True):
+    for source, entry in zip(grid.grid.haystacks.metadata, record["haystacks"], strict=True):
         assert entry == {"haystack_id": source.haystack_id, "name": source.name, "object": source.digest}
         kept = json.loads(store.get_object("haystack", source.digest))
         assert kept == grid.grid.haystacks.file(source.haystack_id).raw
@@ -66,7 +66,7 @@ def test_a_start_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_source_that_was_lost_is_put_back(tmp_path: Path) -> None:
     (grid, _), store = grid_of_files(tmp_path, 2), Store(str(tmp_path / "store"))
     open_run(grid, store)
-    lost = tmp_path / "store" / "objects" / "haystack" / grid.grid.haystacks.outlines[1].digest
+    lost = tmp_path / "store" / "objects" / "haystack" / grid.grid.haystacks.metadata[1].digest
     content = lost.read_bytes()
     lost.unlink()
     again, _ = grid_of_files(tmp_path, 2)
@@ -77,7 +77,7 @@ def test_a_source_that_was_lost_is_put_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["other", "broken"])
 def test_a_file_that_changed_since_it_was_read_is_refused_and_nothing_counts(tmp_path: Path, change: str) -> None:
     (grid, _), store = grid_of_files(tmp_path, 2), Store(str(tmp_path / "store"))
-    file = tmp_path / f"{grid.grid.haystacks.outlines[1].name}.json"
+    file = tmp_path / f"{grid.grid.haystacks.metadata[1].name}.json"
     file.write_text("{" if change == "broken" else file.read_text(encoding="ascii").replace("?", "!"), encoding="ascii")
     with pytest.raises(UserError, match=f"{file.name}: was changed since it was read"):
         open_run(grid, store)
@@ -87,10 +87,10 @@ def test_a_file_that_changed_since_it_was_read_is_refused_and_nothing_counts(tmp
 def test_after_the_start_the_store_s_copies_are_read(tmp_path: Path) -> None:
     (grid, _), store = grid_of_files(tmp_path, 2), Store(str(tmp_path / "store"))
     open_run(grid, store)
-    for source in grid.grid.haystacks.outlines:
+    for source in grid.grid.haystacks.metadata:
         (tmp_path / f"{source.name}.json").unlink()
     kept = stored_workload(store, store.run(grid.run_id).record)
     assert kept.run_id == grid.run_id
-    assert [kept.grid.haystacks[source.haystack_id].name for source in kept.grid.haystacks.outlines] == [
-        source.name for source in grid.grid.haystacks.outlines
+    assert [kept.grid.haystacks[source.haystack_id].name for source in kept.grid.haystacks.metadata] == [
+        source.name for source in grid.grid.haystacks.metadata
     ]

@@ -15,7 +15,7 @@ from summhay_ray import api
 from summhay_ray.benchmarks.summhay import import_files, import_released
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import HAYSTACKS_A_BLOCK
 from summhay_ray.benchmarks.summhay.haystacks.imports import Batch, Workbench, check_batch
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.metrics import Compat
@@ -120,7 +120,7 @@ class Dies(Workbench):
 class Changes(Workbench):
     """A file becomes another one between its check and its import."""
 
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
         for batch in batches:
             yield check_batch(batch)
             file = Path(batch.paths[0])

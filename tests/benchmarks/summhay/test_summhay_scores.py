@@ -96,7 +96,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
         return system_scores(insight_sums(parts[0]), parts[1], parts[2], grid.spec.seed)
 
     each = {}
-    for source in grid.grid.haystacks.outlines:
+    for source in grid.grid.haystacks.metadata:
         mine = [frame.filter(pl.col("haystack_id") == source.haystack_id) for frame in frames]
         each[source.name] = scored(mine)
     return scored(frames), each, failures

@@ -1,4 +1,4 @@
-"""Outlines say what haystacks say, haystacks are loaded when they are asked for, and few are kept."""
+"""Metadata says what haystacks say, haystacks are loaded when they are asked for, and few are kept."""
 
 from __future__ import annotations
 
@@ -17,15 +17,8 @@ from summhay_grids import SMALL, grid_of, grid_of_files
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.benchmarks.summhay.haystacks import from_haystacks
 from summhay_ray.benchmarks.summhay.haystacks import sources as sources_module
-from summhay_ray.benchmarks.summhay.haystacks.sources import (
-    KEPT,
-    Haystacks,
-    Outline,
-    Recent,
-    outline_of,
-    source_bytes,
-    stored_outlines,
-)
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of, source_bytes, stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.sources import KEPT, Haystacks, Recent
 from summhay_ray.engine import open_run, stored_workload
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, load_sample, read_released
@@ -35,7 +28,7 @@ pytestmark = pytest.mark.core
 
 
 def record_of(grid: SummHay, store: Store) -> dict[str, Any]:
-    """What a run's record says of the workload, whose outlines lie in the store then."""
+    """What a run's record says of the workload, whose metadata lies in the store then."""
     return {"kind": grid.kind, **grid.storage.record(store)}
 
 
@@ -60,34 +53,34 @@ class Shelf:
 
 
 @pytest.mark.parametrize("name", ["news", "conversation"])
-def test_an_outline_says_what_the_haystack_says(name: str) -> None:
+def test_metadata_says_what_the_haystack_says(name: str) -> None:
     source = released(name)
-    haystack, outline = source.haystack, outline_of(source)
-    assert (outline.haystack_id, outline.name, outline.domain) == (haystack.haystack_id, name, haystack.domain)
-    assert outline.n_documents == len(haystack.documents) == 32
-    assert outline.subtopics == haystack.subtopics
-    assert outline.n_insights == tuple(len(haystack.insights_of(one.subtopic_id)) for one in haystack.subtopics)
-    assert list(outline.gold().items()) == list(haystack.gold().items())
-    assert Outline.from_json(json.loads(json.dumps(outline.to_json()))) == outline
+    haystack, known = source.haystack, metadata_of(source)
+    assert (known.haystack_id, known.name, known.domain) == (haystack.haystack_id, name, haystack.domain)
+    assert known.n_documents == len(haystack.documents) == 32
+    assert known.subtopics == haystack.subtopics
+    assert known.n_insights == tuple(len(haystack.insights_of(one.subtopic_id)) for one in haystack.subtopics)
+    assert list(known.gold().items()) == list(haystack.gold().items())
+    assert HaystackMetadata.from_json(json.loads(json.dumps(known.to_json()))) == known
 
 
-def test_an_outline_holds_no_documents() -> None:
+def test_metadata_holds_no_documents() -> None:
     longer = made_haystack(1, **{**SMALL, "words": 3000})
     sizes = [
-        len(json.dumps(outline_of(read_released(json.dumps(raw), "x")).to_json())) for raw in (made_haystack(1, **SMALL), longer)
+        len(json.dumps(metadata_of(read_released(json.dumps(raw), "x")).to_json())) for raw in (made_haystack(1, **SMALL), longer)
     ]
     assert sizes[1] < sizes[0] + 200 and len(json.dumps(longer)) > 10 * sizes[1]
 
 
-def test_outlines_come_back_from_the_store_and_from_the_sources_where_another_version_kept_them(tmp_path: Path) -> None:
+def test_metadata_comes_back_from_the_store_and_from_the_sources_where_another_version_kept_them(tmp_path: Path) -> None:
     grid, store = grid_of(haystacks=["sample/news", "sample/conversation"]), Store(str(tmp_path / "store"))
     record = record_of(grid, store)
-    assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
-    for source in grid.grid.haystacks.outlines:
+    assert tuple(stored_metadata(store, record)) == tuple(grid.grid.haystacks.metadata)
+    for source in grid.grid.haystacks.metadata:
         assert store.put_object("haystack", source_bytes(grid.grid.haystacks.file(source.haystack_id).raw)) == source.digest
     for kept in ({}, {"outlines": store.put_object("outlines", b"of another version")}):
         record = {name: value for name, value in record.items() if name != "outlines"} | kept
-        assert tuple(stored_outlines(store, record)) == tuple(grid.grid.haystacks.outlines)
+        assert tuple(stored_metadata(store, record)) == tuple(grid.grid.haystacks.metadata)
 
 
 def test_few_haystacks_are_kept_and_the_least_used_goes_first() -> None:
@@ -165,19 +158,19 @@ def test_a_stored_grid_reads_no_source_and_has_the_same_cells(tmp_path: Path) ->
     assert stored.grid.systems == grid.grid.systems and stored.models.settings() == grid.models.settings()
     assert list(stored.items()) == list(grid.items()) and stored.run_id == grid.run_id
     with pytest.raises(StoreError, match="has no haystack"):
-        stored.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id]
+        stored.grid.haystacks[grid.grid.haystacks.metadata[0].haystack_id]
 
 
 def test_a_grid_holds_only_the_haystacks_it_read_last(tmp_path: Path) -> None:
     grid, paths = grid_of_files(tmp_path, KEPT + 2)
-    assert [source.name for source in grid.grid.haystacks.outlines] == [path.stem for path in paths]
+    assert [source.name for source in grid.grid.haystacks.metadata] == [path.stem for path in paths]
     for path in paths[1:]:
         path.unlink()
-    for held, source in enumerate(grid.grid.haystacks.outlines[2:], 2):
+    for held, source in enumerate(grid.grid.haystacks.metadata[2:], 2):
         assert grid.grid.haystacks[source.haystack_id].name == paths[held].stem
-    assert grid.grid.haystacks[grid.grid.haystacks.outlines[0].haystack_id].name == paths[0].stem
+    assert grid.grid.haystacks[grid.grid.haystacks.metadata[0].haystack_id].name == paths[0].stem
     with pytest.raises(UserError, match=paths[1].name):
-        grid.grid.haystacks[grid.grid.haystacks.outlines[1].haystack_id]
+        grid.grid.haystacks[grid.grid.haystacks.metadata[1].haystack_id]
 
 
 def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

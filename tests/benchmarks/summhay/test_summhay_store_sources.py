@@ -42,7 +42,7 @@ def kept(folder: Path) -> tuple[SummHay, Store, list[str]]:
     """The grid of the files, a store that holds their sources, and the entries that name them there."""
     grid, store = load(folder, ["topic_news1.json", "other one"]), Store(str(folder / "store-of-tests"))
     grid.storage.keep_by_store(store)
-    return grid, store, [store_entry(source) for source in grid.grid.haystacks.outlines]
+    return grid, store, [store_entry(source) for source in grid.grid.haystacks.metadata]
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_the_run_is_that_of_the_files(folder: Path) -> None:
     assert [entry.rpartition("/")[2] for entry in entries] == ["topic_news1.json", "other one.json"]
     stored = load(None, entries, store)
     assert stored.run_id == grid.run_id and list(stored.items()) == list(grid.items())
-    # All of the outlines: names, digests of the sources, gold.
-    assert stored.grid.haystacks.outlines == grid.grid.haystacks.outlines
-    for source in grid.grid.haystacks.outlines:
+    # All of the metadata: names, digests of the sources, gold.
+    assert stored.grid.haystacks.metadata == grid.grid.haystacks.metadata
+    for source in grid.grid.haystacks.metadata:
         assert stored.grid.haystacks[source.haystack_id] == grid.grid.haystacks[source.haystack_id]
     nameless = load(folder, [entry.rpartition("/")[0] for entry in entries], store)
     assert nameless.run_id == grid.run_id
-    assert [source.name for source in nameless.grid.haystacks.outlines] == [
-        source.digest for source in grid.grid.haystacks.outlines
+    assert [source.name for source in nameless.grid.haystacks.metadata] == [
+        source.digest for source in grid.grid.haystacks.metadata
     ]
 
 
@@ -118,7 +118,7 @@ def test_what_the_store_does_not_hold(tmp_path: Path, entry: str, said: str) -> 
 def test_a_folder_that_is_called_store_holds_files_as_any_other(folder: Path) -> None:
     (folder / "store").mkdir()
     (folder / "topic_news1.json").rename(folder / "store" / "topic_news1.json")
-    assert load(folder, ["store/topic_news1.json"]).grid.haystacks.outlines[0].name == "topic_news1"
+    assert load(folder, ["store/topic_news1.json"]).grid.haystacks.metadata[0].name == "topic_news1"
 
 
 def test_without_a_store_nothing_lies_in_it(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_one_source_by_two_names_is_refused(folder: Path) -> None:
 
 def test_damage_and_silence_of_the_store_stay_what_they_are(folder: Path) -> None:
     grid, store, entries = kept(folder)
-    damaged = store.files.where(f"objects/haystack/{grid.grid.haystacks.outlines[0].digest}")
+    damaged = store.files.where(f"objects/haystack/{grid.grid.haystacks.metadata[0].digest}")
     Path(damaged).write_bytes(b"{}")
     with pytest.raises(StoreError, match="is damaged; delete it") as problem:
         load(folder, entries, store)
@@ -173,4 +173,4 @@ def test_what_lies_in_the_store_needs_no_file_of_the_package(folder: Path) -> No
     near = package.pack(mixed)
     assert (list(near.files), near.spec["haystacks"]) == (["other one"], ["sample/conversation", "other one", entries[0]])
     there = load(None, ["sample/conversation", entries[1], entries[0]], store)
-    assert there.run_id == mixed.run_id and there.grid.haystacks.outlines == mixed.grid.haystacks.outlines
+    assert there.run_id == mixed.run_id and there.grid.haystacks.metadata == mixed.grid.haystacks.metadata

@@ -43,7 +43,7 @@ def test_a_strategy_that_is_none_is_told_before_anything_is_asked() -> None:
 
 def test_answers_made_elsewhere_are_judged_and_a_missing_one_is_a_failure(tmp_path: Path) -> None:
     grid = grid_of()
-    queries = [subtopic.subtopic_id for source in grid.grid.haystacks.outlines for subtopic in source.subtopics]
+    queries = [subtopic.subtopic_id for source in grid.grid.haystacks.metadata for subtopic in source.subtopics]
     lines = [{"query_id": query, "text": "- First statement. [1][2]\n- Second statement. [3]"} for query in queries[1:]]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     fields = {

@@ -10,7 +10,7 @@ from summhay_ray.benchmark import ModelSpec, SpecError
 from summhay_ray.benchmarks.retrieval import Entry, Retrievers, every, make_retriever, naming
 from summhay_ray.benchmarks.summarizing import SummarizerSpec, check_strategy
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, try_judge
 from summhay_ray.judge import OfflineJudge
 from summhay_ray.local_models import check_model
@@ -25,7 +25,7 @@ def check_grid(grid: Grid) -> None:
 
 def _check_names(grid: Grid) -> None:
     spec = grid.spec
-    check_retrievers_of(grid.retrievers, grid.haystacks.outlines)
+    check_retrievers_of(grid.retrievers, grid.haystacks.metadata)
     try:
         for ordering in spec.orderings:
             summarize.check_ordering(ordering)
@@ -56,30 +56,30 @@ def check_models(models: Sequence[ModelSpec], folder: Path = Path()) -> None:
         raise SpecError(f"spec: {error}") from error
 
 
-def check_retrievers_of(retrievers: Retrievers, sources: Sequence[Outline]) -> None:
+def check_retrievers_of(retrievers: Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
     """Raises SpecError for a retriever that cannot be made, or whose released scores a haystack lacks."""
     for index, entry in enumerate(retrievers.values()):
         with naming(index):
             for part in every([entry]):
-                _check_retriever(part, retrievers, sources)
+                _check_retriever(part, retrievers, metadata)
                 if isinstance(part, str) and part.startswith("released/"):
-                    _check_released(part.removeprefix("released/"), sources)
+                    _check_released(part.removeprefix("released/"), metadata)
 
 
-def _check_retriever(entry: str | Entry, retrievers: Retrievers, sources: Sequence[Outline]) -> None:
+def _check_retriever(entry: str | Entry, retrievers: Retrievers, metadata: Sequence[HaystackMetadata]) -> None:
     try:
         make_retriever(entry, retrievers.seed, retrievers.run_file)
     except UnknownName:
-        if all(entry in source.released for source in sources):
+        if all(entry in haystack.released for haystack in metadata):
             raise UnknownName(f"no retriever is named {entry!r}; did you mean 'released/{entry}'?") from None
         raise
 
 
-def _check_released(name: str, sources: Iterable[Outline]) -> None:
-    for source in sources:
-        if name not in source.released:
-            has = ", ".join(source.released) or "none"
-            raise UnknownName(f"{source.name} holds no scores of 'released/{name}'; it holds: {has}")
+def _check_released(name: str, metadata: Iterable[HaystackMetadata]) -> None:
+    for haystack in metadata:
+        if name not in haystack.released:
+            has = ", ".join(haystack.released) or "none"
+            raise UnknownName(f"{haystack.name} holds no scores of 'released/{name}'; it holds: {has}")
 
 
 def check_prompts(models: Sequence[SummarizerSpec | JudgeSpec], prompts: Mapping[str, str]) -> None:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage, Storage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
+from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
 
 TOKENS_A_VERDICT = 20
@@ -76,9 +76,7 @@ class SummariesStorage(Storage[Any]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: the haystacks, their outlines, and the files of given answers."""
+        """See `Storage`: the haystacks, their metadata, and the files of given answers."""
         yield from super().objects(run)
-        record = run.record
-        yield from ((OUTLINES, record[OUTLINES]) for _ in range(OUTLINES in record))
-        yield from (("haystack", entry["object"]) for entry in record["haystacks"])
-        yield from ((INPUT, digest) for digest in record.get("answers", {}).values())
+        yield from objects_of_haystacks(run.record)
+        yield from ((INPUT, digest) for digest in run.record.get("answers", {}).values())

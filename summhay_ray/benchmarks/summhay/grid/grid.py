@@ -71,10 +71,10 @@ class Grid:
     def units(self) -> Iterator[Unit]:
         """All units, haystack by haystack, so that calls with a common prompt prefix are adjacent."""
         shown = [(retriever, ordering) for retriever in self.retrievers for ordering in self.orderings_of(retriever)]
-        for source in self.haystacks.outlines:
+        for haystack in self.haystacks.metadata:
             for retriever, ordering in shown:
-                for subtopic in source.subtopics:
-                    yield Unit(source.haystack_id, subtopic.subtopic_id, retriever, ordering)
+                for subtopic in haystack.subtopics:
+                    yield Unit(haystack.haystack_id, subtopic.subtopic_id, retriever, ordering)
 
     def items(self) -> Iterator[Item]:
         """A cell for each unit, summarizer and repeat."""
@@ -105,6 +105,6 @@ class Grid:
     def n_items(self) -> int:
         """The number of cells, without listing them."""
         shown = sum(len(self.orderings_of(retriever)) for retriever in self.retrievers)
-        queries = sum(len(source.subtopics) for source in self.haystacks.outlines)
+        queries = sum(len(haystack.subtopics) for haystack in self.haystacks.metadata)
         n: int = queries * shown * len(self.spec.summarizers) * self.spec.repeats
         return n

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import Inputs, Part, Planner, RunStore, SpecError, Store, Text, semantic_hash
-from summhay_ray.benchmarks.retrieval import UNORDERED, RetrievalFields, Retrieving, files
+from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files
 from summhay_ray.benchmarks.retrieval.retrieving import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
+from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
-from summhay_ray.benchmarks.summhay.haystacks.sources import OUTLINES
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.plugins import unknown
@@ -87,10 +87,9 @@ class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
-        """See `Storage`: the haystacks and their outlines."""
+        """See `Storage`: the haystacks and their metadata."""
         yield from super().objects(run)
-        yield OUTLINES, run.record[OUTLINES]
-        yield from (("haystack", entry["object"]) for entry in run.record["haystacks"])
+        yield from objects_of_haystacks(run.record)
 
 
 class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
@@ -98,34 +97,10 @@ class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
         return doubts_of(self.workload.haystacks)
 
 
-class HaystackRetrieval(Retrieving[RetrievalSpec]):
-    """Every retriever on every haystack and BEIR corpus."""
-
-    kind = "retrieval"
-    tables = (*Retrieving.tables, BY_NAME["failures"])
-    storage = Part(HaystackRetrievalStorage)
-    planner = Part(HaystackRetrievalPlanner)
-
-    def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
-        super().__init__(with_made(spec, inputs), inputs)
-        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
-        if inputs.record is None:
-            check_retrievers_of(self.retrievers, self.haystacks.outlines)
-            self._check_qrels()
-
-    def _check_qrels(self) -> None:
-        """Raises SpecError for a query of the qrels that no corpus has."""
-        if self._qrels:
-            named = {source.haystack_id: source.name for source in self.haystacks.outlines}
-            named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self._known_corpora.items()}
-            corpora = self.corpus_queries().items()
-            known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
-            if strangers := self._qrels.keys() - known:
-                raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
-
-    def corpus_queries(self) -> Mapping[str, Sequence[str]]:
-        own = {one.haystack_id: [subtopic.subtopic_id for subtopic in one.subtopics] for one in self.haystacks.outlines}
-        return {**own, **{corpus_id: known.queries for corpus_id, known in self._known_corpora.items()}}
+class HaystackCorpora(Corpora["HaystackRetrieval"]):
+    def queries(self) -> Mapping[str, Sequence[str]]:
+        own = {one.haystack_id: [subtopic.subtopic_id for subtopic in one.subtopics] for one in self.workload.haystacks.metadata}
+        return {**own, **{corpus_id: known.queries for corpus_id, known in self.folders.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:
         return self._corpus(corpus_id)
@@ -133,34 +108,34 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
     @functools.cached_property
     def _corpus(self) -> Callable[[str], Corpus]:
         def read(corpus_id: str) -> Corpus:
-            known = self._known_corpora
-            found = self._read(known[corpus_id].folder) if corpus_id in known else corpus_of(self.haystacks[corpus_id])
-            return with_qrels(found, self._qrels) if self._qrels else found
+            known = self.folders
+            found = self._read(known[corpus_id].folder) if corpus_id in known else corpus_of(self.workload.haystacks[corpus_id])
+            return with_qrels(found, self.qrels) if self.qrels else found
 
         return functools.lru_cache(maxsize=2)(read)
 
     @functools.cached_property
-    def _qrels(self) -> Mapping[str, Mapping[str, float]]:
+    def qrels(self) -> Mapping[str, Mapping[str, float]]:
         """The spec's qrels; empty without. Raises SpecError."""
-        if self.spec.qrels is None:
+        if self.workload.spec.qrels is None:
             return {}
         try:
-            return read_qrels(self.inputs.text(self.spec.qrels), self.spec.qrels)
+            return read_qrels(self.workload.inputs.text(self.workload.spec.qrels), self.workload.spec.qrels)
         except BadTrec as error:
             raise SpecError(f"spec: qrels: {error}") from error
 
     def relevance(self) -> str:
-        return self.inputs.digests()[self.spec.qrels] if self.spec.qrels else ""
+        return self.workload.inputs.digests()[self.workload.spec.qrels] if self.workload.spec.qrels else ""
 
     def queries_identity(self, corpus_id: str) -> str:
-        """See `Retrieving`. A haystack's id is a hash of its queries and insights, too."""
-        return self._known_corpora[corpus_id].digest if corpus_id in self._known_corpora else ""
+        """See `Corpora`. A haystack's id is a hash of its queries and insights, too."""
+        return self.folders[corpus_id].digest if corpus_id in self.folders else ""
 
     @functools.cached_property
-    def _known_corpora(self) -> Mapping[str, _Beir]:
+    def folders(self) -> Mapping[str, _Beir]:
         """corpus_id of a BEIR folder -> what a run keeps of it. Raises SpecError."""
         known: dict[str, _Beir] = {}
-        for index, folder in enumerate(self.spec.corpora):
+        for index, folder in enumerate(self.workload.spec.corpora):
             corpus = self._read(folder)
             queries = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
             beir = _Beir(folder, [query.query_id for query in corpus.queries], semantic_hash(queries))
@@ -170,7 +145,11 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
 
     def _read(self, folder: str) -> Corpus:
         try:
-            if (place := self.inputs.folder / folder).is_dir() and not (place / CORPUS).exists() and not self.inputs.settled:
+            if (
+                (place := self.workload.inputs.folder / folder).is_dir()
+                and not (place / CORPUS).exists()
+                and not self.workload.inputs.settled
+            ):
                 mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
                 raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
             return self._read_beir(folder)
@@ -180,9 +159,36 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
     @functools.cached_property
     def _read_beir(self) -> Callable[[str], Corpus]:
         def read(folder: str) -> Corpus:
-            return read_beir(lambda path: self.inputs.text(f"{folder}/{path}"), _folder_name(folder))
+            return read_beir(lambda path: self.workload.inputs.text(f"{folder}/{path}"), _folder_name(folder))
 
         return functools.lru_cache(maxsize=2)(read)
+
+
+class HaystackRetrieval(Retrieving[RetrievalSpec]):
+    """Every retriever on every haystack and BEIR corpus."""
+
+    kind = "retrieval"
+    tables = (*Retrieving.tables, BY_NAME["failures"])
+    storage = Part(HaystackRetrievalStorage)
+    planner = Part(HaystackRetrievalPlanner)
+    corpora = Part(HaystackCorpora)
+
+    def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
+        super().__init__(with_made(spec, inputs), inputs)
+        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
+        if inputs.record is None:
+            check_retrievers_of(self.retrievers, self.haystacks.metadata)
+            self._check_qrels()
+
+    def _check_qrels(self) -> None:
+        """Raises SpecError for a query of the qrels that no corpus has."""
+        if qrels := self.corpora.qrels:
+            named = {haystack.haystack_id: haystack.name for haystack in self.haystacks.metadata}
+            named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self.corpora.folders.items()}
+            corpora = self.corpora.queries().items()
+            known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
+            if strangers := qrels.keys() - known:
+                raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     def _files(self) -> list[str]:
         beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, QRELS)]
@@ -193,10 +199,12 @@ def _folder_name(folder: str) -> str:
     return folder.rstrip("/").rpartition("/")[2]
 
 
-def retrieval_fields(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
-    own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
-    for name in fields:
-        if name not in own and name not in others:
-            raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
-    return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}
+class GridCorpora(Corpora[Any]):
+    @classmethod
+    def alone(cls, fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+        """Those fields of a SummHay spec that a retrieval spec has too. Raises SpecError for a field that neither kind has."""
+        own, others = RetrievalSpec.model_fields, SummhaySpec.model_fields
+        for name in fields:
+            if name not in own and name not in others:
+                raise SpecError(f"{where}: {unknown('field', name, {*own, *others})}")
+        return {**{name: value for name, value in fields.items() if name in own}, "kind": HaystackRetrieval.kind}

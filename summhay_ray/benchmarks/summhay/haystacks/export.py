@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import all_judgments, judge_of_record
 from summhay_ray.errors import UserError

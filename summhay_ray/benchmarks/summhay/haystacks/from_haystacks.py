@@ -9,14 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from summhay_ray.benchmark import Inputs, Spec, SpecError, Store, StoreError, load_workload
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import (
     STORE,
     Haystacks,
     Loaded,
-    Outline,
     Recent,
     in_store,
-    outline_of,
     store_entry,
     stored_haystacks,
 )
@@ -39,12 +38,12 @@ def haystacks_of(named: Sequence[str], inputs: Inputs) -> Haystacks:
     entries: dict[str, str] = {}
     recent = Recent()
     read = functools.partial(_content, inputs)
-    outlines = _outlines(named, read, recent)
-    for index, (entry, outline) in enumerate(zip(named, outlines, strict=True)):
-        first = entries.setdefault(outline.haystack_id, entry)
+    metadata = _metadata(named, read, recent)
+    for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
+        first = entries.setdefault(one.haystack_id, entry)
         if first != entry:
             raise SpecError(f"spec: haystacks[{index}]: {entry!r} has the same content as {first!r}; remove one")
-    return Haystacks(entries, lambda haystack_id: (read(entries[haystack_id]), entries[haystack_id]), lambda: outlines, recent)
+    return Haystacks(entries, lambda haystack_id: (read(entries[haystack_id]), entries[haystack_id]), lambda: metadata, recent)
 
 
 def _content(inputs: Inputs, entry: str) -> bytes:
@@ -73,12 +72,12 @@ def _file(inputs: Inputs, entry: str) -> bytes:
 
 def doubts_of(haystacks: Haystacks) -> Sequence[str]:
     """What is odd in the haystacks, such as an insight that is in no document."""
-    return [warning for outline in haystacks.outlines for warning in outline.warnings]
+    return [warning for one in haystacks.metadata for warning in one.warnings]
 
 
 def by_store(named: Sequence[str], haystacks: Haystacks) -> Mapping[str, str]:
     """The haystacks in files, which a job reads from the store: entry of the spec -> entry that names the stored copy."""
-    entries = zip(named, haystacks.outlines, strict=True)
+    entries = zip(named, haystacks.metadata, strict=True)
     return {entry: store_entry(one) for entry, one in entries if not entry.startswith(SAMPLE) and in_store(entry) is None}
 
 
@@ -108,19 +107,19 @@ def _made_by(entry: str, inputs: Inputs) -> list[str]:
         raise SpecError(f"spec: haystacks: {entry}: {error}") from error
 
 
-def _outlines(entries: Sequence[str], read: Callable[[str], bytes], recent: Recent) -> tuple[Outline, ...]:
-    """The outlines of sources. `recent` keeps the last of the haystacks, which a small run need not read again."""
+def _metadata(entries: Sequence[str], read: Callable[[str], bytes], recent: Recent) -> tuple[HaystackMetadata, ...]:
+    """The metadata of sources. `recent` keeps the last of the haystacks, which a small run need not read again."""
 
-    def outline(entry: str) -> Outline:
+    def read_one(entry: str) -> HaystackMetadata:
         content = read(entry)
         file = read_released(content, entry)
         recent.keep(Loaded(file, len(content)))
-        return outline_of(file)
+        return metadata_of(file)
 
     if not any(map(in_store, entries)):
-        return tuple(map(outline, entries))
+        return tuple(map(read_one, entries))
     with ThreadPoolExecutor(max_workers=READS_AT_ONCE) as threads:
-        return tuple(threads.map(outline, entries))
+        return tuple(threads.map(read_one, entries))
 
 
 def _stored(entry: str, digest: str, store: Store | None) -> bytes:

@@ -10,21 +10,21 @@ from collections.abc import Iterable
 import polars as pl
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
 
 _PLACE = ["haystack_id", "insight_id"]
 
 
-def gold_by_insight(outlines: Iterable[Outline]) -> pl.DataFrame:
+def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
     """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted."""
     import numpy as np
 
     haystacks: list[str] = []
     insights: list[str] = []
     counts, numbers = array("q"), array("q")
-    for outline in outlines:
-        marks = json.loads(outline.marks)
-        haystacks += [outline.haystack_id] * len(marks)
+    for haystack in metadata:
+        marks = json.loads(haystack.marks)
+        haystacks += [haystack.haystack_id] * len(marks)
         insights += marks
         counts.extend(map(len, marks.values()))
         # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each by itself.
@@ -40,7 +40,7 @@ def gold_by_insight(outlines: Iterable[Outline]) -> pl.DataFrame:
 def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:
     """haystack_id, subtopic_id, and `documents`: the sorted numbers of those that contain any insight of the subtopic.
 
-    `gold`: `gold_by_insight` of the run's outlines. Empty where no document has any; a subtopic without insights has no row.
+    `gold`: `gold_by_insight` of the run's haystacks. Empty where no document has any; a subtopic without insights has no row.
     """
     asked = ["haystack_id", "subtopic_id"]
     documents = pl.col("documents").explode().drop_nulls().unique().sort()

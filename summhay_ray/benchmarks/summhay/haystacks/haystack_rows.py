@@ -20,7 +20,7 @@ def open_haystacks(run: RunStore, haystacks: Haystacks) -> None:
     """Write the tables of those haystacks that the run does not hold yet."""
     kept = run.finished(STAGE)
     # Sorted by id, as the tables are, so that each commit holds neighbours.
-    absent = sorted(source.haystack_id for source in haystacks.outlines if source.haystack_id not in kept)
+    absent = sorted(haystack.haystack_id for haystack in haystacks.metadata if haystack.haystack_id not in kept)
     for block in blocks_of(absent):
         run.commit(STAGE, [Finished(haystack_id, haystack_rows(haystacks.file(haystack_id))) for haystack_id in block])
 

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import (
-    Benchmark,
     Counted,
     Finished,
     Part,
@@ -26,17 +25,10 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.sources import (
-    OUTLINES,
-    Outline,
-    changed,
-    haystack_entries,
-    keep_outlines,
-    outline_of,
-    source_bytes,
-)
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, keep_metadata, metadata_of, source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.sources import changed
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
-from summhay_ray.benchmarks.summhay.results.reader import SummariesReader
+from summhay_ray.benchmarks.summhay.results.reader import Summaries
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, imported_rows, read_released
 from summhay_ray.inputs import read_json
@@ -58,14 +50,13 @@ class ImportStorage(SummariesStorage):
         return run.table("summaries").height
 
 
-class Import(Benchmark[Any]):
+class Import(Summaries[Any]):
     """A run of summaries and judgments made elsewhere. Nothing is asked."""
 
     kind = "import"
     counted = Counted(prefix="i")
     tables: ClassVar[Sequence[Table]] = TABLES
     storage = Part(ImportStorage)
-    reader = Part(SummariesReader)
 
 
 @dataclass(frozen=True)
@@ -100,8 +91,8 @@ class Batch:
 class Workbench:
     """Runs the batches, in order: here one after the other; in `imports_on_ray.OnRay` in parallel."""
 
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
-        """Check each batch; yields the outlines of its files. Raises InvalidHaystack for the first broken file."""
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
+        """Check each batch; yields the metadata of its files. Raises InvalidHaystack for the first broken file."""
         return map(check_batch, batches)
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
@@ -112,16 +103,16 @@ class Workbench:
 def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
     """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
     bench = workbench or Workbench()
-    sources = [
-        source
-        for outlines in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
-        for source in outlines
+    metadata = [
+        haystack
+        for checked in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
+        for haystack in checked
     ]
     first: dict[str, str] = {}
-    for path, source in zip(paths, sources, strict=True):
-        if source.haystack_id in first:
-            raise InvalidHaystack(f"{path}: has the same content as {first[source.haystack_id]}; remove one")
-        first[source.haystack_id] = path
+    for path, haystack in zip(paths, metadata, strict=True):
+        if haystack.haystack_id in first:
+            raise InvalidHaystack(f"{path}: has the same content as {first[haystack.haystack_id]}; remove one")
+        first[haystack.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
     pairs = list(first.items())
     batches = [
@@ -133,25 +124,25 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
     for parts, rows in bench.keep(batches):
         written.append(parts)
         counted.update({table: rows.get(table, 0) for table in COUNTED})
-    name = ", ".join(source.name for source in sources)
-    record = {"kind": Import.kind, "name": name, "haystacks": haystack_entries(sources), OUTLINES: keep_outlines(store, sources)}
+    name = ", ".join(haystack.name for haystack in metadata)
+    record = {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)}
     run = store.create_run(run_id, record, all_tables(Import))
     if not first.keys() <= run.finished(STAGE).keys():
         run.committer(driver=0).add(written)
     run.end()
     return ImportResult(
         run=run_id,
-        haystacks=len(sources),
-        documents=sum(source.n_documents for source in sources),
-        queries=sum(len(source.subtopics) for source in sources),
-        warnings=tuple(warning for source in sources for warning in source.warnings),
+        haystacks=len(metadata),
+        documents=sum(haystack.n_documents for haystack in metadata),
+        queries=sum(len(haystack.subtopics) for haystack in metadata),
+        warnings=tuple(warning for haystack in metadata for warning in haystack.warnings),
         **counted,
     )
 
 
-def check_batch(batch: Batch) -> list[Outline]:
-    """The outlines of a batch's files, read one at a time. Raises InvalidHaystack."""
-    return [outline_of(read_file(path)) for path in batch.paths]
+def check_batch(batch: Batch) -> list[HaystackMetadata]:
+    """The metadata of the haystacks in a batch's files, read one at a time. Raises InvalidHaystack."""
+    return [metadata_of(read_file(path)) for path in batch.paths]
 
 
 def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:

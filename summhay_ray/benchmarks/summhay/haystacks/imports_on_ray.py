@@ -1,6 +1,6 @@
 """Import many released files in parallel, as a Ray Data pipeline. For few files, Ray is not started.
 
-Tasks receive batches of file names and read one file at a time; only outlines and descriptions of parts travel back. Order is
+Tasks receive batches of file names and read one file at a time; only metadata and descriptions of parts travel back. Order is
 kept, so the store ends up the same as without Ray.
 """
 
@@ -19,7 +19,7 @@ from summhay_ray.benchmarks.summhay.haystacks.imports import (
     import_released,
     keep_batch,
 )
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
 from summhay_ray.haystack import InvalidHaystack
 
 FILES_ALONE = 256
@@ -42,10 +42,10 @@ def import_many(paths: Sequence[str], store: Store, address: str = "local") -> I
 class OnRay(Workbench):
     """Runs the batches as a streaming Ray Data pipeline, at most one per CPU at a time."""
 
-    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[Outline]]:
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
         return (
-            [Outline.from_json(outline) for outline in outlines]
-            for outlines in map_in_tasks(_check, map(asdict, batches), InvalidHaystack)
+            [HaystackMetadata.from_json(haystack) for haystack in checked]
+            for checked in map_in_tasks(_check, map(asdict, batches), InvalidHaystack)
         )
 
     def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
@@ -59,7 +59,7 @@ def _batch(written: Mapping[str, Any]) -> Batch:
 
 
 def _check(written: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [outline.to_json() for outline in check_batch(_batch(written))]
+    return [haystack.to_json() for haystack in check_batch(_batch(written))]
 
 
 def _keep(written: Mapping[str, Any]) -> dict[str, Any]:

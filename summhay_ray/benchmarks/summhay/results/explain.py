@@ -13,7 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmark import Replay, RunStore, StoreError, Workload
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
-from summhay_ray.benchmarks.summhay.haystacks.sources import read_source
+from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import of_cells, rows_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.haystack import ReleasedFile

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.summhay.haystacks.sources import stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judged_pieces, judges_of
 from summhay_ray.errors import UserError
@@ -122,11 +122,11 @@ def drawn(chances: Sequence[float], chance: random.Random) -> list[int]:
 
 def _rows(run: RunStore, sheet: pl.DataFrame) -> Iterator[list[str]]:
     cells = {row["cell_id"]: row for row in run.table("summaries", sheet["cell_id"].unique().to_list()).iter_rows(named=True)}
-    outlines = {outline.haystack_id: outline for outline in stored_outlines(run.store, run.record)}
+    known = {haystack.haystack_id: haystack for haystack in stored_metadata(run.store, run.record)}
     insights = {(row["haystack_id"], row["insight_id"]): row["text"] for row in run.table("insights").iter_rows(named=True)}
     for row in sheet.iter_rows(named=True):
         cell = cells[row["cell_id"]]
-        subtopics = outlines[cell["haystack_id"]].subtopics
+        subtopics = known[cell["haystack_id"]].subtopics
         query = next((one.query for one in subtopics if one.subtopic_id == cell["subtopic_id"]), "")
         bullets = "\n".join(f"{number}. {bullet}" for number, bullet in enumerate(cell["bullets"], 1))
         insight = insights.get((cell["haystack_id"], row["insight_id"]), "")

@@ -9,14 +9,14 @@ import polars as pl
 from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.retrieval import Retrieved, retrieval_table, retriever_label
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 
 
-def retrieval_of(run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame) -> pl.DataFrame | None:
+def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame) -> pl.DataFrame | None:
     """One row per retriever and k, and one for the documents within the token budget; None for a run without rankings.
 
-    `gold`: `gold_by_insight` of the sources.
+    `gold`: `gold_by_insight` of the haystacks.
     """
     spec = run.record.get("spec", {})
     if not spec.get("retrievers"):
@@ -26,7 +26,7 @@ def retrieval_of(run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame) 
     shown = shown.unique(["haystack_id", "subtopic_id", "retriever"], maintain_order=True)
     whole = set(contexts.filter(pl.col("ordering") != "given")["retriever"]) | {"full"}
     ks = spec.get("k", [])
-    n_queries = sum(len(source.subtopics) for source in sources)
+    n_queries = sum(len(haystack.subtopics) for haystack in metadata)
     # A retriever such as `none` shows no document: there is nothing to measure.
     empty = set(shown["retriever"]) - set(shown.filter(pl.col("n_shown") > 0)["retriever"])
     labels = map(retriever_label, SummhaySpec.model_validate(spec).retrievers)

@@ -3,30 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import CitedAnswer, Claims, Compat, Reader, Results, RunStore, Samples, Section
+from summhay_ray.benchmark import (
+    Benchmark,
+    CitedAnswer,
+    Claims,
+    Compat,
+    Part,
+    Reader,
+    Results,
+    RunStore,
+    Samples,
+    Section,
+    Spec,
+    Tables,
+    run_of,
+)
+from summhay_ray.benchmarks.retrieval import retrieval_section
 from summhay_ray.benchmarks.summhay.haystacks.export import export
+from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
+from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
-from summhay_ray.benchmarks.summhay.results.scores import results
+from summhay_ray.benchmarks.summhay.results.labels import read_labels
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
 from summhay_ray.records import system_label
+
+S = TypeVar("S", bound=Spec)
 
 
 class SummariesReader(Reader[Any]):
     """What is read of a run of summaries, made here or imported (then nothing was asked, and no cell is planned)."""
 
+    def details(self, scores: ScoreResult) -> Mapping[str, Any]:
+        return scores.details()
+
     def results(self, run: RunStore, compat: Compat = "default") -> Results:
-        """See `Reader`: the scores of every system (section 4.1, Table 2)."""
-        return results(run, compat)
-
-    def sections(self, run: RunStore, compat: Compat = "default") -> Sequence[Section]:
-        from summhay_ray.benchmarks.summhay.results.sections import sections
-
-        return sections(run, compat, self.judge, self.labels)
+        """See `Reader`. Adds the warnings about the haystacks, and tells templates from a model's prose."""
+        found, metadata = super().results(run, compat), stored_metadata(run.store, run.record)
+        n = sum(haystack.by_grammar for haystack in metadata)
+        notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
+        return replace(found, warnings=tuple(warning for haystack in metadata for warning in haystack.warnings), notes=notes)
 
     def judge_of(self, run: RunStore) -> str:
         return judge_of_record(run, self.judge)
@@ -74,3 +96,23 @@ class SummariesReader(Reader[Any]):
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`: JSON files in the released format."""
         return export(run, folder, judge)
+
+
+class Summaries(Benchmark[S]):
+    """A run of summaries of haystacks, made here or imported."""
+
+    reader = Part(SummariesReader)
+
+    def score(self, tables: Tables) -> ScoreResult:
+        """See `Workload`: the scores of every system (section 4.1, Table 2); for the report, those of later judges, too."""
+        labels = read_labels(Path(self.reader.labels)) if self.reader.labels else None
+        return score_run(run_of(tables), self.reader.compat, rejudged=self.reader.whole, labels=labels)
+
+    def report(self, scores: ScoreResult) -> Sequence[Section]:
+        """See `Workload`: all sections for the report; else the retrieval, since the terminal has grids of its own for scores."""
+        from summhay_ray.benchmarks.summhay.results.sections import sections
+
+        if self.reader.whole:
+            return sections(scores, self.reader.judge)
+        budget = scores.stored.record.get("spec", {}).get("token_budget")
+        return () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)

@@ -13,7 +13,7 @@ import polars as pl
 from summhay_ray.benchmark import Facet, RunStore, SampleRecord, Samples, Workload, answers_of
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.explain import names_of_cell, prompts_of, replayed
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.judge import prompt_template
@@ -48,7 +48,7 @@ def samples(workload: Workload[Any] | None, run: RunStore, judge: str = "") -> S
     default those of the run's own judge.
     """
     run = run.at()
-    outlines = stored_outlines(run.store, run.record)
+    metadata = stored_metadata(run.store, run.record)
     of_record = judge_of_record(run, judge)
     judges = sorted(judges_of(run), key=lambda judged: judged.judge != of_record)
     holders = {name: run if name == run.run_id else run.store.run(name).at() for judge in judges for name in judge.runs}
@@ -57,9 +57,9 @@ def samples(workload: Workload[Any] | None, run: RunStore, judge: str = "") -> S
         "answers": heapq.merge(*answers, key=itemgetter(0)),
         "contexts": _contexts(run),
         "documents": _documents(run),
-        "insights": _insights(run, outlines),
+        "insights": _insights(run, metadata),
     }
-    maker = _SampleMaker(workload, run, outlines, judges, holders)
+    maker = _SampleMaker(workload, run, metadata, judges, holders)
     return Samples(FACETS, maker.samples(), shelves, _prompts(judges, holders))
 
 
@@ -87,15 +87,17 @@ class _SampleMaker:
         self,
         workload: Workload[Any] | None,
         run: RunStore,
-        outlines: Sequence[Outline],
+        metadata: Sequence[HaystackMetadata],
         judges: Sequence[JudgedBy],
         holders: Mapping[str, RunStore],
     ) -> None:
         self._workload, self._run, self._judges, self._holders = workload, run, judges, holders
-        self._names = {outline.haystack_id: outline.name for outline in outlines}
-        self._queries = {(outline.haystack_id, topic.subtopic_id): topic for outline in outlines for topic in outline.subtopics}
-        self._gold = {outline.haystack_id: outline.gold() for outline in outlines}
-        self._wanted = {row[:2]: row[2] for row in gold_by_query(run, gold_by_insight(outlines)).iter_rows()}
+        self._names = {haystack.haystack_id: haystack.name for haystack in metadata}
+        self._queries = {
+            (haystack.haystack_id, topic.subtopic_id): topic for haystack in metadata for topic in haystack.subtopics
+        }
+        self._gold = {haystack.haystack_id: haystack.gold() for haystack in metadata}
+        self._wanted = {row[:2]: row[2] for row in gold_by_query(run, gold_by_insight(metadata)).iter_rows()}
         place = ("haystack_id", "subtopic_id", "retriever", "ordering", "context_id")
         rows = (row for piece in run.pieces("contexts") for row in piece.select(place).iter_rows())
         self._contexts = {row[:4]: row[4] for row in rows}
@@ -327,9 +329,9 @@ def _documents(run: RunStore) -> Iterator[tuple[str, Any]]:
             yield f"{_shelf(row['haystack_id'])}/{row['number']:07}", content
 
 
-def _insights(run: RunStore, outlines: Sequence[Outline]) -> Iterator[tuple[str, Any]]:
+def _insights(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[tuple[str, Any]]:
     """(HAYSTACK/INSIGHT, insight), sorted by id. The table groups insights by haystack, but in another order."""
-    gold = {outline.haystack_id: outline.gold() for outline in outlines}
+    gold = {haystack.haystack_id: haystack.gold() for haystack in metadata}
     rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
     for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):
         for row in sorted(own, key=itemgetter("insight_id")):

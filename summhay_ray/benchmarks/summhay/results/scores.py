@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import Results, RunStore, workload_of
-from summhay_ray.benchmarks.retrieval import retrieval_details, retrieval_section
+from summhay_ray.benchmark import RunStore, workload_of
+from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
-from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR, Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.biases import known_biases
 from summhay_ray.benchmarks.summhay.results.judges import (
@@ -78,6 +78,8 @@ class ScoreResult:
     position: list[PositionSensitivity]
     failures: list[Failure]
     """Judgments that scoring could not use."""
+    stored: RunStore = field(repr=False)
+    """The run, as it was scored."""
     biases: Mapping[str, JudgeBias | None] = field(default_factory=dict)
     """Judge -> the bias subtracted from its scores; None if unknown."""
     queries: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False)
@@ -175,14 +177,13 @@ def score_run(
     samples: int = 1000,
     biases: Sequence[JudgeBias] = (),
     rejudged: bool = False,
-    sources: Sequence[Outline] | None = None,
     judge: str = "",
     labels: Labels | None = None,
 ) -> ScoreResult:
     """Score what the run holds now. Missing judgments count as expected but not as scored.
 
     `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
-    ones. `rejudged`: include the judgments of later rejudges. `sources`: the run's outlines, if they are read already. `judge`:
+    ones. `rejudged`: include the judgments of later rejudges. `judge`:
     score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError for a run without
     summaries of its own, UserError for an unknown judge and for labels of another run.
     """
@@ -193,21 +194,21 @@ def score_run(
     if judge and judges:
         judges = [judged for judged in judges if judged.judge == of_record]
     known = known_biases(run, judges is not None, biases)
-    sources = stored_outlines(run.store, record) if sources is None else sources
-    gold = gold_by_insight(sources)
-    frames, failures = _frames(run, sources, gold, judges, compat)
+    metadata = stored_metadata(run.store, record)
+    gold = gold_by_insight(metadata)
+    frames, failures = _frames(run, metadata, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
     raw = frames.pooled(seed, samples)
     scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
     pooled = _corrected(raw, found)
     if labels is not None:
-        outlines = {source.haystack_id: source for source in sources}
-        pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: outlines[haystack_id].gold()))
-    shared = Counter(source.name for source in sources)
+        by_id = {haystack.haystack_id: haystack for haystack in metadata}
+        pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: by_id[haystack_id].gold()))
+    shared = Counter(haystack.name for haystack in metadata)
     ids = {
-        source.name if shared[source.name] == 1 else f"{source.name} ({source.haystack_id})": source.haystack_id
-        for source in sources
+        haystack.name if shared[haystack.name] == 1 else f"{haystack.name} ({haystack.haystack_id})": haystack.haystack_id
+        for haystack in metadata
     }
     return ScoreResult(
         run=run.run_id,
@@ -217,10 +218,11 @@ def score_run(
         haystacks=_ByHaystack(ids, frames, found, seed, samples) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
         failures=failures,
+        stored=run,
         biases=found,
         queries=_queries(frames.sums),
         expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
-        retrieval=retrieval_of(run, sources, gold),
+        retrieval=retrieval_of(run, metadata, gold),
     )
 
 
@@ -235,33 +237,21 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
     return means.with_columns(pl.col(name).cast(pl.String) for name in _TEXT).sort(_TEXT)
 
 
-def results(run: RunStore, compat: Compat) -> Results:
-    """The results of a run for the engine: scores of every system, position sensitivity, retrieval, warnings and notes."""
-    sources = stored_outlines(run.store, run.record)
-    scores = score_run(run, compat, sources=sources)
-    budget = run.record.get("spec", {}).get("token_budget")
-    sections = () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
-    warnings = tuple(warning for source in sources for warning in source.warnings)
-    n = sum(source.by_grammar for source in sources)
-    notes = (f"the prose of {n} of {len(sources)} haystacks is {BY_GRAMMAR}",) if n else ()
-    return Results(scores.details(), scores, sections, warnings, notes)
-
-
 def _frames(
-    run: RunStore, sources: Sequence[Outline], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
+    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
 ) -> tuple[_Frames, list[Failure]]:
     """What scores are computed from, and the judgments that cannot be used.
 
-    `gold`: `gold_by_insight` of the sources. `judges`: None for the run's own.
+    `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own.
     """
     run = run.at()
     known = _last_repeats(pl.concat(map(_last_repeats, run.pieces("summaries", (*SYSTEM, "repeat")))))
     named, own = _expected_systems(run, run.record, known)
     systems = named, own if judges is None else [judged.judge for judged in judges]
-    kinds = _kinds(sources, systems, known)
-    outline_of = {source.haystack_id: source for source in sources}
+    kinds = _kinds(metadata, systems, known)
+    by_id = {haystack.haystack_id: haystack for haystack in metadata}
     # Few haystacks have judgments that are scored one by one.
-    gold_of = functools.cache(lambda haystack_id: outline_of[haystack_id].gold())
+    gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
     names = (*_TEXT, *_VALUES)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
@@ -287,7 +277,7 @@ def _frames(
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     frames = _Frames(
         sums=added([insight_sums(_rows((), kinds, names)), *(part for part, _, _ in found)]),
-        expected=_expected(sources, systems, kinds),
+        expected=_expected(metadata, systems, kinds),
         words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *(words for _, words, _ in found)]),
     )
     return frames, [failure for _, _, odd in found for failure in odd]
@@ -334,24 +324,24 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFr
     return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
 
 
-def _kinds(sources: Sequence[Outline], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
+def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
     """Column -> its type. A text column is an enum with sorted values, so that its codes sort as the texts do."""
     texts: dict[str, set[str]] = {name: set(known[name]) for name in SYSTEM}
     for place, name in enumerate(SYSTEM):
         texts[name].update(system[place] for system in systems[0])
     texts["judge"] = set(systems[1])
-    texts["haystack_id"] = {source.haystack_id for source in sources}
-    texts["subtopic_id"] = {subtopic.subtopic_id for source in sources for subtopic in source.subtopics}
+    texts["haystack_id"] = {haystack.haystack_id for haystack in metadata}
+    texts["subtopic_id"] = {subtopic.subtopic_id for haystack in metadata for subtopic in haystack.subtopics}
     numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
     return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
 
 
-def _expected(sources: Sequence[Outline], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
+def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
     """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
     asked = [
-        (source.haystack_id, subtopic.subtopic_id, n_insights)
-        for source in sources
-        for subtopic, n_insights in zip(source.subtopics, source.n_insights, strict=True)
+        (haystack.haystack_id, subtopic.subtopic_id, n_insights)
+        for haystack in metadata
+        for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
     ]
     queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")

@@ -6,20 +6,18 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import Chart, Compat, Pivot, RunStore, Section
+from summhay_ray.benchmark import Chart, Pivot, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
-from summhay_ray.benchmarks.summhay.haystacks.sources import Outline, stored_outlines
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
@@ -36,11 +34,9 @@ _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(run: RunStore, compat: Compat = "default", judge: str = "", labels: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `labels`: the
-    path of a sheet of people's labels, or empty."""
-    run = run.at()
-    result = score_run(run, compat, rejudged=True, labels=read_labels(Path(labels)) if labels else None)
+def sections(result: ScoreResult, judge: str = "") -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own."""
+    run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
         return []
@@ -50,17 +46,17 @@ def sections(run: RunStore, compat: Compat = "default", judge: str = "", labels:
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
-    outlines = stored_outlines(run.store, run.record)
+    metadata = stored_metadata(run.store, run.record)
     compared = every_pair(judged_scores(result, best), ("joint",))
     made = [
         _people(result, best),
         _labelled(result, best),
         *([] if compared is None else comparison_sections(compared)),
         *_cost(run, result, best),
-        _retrieval(run, result, best, outlines),
+        _retrieval(run, result, best, metadata),
         _lost(result, best),
         _position(result, best),
-        *_breakdowns(run, result, best, outlines),
+        *_breakdowns(run, result, best, metadata),
         _citations(result, best),
     ]
     # The slug stays that of the shorter title.
@@ -184,9 +180,9 @@ def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
         )
 
 
-def _retrieval(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """Recall and precision of the contexts against joint."""
-    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(outlines)).iter_rows()}
+    wanted = {row[:2]: set(row[2]) for row in gold_by_query(run, gold_by_insight(metadata)).iter_rows()}
     by_system: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for piece in run.pieces("contexts"):
         for row in piece.iter_rows(named=True):
@@ -302,7 +298,7 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*(name for name in _ORDERINGS if name in orderings), *sorted(orderings - set(_ORDERINGS))]
 
 
-def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Iterator[Section]:
+def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
     counts = _by_documents(run, judge)
     if counts.height:
@@ -340,16 +336,18 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, outlines: Sequen
             {"coverage": "%", "joint": "%"},
             name="haystacks",
         )
-    if section := _by_subtopic(result, judge, outlines):
+    if section := _by_subtopic(result, judge, metadata):
         yield section
 
 
-def _by_subtopic(result: ScoreResult, judge: str, outlines: Sequence[Outline]) -> Section | None:
+def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """The mean coverage of each subtopic, beside that of the best system."""
     best = max(_of(result, judge), key=lambda system: system.joint or 0.0)
-    names = {outline.haystack_id: outline.name for outline in outlines}
+    names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
-        (outline.haystack_id, topic.subtopic_id): topic.name or topic.text for outline in outlines for topic in outline.subtopics
+        (haystack.haystack_id, topic.subtopic_id): topic.name or topic.text
+        for haystack in metadata
+        for topic in haystack.subtopics
     }
     by_query = (
         result.queries.filter(pl.col("judge") == judge)
