@@ -60,12 +60,12 @@ def test_topics_that_failed_for_good_are_not_to_be_made_again(
     assert said.endswith("or list the finished ones by their `entry`, which the same command prints with --json")
     # Both ways out are ways out.
     entries = [one.entry for one in found.haystacks]
-    assert len(api.load({**RUN, "haystacks": entries}, store=store.uri).grid.haystacks.outlines) == 2
+    assert len(api.load({**RUN, "haystacks": entries}, store=store.uri).grid.haystacks.metadata) == 2
     path.write_text(yaml.safe_dump({**SMALL, "topics": THREE["topics"][1:]}), encoding="utf-8")
     _, again = run_inline(small(topics=THREE["topics"][1:]), store)
     assert (
         again.calls["made"] == 0
-        and len(api.load({**RUN, "haystacks": [str(path)]}, store=store.uri).grid.haystacks.outlines) == 2
+        and len(api.load({**RUN, "haystacks": [str(path)]}, store=store.uri).grid.haystacks.metadata) == 2
     )
 
 

@@ -225,8 +225,8 @@ def test_a_synth_spec_stands_for_what_it_made(done: RunStore, tmp_path: Path) ->
     grid = api.load(run, store=done.store.uri)
     made = results(done).haystacks
     assert list(grid.spec.haystacks) == [one.entry for one in made]
-    assert [source.name for source in grid.grid.haystacks.outlines] == ["the_new_tram_line_in_calaford", "ferry"]
-    assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).grid.haystacks.outlines[0].name == "ferry"
+    assert [source.name for source in grid.grid.haystacks.metadata] == ["the_new_tram_line_in_calaford", "ferry"]
+    assert api.load({**run, "haystacks": [made[1].entry]}, store=done.store.uri).grid.haystacks.metadata[0].name == "ferry"
     answered, _ = run_inline(grid, done.store)
     assert answered.table("summaries").height == 4 and answered.table("failures").height == 0
     assert (
