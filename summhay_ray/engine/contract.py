@@ -109,8 +109,8 @@ class Part(Generic[P]):
     def __get__(self, workload: Workload[Any] | None, owner: type[Any]) -> type[P] | P:
         if workload is None:
             return self._made
-        made: P = workload.__dict__.setdefault("_parts", {}).get(self._name) or self._made(workload)  # type: ignore[call-arg]
-        workload.__dict__["_parts"][self._name] = made
+        made: P = self._made(workload)  # type: ignore[call-arg]
+        workload.__dict__[self._name] = made
         return made
 
 
