@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import VALUES, SystemScore, insight_sums, system_scores
@@ -134,7 +134,6 @@ def test_how_many_systems_and_haystacks_are_resampled_at_once_changes_nothing(mo
         assert run([*rows, *twice], [expected(1)], samples=200) == together
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5)), min_size=1), st.randoms())
 def test_the_order_of_rows_changes_nothing(values: list[tuple[float, float, int]], shuffler: random.Random) -> None:
     rows = [insight(cov, (f1, f1**2, f1 / 3) if cov else None, subtopic=f"s{place}") for f1, cov, place in values]

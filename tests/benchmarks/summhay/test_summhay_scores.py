@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+import scipy
 from big_haystacks import write_haystacks
 from made_up import finished
-from scipy import stats
 from summhay_grids import grid_of_files
 
 from summhay_ray import api
@@ -148,7 +148,7 @@ def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_the_text_beside_retrieval_says_how_it_correlates_with_joint() -> None:
     rows = [{"recall": x, "joint": y} for x, y in ((0.1, 0.2), (0.4, 0.3), (0.5, 0.25), (0.9, None), (0.9, 0.8))]
     x, y = [0.1, 0.4, 0.5, 0.9], [0.2, 0.3, 0.25, 0.8]
-    linear, ranked = stats.pearsonr(x, y).statistic, stats.spearmanr(x, y).statistic
+    linear, ranked = scipy.stats.pearsonr(x, y).statistic, scipy.stats.spearmanr(x, y).statistic
     told = f"Over the 4 rows, recall and joint correlate with Pearson's r {linear:.3f}, Spearman's {ranked:.3f}."
     assert correlation_text("recall", rows) == told
     constant = [{"recall": 1.0, "joint": 0.1 * n} for n in range(4)]
