@@ -110,7 +110,7 @@ class Summaries(Benchmark[S]):
 
     def report(self, scores: ScoreResult) -> Sequence[Section]:
         """See `Workload`: all sections for the report; else the retrieval, since the terminal has grids of its own for scores."""
-        from summhay_ray.benchmarks.summhay.results.sections import sections
+        from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         if self.reader.whole:
             return sections(scores, self.reader.judge)
