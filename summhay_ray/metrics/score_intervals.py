@@ -1,4 +1,7 @@
-"""95 % intervals: of the mean of any column, and the cluster bootstrap behind a system's scores. Part of the metrics room."""
+"""95 % intervals of one system's scores: of the mean of any column, and by cluster bootstrap. Part of the metrics room.
+
+Intervals of differences between systems are in `paired_differences.py`.
+"""
 
 from __future__ import annotations
 

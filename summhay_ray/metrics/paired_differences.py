@@ -1,4 +1,6 @@
-"""Systems compared on the same queries: differences, ranks and the best, with a family-wise error rate. Of the metrics room.
+"""Differences of systems on the same queries, with intervals, tests, ranks and the best, at a family-wise error rate.
+
+Part of the metrics room.
 
 A matrix of scores (queries x systems) becomes residuals of independent units, and these are drawn at random: the part of a random
 direction that a pair's residuals take up has the distribution of its t statistic if its systems are equal (Langsrud, 2005,
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from summhay_ray.metrics.intervals import generator
+from summhay_ray.metrics.score_intervals import generator
 
 if TYPE_CHECKING:
     import numpy as np
