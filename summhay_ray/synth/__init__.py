@@ -27,7 +27,7 @@ from summhay_ray.synth.making.kinds import (
 from summhay_ray.synth.making.placement import check_placement
 from summhay_ray.synth.making.prompting import task_of
 from summhay_ray.synth.making.synthesis import synthesize
-from summhay_ray.synth.writer import OfflineWriter
+from summhay_ray.synth.offline_writer import OfflineWriter
 
 __all__ = [
     "GROUP_OF",
