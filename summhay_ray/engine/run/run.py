@@ -21,9 +21,9 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
-from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import short_log
 from summhay_ray.engine.read.money import Dollars, money_of
+from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
