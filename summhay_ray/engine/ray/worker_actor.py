@@ -1,4 +1,4 @@
-"""A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
+"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Part of the engine room; imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
 worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
@@ -44,6 +44,8 @@ LOOK_EVERY_S = 2.0
 """How often a worker looks whether its node is drained; Ray gives the node 30 s."""
 DRAINING = "DRAINING"
 """What Ray calls the state of a node that it drains."""
+TASKS_AT_ONCE = 100_000
+"""More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,19 @@ class WorkerActor:
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 await self._ledger.leave()
+
+
+def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
+    """Start a worker on a node that has what it `holds` (Ray's options for resources); returns the actor's handle."""
+    actor = ray.remote(WorkerActor).options(
+        **holds,
+        name=order.worker(kind, seat),
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=TASKS_AT_ONCE,
+        scheduling_strategy="SPREAD",
+    )
+    return actor.remote(order, kind, seat)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The interface of an executor, which carries out one start of a run. Part of the engine room; no Ray.
 
-`inline.py` runs in this process, `on_ray.py` on Ray actors. Both use the same ledger, log, budget, commits and tables.
+`inline.py` runs in this process, `engine/ray/executor.py` on Ray actors. Both use the same ledger, log, budget, commits and
+tables.
 """
 
 from __future__ import annotations

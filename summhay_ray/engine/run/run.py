@@ -445,7 +445,7 @@ class Start:
         # Ray is imported only here, since finished and small runs do not need it.
         import ray
 
-        from summhay_ray.engine.ray.on_ray import RayExecution, ray_session
+        from summhay_ray.engine.ray.executor import RayExecution, ray_session
 
         try:
             with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:
