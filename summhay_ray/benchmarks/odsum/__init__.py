@@ -5,8 +5,8 @@ Start reading at `workload.py`, which defines the benchmark. `reading.py` lists 
 
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.imports import CollectionImport, import_collection
-from summhay_ray.benchmarks.odsum.pipeline import pipeline_run
 from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.benchmarks.odsum.released_rankings import pipeline_run
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec
 from summhay_ray.benchmarks.odsum.workload import Odsum
 
