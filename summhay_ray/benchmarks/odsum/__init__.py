@@ -1,6 +1,7 @@
 """ODSum (Zhou et al., 2023): retrieval from a large collection, query-focused summaries, and the cost of retrieval errors.
 
-Start reading at `workload.py`, which defines the benchmark; `retrieval.py` has its rankings. `reading.py` lists the folder formats that hold a collection.
+Start reading at `workload.py`, which defines the benchmark. `retrieval.py` ranks the collection, and `reading.py` lists the
+folder formats that hold one.
 """
 
 from summhay_ray.benchmarks.odsum.collection import Collection

@@ -1,4 +1,4 @@
-"""The retrievers of a run whose spec has `retrievers`."""
+"""The retrievers that a run's spec names: makes them, ranks by them, and computes the vectors that they need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
-from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, LengthChanged, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import (
     Computing,
@@ -31,6 +30,7 @@ from summhay_ray.benchmarks.retrieval.stored_models import (
     RequestedTexts,
     StoredModels,
 )
+from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
