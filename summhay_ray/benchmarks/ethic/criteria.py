@@ -13,8 +13,8 @@ from dataclasses import replace
 from importlib import resources
 
 from summhay_ray.benchmark import Answer, Ask, Outcome, RawAnswer, SpecError
-from summhay_ray.benchmarks.ethic.release import CRITERIA as NAMES
-from summhay_ray.benchmarks.ethic.release import SCALE, whole
+from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA as NAMES
+from summhay_ray.benchmarks.ethic.release_metrics import SCALE, whole
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
 from summhay_ray.benchmarks.rating import reduced
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text

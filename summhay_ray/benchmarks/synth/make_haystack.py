@@ -1,4 +1,4 @@
-"""Makes the haystack of one topic: from its job to its rows, or to the failure."""
+"""Makes the haystack of one topic: from its recipe to the rows of a haystack, or to a failure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
-from summhay_ray.benchmarks.synth.made import Made
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
+from summhay_ray.benchmarks.synth.tables import Made
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.outcome import no_answer
