@@ -17,7 +17,7 @@ from summhay_ray.benchmark import (
     Benchmark,
     ByQuery,
     CitedAnswer,
-    Claims,
+    CitedAnswers,
     Counted,
     Failed,
     Inputs,
@@ -102,7 +102,7 @@ class EthicPlanner(Planner["Ethic"]):
 class EthicReader(Reader["Ethic"]):
     rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
 
-    def claims(self, run: RunStore) -> Claims:
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
         """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
         rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
@@ -116,7 +116,7 @@ class EthicReader(Reader["Ethic"]):
             for (domain, record), numbered in of.items()
             if numbered
         }
-        return Claims(documents, [one for one in answers if one.haystack_id in documents])
+        return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`tasks`: one row per task, domain and model."""

@@ -18,7 +18,7 @@ from summhay_ray.benchmark import (
     Ask,
     ByQuery,
     CitedAnswer,
-    Claims,
+    CitedAnswers,
     Compat,
     Computation,
     Finished,
@@ -161,7 +161,7 @@ class OdsumCorpora(Corpora["Odsum"]):
 class OdsumReader(Reader["Odsum"]):
     rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
 
-    def claims(self, run: RunStore) -> Claims:
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
         """See `Reader`: the sentences of every summary, and the collection."""
         named = ("strategy", "model", "retriever", "k")
         rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
@@ -175,7 +175,7 @@ class OdsumReader(Reader["Odsum"]):
             for row in rows
         ]
         documents = [(document.document_id, document.text) for document in self.workload.collection.documents]
-        return Claims({COLLECTION: documents}, answers)
+        return CitedAnswers({COLLECTION: documents}, answers)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         return details(scores)
