@@ -66,7 +66,7 @@ class _Replay:
 
     def play(self) -> _Replay:
         """Replay the synthesis."""
-        run_loop(lambda: synthesize(self._recipe.job(self._topic), self))
+        run_loop(lambda: synthesize(self._recipe.of(self._topic), self))
         return self
 
 

@@ -86,7 +86,7 @@ def test_two_topics_may_give_one_haystack(topics: dict[str, Any], tmp_path: Path
     real, first = making.synthesize, small(**topics).recipe.topics[0]
 
     async def same(job: Any, asker: Any) -> Any:
-        found = await real(small(**topics).recipe.job(first), asker)
+        found = await real(small(**topics).recipe.of(first), asker)
         return replace(found, checks=tuple(replace(check, cell_id=job.cell_id) for check in found.checks))
 
     monkeypatch.setattr(making, "synthesize", same)

@@ -97,7 +97,7 @@ def test_what_is_made_of_a_topic_does_not_hang_on_its_neighbours(tmp_path: Path)
     both, single = small(topics=[ONE, OTHER]), small(topics=[OTHER])
     (first, second), (alone_too,) = both.recipe.topics, single.recipe.topics
     assert both.recipe.cell_id(second) == single.recipe.cell_id(alone_too) != both.recipe.cell_id(first)
-    assert both.recipe.job(second) == single.recipe.job(alone_too)
+    assert both.recipe.of(second) == single.recipe.of(alone_too)
     store = Store(str(tmp_path))
     first, before = run_inline(both, store)
     again, after = run_inline(single, store)
