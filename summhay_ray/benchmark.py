@@ -108,6 +108,7 @@ from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import (
     ATTRIBUTION,
+    AnswerTotals,
     Chain,
     Finished,
     LogIndex,
@@ -116,7 +117,6 @@ from summhay_ray.store import (
     Store,
     StoreError,
     Table,
-    Tally,
     VectorSpace,
     columns_of,
 )
@@ -277,7 +277,7 @@ __all__ = [
     "Strict",
     "Table",
     "Tables",
-    "Tally",
+    "AnswerTotals",
     "Text",
     "Unpriced",
     "Unreadable",

@@ -203,10 +203,10 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 def tasks(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
     """One row per task, domain and model: our score with its interval over documents, the release's, the chance level."""
     means = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
-    return means.join(_beside(samples, CELL), on=CELL, how="left")
+    return means.join(_release_score(samples, CELL), on=CELL, how="left")
 
 
-def _beside(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _release_score(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The release's score with its n, our score minus it on the samples that have both (`n_both`), and the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     return samples.group_by(*by).agg(
@@ -224,7 +224,7 @@ def overall(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFra
     found = mean_interval(samples, "score", by, expected=items, seed=seed, cluster="document")
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
     macro = domains.group_by(*by).agg(pl.col("score").mean().alias("macro"))
-    return found.join(macro, on=by, how="left").join(_beside(samples, by), on=by, how="left")
+    return found.join(macro, on=by, how="left").join(_release_score(samples, by), on=by, how="left")
 
 
 def by_length(samples: pl.DataFrame, seed: int) -> pl.DataFrame:

@@ -48,7 +48,7 @@ class RankedCollection:
         corpus = self._collection.corpus
         try:
             if source in self._retrievers.asking:
-                self._retrievers.compute_beside(corpus, source)
+                self._retrievers.compute_local_part(corpus, source)
                 return Prepared()
             rankings, missing = self._kept(source)
         # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.

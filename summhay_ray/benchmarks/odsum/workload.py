@@ -126,7 +126,7 @@ class OdsumPlanner(Planner["Odsum"]):
 class OdsumComputation(Computation["Odsum"]):
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Computation`. Where vectors are not computed yet, the ranking is arbitrary."""
-        return self.workload.ranked.sketch(source, items)
+        return self.workload._ranked.sketch(source, items)
 
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Computation`. The collection, for all retrievers that need local models, since they may share one."""
@@ -255,7 +255,7 @@ class Odsum(OnCollection[OdsumSpec]):
             raise SpecError(f"spec: {error}") from error
 
     @functools.cached_property
-    def ranked(self) -> RankedCollection:
+    def _ranked(self) -> RankedCollection:
         """The collection as the spec's retrievers rank it."""
         return RankedCollection(self.collection, self.retrievers, self.spec)
 
@@ -271,7 +271,7 @@ class Odsum(OnCollection[OdsumSpec]):
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
             **measures.weights(self.spec),
             # An oracle that is cut at k made other runs.
-            **({"oracle": "all gold"} if self.spec.summarizers and any(map(self.ranked.is_oracle, self.retrievers)) else {}),
+            **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
 
     def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:
@@ -300,16 +300,16 @@ class Odsum(OnCollection[OdsumSpec]):
                 yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
             # Query by query, since its prompts share documents, whose sentences and token counts are remembered for a while.
             for query in self.collection.queries:
-                for k in self.ranked.cuts(retriever):
+                for k in self._ranked.cuts(retriever):
                     for place, summarizer in asked:
                         yield self._item(query.query_id, place, summarizer, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
         only = next(iter(self.retrievers)) if len(self.retrievers) == 1 else None
-        only = only if only and len(self.ranked.cuts(only)) == 1 else None
+        only = only if only and len(self._ranked.cuts(only)) == 1 else None
         for place, summarizer in enumerate(self.spec.summarizers):
             if summarizer.answers is not None:
                 for query in self.collection.queries:
-                    yield self._item(query.query_id, place, summarizer, only, self.ranked.cuts(only)[0] if only else None)
+                    yield self._item(query.query_id, place, summarizer, only, self._ranked.cuts(only)[0] if only else None)
 
     def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
@@ -329,7 +329,7 @@ class Odsum(OnCollection[OdsumSpec]):
         given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
         ranked = len(self.retrievers.asking) * queries + (0 if asked else len(self.retrievers) - len(self.retrievers.asking))
-        return ranked + queries * (asked * sum(len(self.ranked.cuts(retriever)) for retriever in self.retrievers) + given)
+        return ranked + queries * (asked * sum(len(self._ranked.cuts(retriever)) for retriever in self.retrievers) + given)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
@@ -343,7 +343,7 @@ class Odsum(OnCollection[OdsumSpec]):
 
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Workload`. The rankings of a retriever for all queries (`retrieval.py`), and the document numbers per item."""
-        return self.ranked.prepare(source, items)
+        return self._ranked.prepare(source, items)
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
@@ -362,7 +362,7 @@ class Odsum(OnCollection[OdsumSpec]):
                 return {}
             if "summarizer" not in item.data:
                 cut = self.retrievers.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
-                return {**self.ranked.rows(item.source, {search_query.query_id: ranking}), **cut}
+                return {**self._ranked.rows(item.source, {search_query.query_id: ranking}), **cut}
             numbers = shown_numbers(ranking, item)
         if "summarizer" not in item.data:
             return {}

@@ -209,7 +209,7 @@ class Retrieving(Benchmark[S]):
         try:
             corpus = self.corpora.corpus(corpus_id)
             if retriever in self.retrievers.asking:
-                self.retrievers.compute_beside(corpus, retriever)
+                self.retrievers.compute_local_part(corpus, retriever)
                 return Prepared()
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]

@@ -209,7 +209,7 @@ class Retrievers(Mapping[str, str | Entry]):
         """Name in tables -> the retriever's parts that need local models and call no service; possibly the whole retriever."""
         return {label: local_parts(self.made(label), self.services) for label in self}
 
-    def compute_beside(self, corpus: Corpus, retriever: str) -> None:
+    def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute its local models' part that needs no answer of the service."""
         for part in self._computed[retriever]:
             retrieve.rankings(part, corpus, None, self.models)

@@ -442,7 +442,7 @@ def plan(
         warnings=(
             *workload.planner.doubts(),
             *exceeded(workload, gone, stages, budget_usd),
-            *(f"{workload.counted.told(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
+            *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )

@@ -131,7 +131,7 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return "ray", "executor: ray, since the spec gives resources to actors"
     seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
     take = "takes" if n_items == 1 else "take"
-    estimate = f"{work.workload.counted.told(n_items)} {take} about {max(1, round(seconds))} s of computing"
+    estimate = f"{work.workload.counted.phrase(n_items)} {take} about {max(1, round(seconds))} s of computing"
     if seconds <= INLINE_WITHIN_S:
         return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
     return "ray", f"executor: ray, since {estimate}"

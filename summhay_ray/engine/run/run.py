@@ -389,7 +389,7 @@ class Start:
         """The error for a run that was stopped from outside: how far it got and how to continue it."""
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
-        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.told(items['total'])}"
+        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
         message = (
             f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
         )
@@ -492,7 +492,7 @@ class Start:
             counts = item_counts(run, self.state.total)
             if n_open := counts["total"] - counts["done"] - counts["failed"]:
                 # Exit code 4 says that every item is answered or listed as a failure.
-                what = f"{n_open} of {self.workload.counted.told(counts['total'])} were not answered"
+                what = f"{n_open} of {self.workload.counted.phrase(counts['total'])} were not answered"
                 raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
         with _Planning(make) as planning:

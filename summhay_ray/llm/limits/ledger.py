@@ -35,7 +35,7 @@ DRIVER_SILENT_S = 3.0
 class Ledger:
     """The ledger of one run, on top of the index of the store's log, which has been read.
 
-    `opening`: the newest money record when this session began; None if there is none. `limits` names every model outside the
+    `last_record`: the newest money record when this session began; None if there is none. `limits` names every model outside the
     workers; a model without an entry runs in the workers. With `probing`, the first call to each model in `limits` goes alone; if
     it does not reach the endpoint, the model is given up.
     """
@@ -48,12 +48,12 @@ class Ledger:
         limits: Mapping[str, Limits] | None = None,
         *,
         session: int = 0,
-        opening: MoneyRecord | None = None,
+        last_record: MoneyRecord | None = None,
         probing: bool = False,
     ) -> None:
         self.run = run
         self.index = index
-        self.account = Account(budgets or Budgets(), session, Money.of(opening, index.tallies(run)))
+        self.account = Account(budgets or Budgets(), session, Money.of(last_record, index.totals(run)))
         self._doubts = ExcessUsage(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
@@ -189,7 +189,7 @@ class Ledger:
                 "retries": model.meter.retries,
                 "limited": model.meter.limited,
                 "in_flight": model.sending,
-                "queued": sum(map(len, model.queues.values())) + len(model.again),
+                "queued": sum(map(len, model.queues.values())) + len(model.reclaims),
                 "spent_usd": self.account.spent(("model", name)) / 1e6,
                 "reserved_usd": self.account.reserved(("model", name)) / 1e6,
                 "uncertain_usd": self.account.uncertain(("model", name)) / 1e6,
@@ -204,14 +204,14 @@ class Ledger:
         self.next_at = None
         self.account.forget_wanted()
         for model in self._models.values():
-            if model.again or model.queues:
+            if model.reclaims or model.queues:
                 self._pump(model, now)
 
     def _pump(self, model: ModelQueue, now: float) -> None:
-        while model.again:
-            if not self._again(model, model.again[0], now):
+        while model.reclaims:
+            if not self._regranted(model, model.reclaims[0], now):
                 return
-            model.again.popleft()
+            model.reclaims.popleft()
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
         while waiting and model.room(self.membership.silent) and not model.is_full:
             for place in list(waiting):
@@ -260,7 +260,7 @@ class Ledger:
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
-    def _again(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
+    def _regranted(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
         """Answer the claim of a call that was granted before; False if it must wait."""
         worker, claim = waiting.worker, waiting.claim
         flight = self._flights.get(claim.key)
@@ -276,11 +276,11 @@ class Ledger:
         if start > now + HORIZON_S:
             self._wake_at(start - HORIZON_S)
             return False
-        if claim.again == "late" and flight.permit is not None:
+        if claim.reclaim == "late" and flight.permit is not None:
             model.pacer.cancel(flight.permit)
         flight.permit = model.pacer.take(start, claim.amounts)
         model.hold(flight, sending=True)
-        if claim.again == "retry":
+        if claim.reclaim == "retry":
             model.meter.sent(start)
             model.meter.retries += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
@@ -288,11 +288,11 @@ class Ledger:
 
     def _enter(self, worker: str, claim: Claim) -> None:
         model = self._model(claim.model)
-        if claim.again:
+        if claim.reclaim:
             flight = self._flights.get(claim.key)
             if flight is not None and flight.worker == worker:
                 model.hold(flight, sending=False)
-            model.again.append(Waiting(worker, claim))
+            model.reclaims.append(Waiting(worker, claim))
         elif not self._known(model, worker, claim):
             model.enter(worker, claim)
 
@@ -365,7 +365,7 @@ class Ledger:
         kept = []
         for claim, grant in self._outbox.pop(worker, []):
             flight = self._flights.get(claim.key)
-            if grant.state != "go" or claim.again or flight is None:
+            if grant.state != "go" or claim.reclaim or flight is None:
                 kept.append((claim, grant))
                 continue
             model = self._model(claim.model)
