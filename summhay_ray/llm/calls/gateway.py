@@ -21,7 +21,7 @@ from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
 from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Asked, answer_of, letters, read_answer
-from summhay_ray.llm.calls.recent import RecentAnswers
+from summhay_ray.llm.calls.recent_answers import RecentAnswers
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED
@@ -34,7 +34,7 @@ from summhay_ray.llm.limits.token_ratio import TokenRatio
 from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, transport_of
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import answer_secrets
-from summhay_ray.llm.transports.local import LocalModel
+from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.loops import Ready
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
