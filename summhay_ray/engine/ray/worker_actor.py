@@ -153,14 +153,14 @@ class WorkerActor:
         Raises StoreError, OSError.
         """
         if self._watching is None:
-            with told_errors():
+            with logged_errors():
                 self._begin()
             self._watching = asyncio.create_task(self._end_with_node())
 
     async def prepare(self, text: str) -> str:
         """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
         await self.ready()
-        with told_errors():
+        with logged_errors():
             return batch_text(await self._prepared([work.item for work in read_batch(text)]))
 
     async def _prepared(self, items: Sequence[Item]) -> list[WorkItem]:
@@ -175,9 +175,9 @@ class WorkerActor:
         return works
 
     async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
-        """Prepare and answer items that ask only models in this cluster; returns when all is committed and told the ledger."""
+        """Prepare and answer items that ask only models in this cluster; returns when the ledger knows that all is committed."""
         await self.ready()
-        with told_errors():
+        with logged_errors():
             queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()
 
             async def one(work: WorkItem) -> list[ItemResult]:
@@ -193,7 +193,7 @@ class WorkerActor:
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
-        with told_errors():
+        with logged_errors():
             return await self._worker.answer(read_batch(text))
 
     async def close(self) -> None:
@@ -230,8 +230,8 @@ def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, fl
 
 
 @contextlib.contextmanager
-def told_errors() -> Iterator[None]:
-    """A context that logs the class of an error, and no more: its message may hold what a prompt says, and the driver has it."""
+def logged_errors() -> Iterator[None]:
+    """A context that logs the class of an error alone: its message may quote a prompt, and the driver gets the whole error."""
     try:
         yield
     except Exception as error:

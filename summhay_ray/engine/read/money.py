@@ -52,6 +52,6 @@ def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str
     """The ledger of a session that takes the run's money over; reads the log. Raises Superseded, StoreError, OSError."""
     records = run.money
     # Taken over before the log is read: what an earlier ledger may still grant is under the ceiling of its last record.
-    last_record = records.take_over(session)
-    ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, last_record=last_record, probing=True)
+    earlier_record = records.take_over(session)
+    ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, earlier_record=earlier_record, probing=True)
     return LedgerService(ledger, records.append)

@@ -35,7 +35,7 @@ DRIVER_SILENT_S = 3.0
 class Ledger:
     """The ledger of one run, on top of the index of the store's log, which has been read.
 
-    `last_record`: the newest money record when this session began; None if there is none. `limits` names every model outside the
+    `earlier_record`: the newest money record when this session began; None without one. `limits` names every model outside the
     workers; a model without an entry runs in the workers. With `probing`, the first call to each model in `limits` goes alone; if
     it does not reach the endpoint, the model is given up.
     """
@@ -48,12 +48,12 @@ class Ledger:
         limits: Mapping[str, Limits] | None = None,
         *,
         session: int = 0,
-        last_record: MoneyRecord | None = None,
+        earlier_record: MoneyRecord | None = None,
         probing: bool = False,
     ) -> None:
         self.run = run
         self.index = index
-        self.account = Account(budgets or Budgets(), session, Money.of(last_record, index.totals(run)))
+        self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, index.totals(run)))
         self._doubts = ExcessUsage(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
