@@ -312,15 +312,17 @@ class Start:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         index = run.log()
-        claims = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
-        finished = "done" if items["done"] == items["total"] and not claims else "partial"
+        excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
+        finished = "done" if items["done"] == items["total"] and not excesses else "partial"
         left = snapshot.get("left")
-        if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
+        if self.options.limit is not None and not left and not items["failed"] and not excesses and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
-        doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
-        told: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
-        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in told.items()}
-        doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
+        not_credible = {
+            excess.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(excess)} for excess in excesses if excess.stopped
+        }
+        reasons: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **not_credible}
+        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in reasons.items()}
+        others = tuple(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped)
         return RunResult(
             run=run.run_id,
             kind=self.workload.kind,
@@ -332,7 +334,7 @@ class Start:
             results=results,
             unit=self.workload.counted.items,
             stopped_models=stopped,
-            doubted={claim.model: stopped.get(claim.model, str(claim)) for claim in claims},
+            doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
             tried_again=sum(run.finished(ITEM).values()),
             warnings=(
@@ -341,7 +343,7 @@ class Start:
                 *short_log(run, index),
                 *other_origins(origins_in(run), self._reach.origins),
                 *zero_vectors_in(run),
-                *doubts,
+                *others,
             ),
             executor=snapshot.get("executor", ""),
             computing=snapshot.get("computing", {}),

@@ -54,7 +54,7 @@ class Ledger:
         self.run = run
         self.index = index
         self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, index.totals(run)))
-        self._doubts = ExcessUsage(budgets.margins if budgets else {})
+        self._excess = ExcessUsage(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
@@ -70,7 +70,7 @@ class Ledger:
         self.membership = Membership()
         self._driver_heard: float | None = None
         self._stopping = False
-        self._doubt(index.excesses(run))
+        self._note_excess(index.excesses(run))
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """Process a worker's message: ended attempts, settlements, 429s, pauses and new claims."""
@@ -133,7 +133,7 @@ class Ledger:
             # The answers of other workers are among them, which may die before they tell.
             if (flight := self._flights.get(head["key"])) is not None:
                 flight.logged_micros = head["usd_micros"]
-        self._doubt(self.index.excesses(self.run))
+        self._note_excess(self.index.excesses(self.run))
         self.membership.evict(worker)
         self._outbox.pop(worker, None)
         for key, followers in list(self._followers.items()):
@@ -176,7 +176,7 @@ class Ledger:
             "stopping": self._stopping,
             "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
             "models": models,
-            "claims": [asdict(claims) for claims in self._doubts.claims()],
+            "claims": [asdict(claims) for claims in self._excess.claims()],
         }
 
     def figures(self) -> dict[str, dict[str, float]]:
@@ -335,7 +335,7 @@ class Ledger:
         if done.stop or (self._probing and not model.reached and done.unreached):
             self._stop(done.model, done.stop or done.unreached or ("", ""))
         if done.excess:
-            self._doubt({done.key: done.excess})
+            self._note_excess({done.key: done.excess})
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
@@ -386,9 +386,9 @@ class Ledger:
         self._outbox.setdefault(worker, []).append((claim, grant))
         self.touched.add(worker)
 
-    def _doubt(self, excesses: Mapping[str, Excess]) -> None:
+    def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
-        for model, reason in self._doubts.note(excesses):
+        for model, reason in self._excess.note(excesses):
             self._stop(model, (USAGE_NOT_CREDIBLE, reason))
 
     def _model(self, name: str) -> ModelQueue:
