@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -207,21 +207,29 @@ def _micros(dollars: float) -> int:
 class _Planning:
     """Makes a plan in a thread of its own while Ray and the workers start, and passes it to `keep` once the run has `begun`.
 
-    The thread ends with the block; a thread left in native code would abort the process at its exit.
+    The thread ends with the block; a thread left in native code would abort the process at its exit. No plan is made unless it
+    is `wanted`.
     """
 
     def __init__(
-        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
+        self,
+        make: Callable[[Callable[[], bool]], PlanResult],
+        keep: Callable[[PlanResult], None] | None = None,
+        wanted: bool = True,
     ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._make = make
         self._keep = keep
+        self._wanted = wanted
         self._unwanted = threading.Event()
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def __enter__(self) -> _Planning:
-        self._thread.start()
+        if self._wanted:
+            self._thread.start()
+        else:
+            self._plan.cancel()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -235,7 +243,8 @@ class _Planning:
         """Give up what is not planned yet."""
         self._unwanted.set()
         self._begun.set()
-        self._thread.join()
+        if self._wanted:
+            self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -251,12 +260,13 @@ class _Planning:
 
     def plan(self) -> PlanResult | None:
         """The plan; None until there is one."""
-        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
+        made = self._plan.done() and not self._plan.cancelled() and self._plan.exception() is None
+        return self._plan.result() if made else None
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
-        """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
+        """The plan; or why none could be made, which does not stop the run. Empty if it is not made in `patience_s`."""
         wait([self._plan], patience_s)
-        if not self._plan.done():
+        if not self._plan.done() or self._plan.cancelled():
             return ""
         try:
             return self._plan.result()
@@ -381,10 +391,10 @@ class Start:
         if self.options.watch is not None:
             self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
 
-    def _tell_warnings(self, made: PlanResult) -> None:
+    def _tell_warnings(self, warnings: Iterable[str]) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
         if (note := self.options.note) is not None:
-            for warning in made.warnings:
+            for warning in warnings:
                 note(f"warning: {warning}")
 
     def _interrupted(self, error: BaseException) -> BaseException:
@@ -401,19 +411,24 @@ class Start:
         keep = not read_plan(self.run)
 
         def planned_now(made: PlanResult) -> None:
-            self._tell_warnings(made)
+            self._tell_warnings(made.warnings)
             if keep:
                 keep_plan(self.run, made)
 
         def make(unwanted: Callable[[], bool]) -> PlanResult:
             return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
 
-        planning = _Planning(make, planned_now)
+        # A plan prepares and counts every item, which is about as much work as answering it by a local model.
+        settings = self.workload.models.settings().values()
+        wanted = self._paying() or not all(model.local for model in settings)
+        planning = _Planning(make, planned_now, wanted)
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
                 planning.begun()
+                if not wanted:
+                    self._tell_warnings(self.workload.planner.doubts())
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
                 snapshot = self._answered(execution, planning, session)
