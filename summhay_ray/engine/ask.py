@@ -206,7 +206,7 @@ class Ask:
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request, with the `query_id` to look up if its model's answers come from a file; and a failure (else None) if a
         stage asks such a model several different questions about one item."""
-        given = self._workload.models.given.get(request.model)
+        given = self._workload.models.given_answers.get(request.model)
         if given is None:
             return request, None
         if self._asked.setdefault((request.model, stage), request.messages) != request.messages:

@@ -30,12 +30,12 @@ from summhay_ray.metrics.correlation import (
     mean_within,
 )
 from summhay_ray.metrics.coverage import VALUES, figures, score_judgment, score_summary
-from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
-from summhay_ray.metrics.paired import LEVEL, Over, Paired
+from summhay_ray.metrics.paired_differences import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
+from summhay_ray.metrics.score_intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
 from summhay_ray.metrics.systems import (
     FIGURES,
     ByLabels,

@@ -1,6 +1,6 @@
 """Which documents a text cites (section 4.1). Part of the metrics room.
 
-The one place where citations are read: `extract_citations`, which scores and the repair of citations (the citations room) use.
+`extract_citations` is the one place where citations are read, for scores and for the repair of citations (room `citations`).
 """
 
 from __future__ import annotations

@@ -182,7 +182,6 @@ def test_a_document_that_is_cut_elsewhere_is_not_counted_again(monkeypatch: pyte
     assert encoded == ["Document 7:\n", "speaker 3: it"]
 
 
-@settings(deadline=None)
 @given(TEXT, st.sampled_from(["", "\n", "\n\n", "\n\nnext", "\n next", "\r\n\r\n"]))
 def test_a_long_line_is_counted_once_whatever_ends_it(ending: str, after: str) -> None:
     line = "It struck thirteen. " * 60 + ending

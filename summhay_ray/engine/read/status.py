@@ -15,9 +15,9 @@ from typing import Any
 
 from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
-from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.read.money import money_of
+from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
 from summhay_ray.engine.run.history import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.engine.run.items_left import item_counts

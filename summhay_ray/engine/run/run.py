@@ -21,9 +21,9 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
-from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import short_log
 from summhay_ray.engine.read.money import Dollars, money_of
+from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
@@ -322,15 +322,17 @@ class Start:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         index = run.log()
-        claims = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
-        finished = "done" if items["done"] == items["total"] and not claims else "partial"
+        excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
+        finished = "done" if items["done"] == items["total"] and not excesses else "partial"
         left = snapshot.get("left")
-        if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
+        if self.options.limit is not None and not left and not items["failed"] and not excesses and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
-        doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
-        told: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
-        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in told.items()}
-        doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
+        not_credible = {
+            excess.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(excess)} for excess in excesses if excess.stopped
+        }
+        reasons: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **not_credible}
+        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in reasons.items()}
+        others = tuple(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped)
         return RunResult(
             run=run.run_id,
             kind=self.workload.kind,
@@ -342,7 +344,7 @@ class Start:
             results=results,
             unit=self.workload.counted.items,
             stopped_models=stopped,
-            doubted={claim.model: stopped.get(claim.model, str(claim)) for claim in claims},
+            doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
             tried_again=sum(run.finished(ITEM).values()),
             warnings=(
@@ -351,7 +353,7 @@ class Start:
                 *short_log(run, index),
                 *other_origins(origins_in(run), self._reach.origins),
                 *zero_vectors_in(run),
-                *doubts,
+                *others,
             ),
             executor=snapshot.get("executor", ""),
             computing=snapshot.get("computing", {}),
@@ -399,7 +401,7 @@ class Start:
         """The error for a run that was stopped from outside: how far it got and how to continue it."""
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
-        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.told(items['total'])}"
+        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
         message = (
             f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
         )
@@ -460,7 +462,7 @@ class Start:
         # Ray is imported only here, since finished and small runs do not need it.
         import ray
 
-        from summhay_ray.engine.ray.on_ray import RayExecution, ray_session
+        from summhay_ray.engine.ray.executor import RayExecution, ray_session
 
         try:
             with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:
@@ -507,7 +509,7 @@ class Start:
             counts = item_counts(run, self.state.total)
             if n_open := counts["total"] - counts["done"] - counts["failed"]:
                 # Exit code 4 says that every item is answered or listed as a failure.
-                what = f"{n_open} of {self.workload.counted.told(counts['total'])} were not answered"
+                what = f"{n_open} of {self.workload.counted.phrase(counts['total'])} were not answered"
                 raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
         with _Planning(make) as planning:

@@ -139,7 +139,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
 
 def _check_answers(workload: Workload[Any]) -> None:
     """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
-    if not (answers := workload.models.given) or (queries := workload.planner.queries()) is None:
+    if not (answers := workload.models.given_answers) or (queries := workload.planner.queries()) is None:
         return
     known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
     for given in answers.values():

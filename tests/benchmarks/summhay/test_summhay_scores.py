@@ -19,7 +19,7 @@ from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
-from summhay_ray.benchmarks.summhay.results.sections import correlation_text
+from summhay_ray.benchmarks.summhay.results.paper_tables import correlation_text
 from summhay_ray.engine import ITEM, open_run
 from summhay_ray.metrics import VALUES, Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
