@@ -314,7 +314,7 @@ def score(
     stored = _run(run_id, store)
     given = _labels(labels, stored)
     with _reading(stored):
-        engine.checked(stored, stored.record)
+        engine.benchmark_of(stored, stored.record)
         if not _has_judges(stored):
             _check_judged(stored, judge)
             return engine.workload_of(stored).reader.results(stored, compat)
