@@ -98,7 +98,6 @@ def test_a_stored_run_is_read_without_code_of_ones_own(kind: str, cli: Any, tmp_
     assert (done.code, done.document["status"]) == (0, "done")
     expected = {
         "status": api.status(run, str(store)).to_json(),
-        "failures": {"run": run, "failures": api.failures(run, str(store))},
         "score": cli("score", run, "--store", store, "--json").document,
     }
     for name, here in expected.items():

@@ -121,7 +121,16 @@ def test_a_file_that_is_cut_anywhere_loses_its_tail_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF, "newline"])
+@pytest.mark.parametrize(
+    "flip",
+    [
+        0x01,
+        0x20,
+        pytest.param(0x80, marks=pytest.mark.soak),
+        pytest.param(0xFF, marks=pytest.mark.soak),
+        pytest.param("newline", marks=pytest.mark.soak),
+    ],
+)
 def test_a_damaged_byte_costs_one_record_which_is_counted(tmp_path: Path, flip: int | str) -> None:
     files = LocalFiles(tmp_path)
     path = tmp_path / written(files, RECORDS)

@@ -18,7 +18,7 @@ from summhay_ray.text import sentences
 
 pytestmark = pytest.mark.core
 
-N = 150
+N = 100
 EVERYTHING = [text for insights in outline("news").values() for text in insights]
 TOLD, KEPT_OUT = EVERYTHING[:3], EVERYTHING[3:]
 PRESENCE = Presence(EVERYTHING)

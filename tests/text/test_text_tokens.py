@@ -91,7 +91,9 @@ def test_a_million_blanks_over_lines_before_a_word() -> None:
     assert len(tokens.encode_tokens("one" + lines + " " * 600_001 + "word")) == expected
 
 
-@pytest.mark.parametrize("unit", ["a", "漢字", "aB3x/"])
+@pytest.mark.parametrize(
+    "unit", ["a", pytest.param("漢字", marks=pytest.mark.soak), pytest.param("aB3x/", marks=pytest.mark.soak)]
+)
 def test_a_run_without_a_place_to_cut_it_is_counted_in_short_pieces(monkeypatch: pytest.MonkeyPatch, unit: str) -> None:
     text = unit * (1_000_000 // len(unit)) + "."
     exact = len(reference(text))

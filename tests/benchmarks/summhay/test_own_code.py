@@ -216,9 +216,8 @@ def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(ill: None, tm
     measured = {row["retriever"]: (row["n"], row["f1"]) for row in result.to_json()["retrieval"]}
     assert measured["bm25"][0] == N_QUERIES
     for argument, (error, message) in WRONG.items():
-        failures = [row for row in rows(run, "failures") if row["retriever"] == f"ill:Retriever/{argument}"]
+        failures = [row for row in rows(run, "failures") if row["message"].startswith(message)]
         assert [(row["stage"], row["error"]) for row in failures] == [("context", error)] * N_QUERIES
-        assert all(row["message"].startswith(message) for row in failures)
         assert measured[f"ill:Retriever/{argument}"] == (0, None)
     assert {row["retriever"] for row in rows(run, "contexts")} == {"bm25"} == {row["retriever"] for row in rows(run, "summaries")}
 
