@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+# How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile("quick")
+
+# Tests kill processes, never the machine: what a process has written outlives it without a wait for the disk.
+os.fsync = lambda descriptor: None
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -19,6 +23,11 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def pytest_xdist_auto_num_workers() -> int:
     """One for the tests that start Ray, one for each processor: with one more than that, the suite takes longer."""
     return 1 + (os.cpu_count() or 2)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A test is named by the beginning of a long text: names travel between the processes, each several times."""
+    return f"{ascii(val[:60])[1:-1]}... of {len(val)}" if isinstance(val, str) and len(val) > 200 else None
 
 
 DEAR = ("desk", "finished", "litellm")

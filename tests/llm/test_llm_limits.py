@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue
 
@@ -54,7 +54,6 @@ def test_a_call_that_is_sent_half_a_second_late_does_not_fill_a_minute_too_much(
     assert densest(times, [1.0] * len(times)) <= 600
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 900), st.integers(1, 90)), min_size=1, max_size=60))
 def test_no_minute_holds_more_tokens_than_the_limits(calls: list[tuple[float, int, int]]) -> None:
     pacer, now, times = Pacer(Limits(input_tpm=1000, output_tpm=100)), 0.0, []

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from summhay_ray.metrics import SystemScore, haystack_scores, insight_sums, mean_interval, system_scores
+from summhay_ray.metrics import VALUES, SystemScore, haystack_scores, insight_sums, mean_interval, system_scores
 from summhay_ray.metrics.score_intervals import generator, ratio_intervals, resampled_sums
-from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
+from summhay_ray.metrics.systems import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
 

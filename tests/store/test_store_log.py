@@ -12,7 +12,7 @@ import pytest
 from answers import PURPOSE, answer
 from far_files import FarFiles
 from fault_proxy import Fault, FaultProxy, Kind
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from s3_servers import Bucket, s3_bucket, s3_server
 
@@ -64,7 +64,6 @@ def totals(index: LogIndex) -> tuple[int, int]:
 
 
 @pytest.mark.core
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.builds(lambda key, text: answer(key, text=text, reason=text[:3]), TEXT, TEXT), min_size=1, max_size=5))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))
@@ -208,7 +207,6 @@ REAL_WRITE = os.write
 
 
 @pytest.mark.core
-@settings(max_examples=40, deadline=None)
 @given(room_left=st.integers(0, 800))
 def test_after_a_full_disk_no_acknowledged_record_is_lost(tmp_path_factory: pytest.TempPathFactory, room_left: int) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))

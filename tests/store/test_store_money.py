@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from far_files import FarFiles
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.store import (
@@ -36,7 +36,6 @@ def of_all(micros: int) -> Mapping[tuple[str, str], int]:
     return dict.fromkeys(scopes(PURPOSE), micros)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.builds(MoneyRecord, st.just(1), st.booleans(), AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, record: MoneyRecord) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from summarize_tasks import build_task, hostile_texts
 
@@ -114,7 +114,6 @@ def test_documents_that_yield_nothing_yield_an_empty_answer(model: str, texts: l
     assert made.answer(Request(model, render(build_task(texts)))) == ""
 
 
-@settings(deadline=None)
 @given(st.lists(hostile_texts, min_size=1, max_size=5), st.sampled_from(["offline/support", "offline/lead"]))
 def test_hostile_texts_give_bullets_that_cite_what_was_shown(texts: list[str], model: str) -> None:
     numbers = [11 * place for place in range(1, len(texts) + 1)]
