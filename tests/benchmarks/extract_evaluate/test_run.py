@@ -298,14 +298,14 @@ def test_the_lever_spares_what_the_plan_says(tmp_path: Path, provider: Simulated
 def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simulated, capsys: pytest.CaptureFixture[str]) -> None:
     raters = [
         paid(provider, "openai/keen"),
-        paid(provider, "openai/keen", name="shown_with_savings", extract={"tokens": 24}),
+        paid(provider, "openai/keen", name="reduced", extract={"tokens": 24}),
         paid(provider, "openai/vague", name="vague"),
     ]
     store = str(tmp_path / "store")
     found = summhay_ray.run(
         spec(tmp_path, raters=raters, methods=["lead"], budgets=[32], full=["whole"]), store=store, executor="inline"
     )
-    one = summhay_ray.compare(found.run, ["openai/keen", "shown_with_savings"], store).to_json()
+    one = summhay_ray.compare(found.run, ["openai/keen", "reduced"], store).to_json()
     assert one["agreement"] == {"n": 24, "pearson": 1.0, "concordance": 1.0, "same": 1.0, "difference": 0.0}
     assert one["usd"][1] < one["usd"][0] and one["input_tokens"][1] < one["input_tokens"][0] and one["n_scored"] == [24, 24]
     partly = summhay_ray.compare(found.run, ["openai/keen", "vague"], store).to_json()
@@ -314,7 +314,7 @@ def test_compare_tells_agreement_beside_dollars(tmp_path: Path, provider: Simula
         cli.main(["compare", found.run, "--store", store])
     assert stop.value.code == 2 and "compare takes two raters: --judges A B" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
-        cli.main(["compare", found.run, "--judges", "openai/keen", "shown_with_savings", "--store", store])
+        cli.main(["compare", found.run, "--judges", "openai/keen", "reduced", "--store", store])
     assert stop.value.code == 0 and "Concordance" in capsys.readouterr().out
     # Two runs: the raters that are named, or the systems of the same name, query by query.
     path = spec(
