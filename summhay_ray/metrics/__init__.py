@@ -18,7 +18,7 @@ from summhay_ray.metrics.agreement import (
 from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
-from summhay_ray.metrics.citations import Compat, by_number, extract_citations
+from summhay_ray.metrics.citation_parsing import Compat, by_number, extract_citations
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
@@ -29,7 +29,7 @@ from summhay_ray.metrics.correlation import (
     correlations,
     mean_within,
 )
-from summhay_ray.metrics.coverage import VALUES, figures, score_judgment, score_summary
+from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
 from summhay_ray.metrics.paired_differences import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity

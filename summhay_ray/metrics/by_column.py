@@ -1,8 +1,8 @@
 """Vectorized scoring of many judgments (section 4.1). Part of the metrics room.
 
-`coverage.figures` defines the figures; this module counts what they are made of for a million judgments at once. Unusual
-judgments (an unknown label, a bullet that does not exist) are left to `coverage.score_summary`, and citations with anything but
-digits, commas and spaces to `citations.extract_citations`.
+`figures` in `coverage_citation_joint.py` defines the figures; this module counts what they are made of for a million judgments at
+once. Unusual judgments (an unknown label, a bullet that does not exist) are left to `score_summary` there, and citations with
+anything but digits, commas and spaces to `extract_citations`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.metrics.citations import Compat, extract_citations
-from summhay_ray.metrics.coverage import CITATION_VALUES, bullet_index, figures
+from summhay_ray.metrics.citation_parsing import Compat, extract_citations
+from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, bullet_index, figures
 from summhay_ray.records import COVERAGE_VALUE
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _all_bullets(bullets: pl.Series) -> pl.Series:
 
 
 def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compat: Compat) -> tuple[NDArray[np.int64], ...]:
-    """`right`, `cited` and `gold` of `coverage.figures` for each judgment.
+    """`right`, `cited` and `gold` of `figures` for each judgment.
 
     `named`: `bullet` (null for none) and `insight` of each judgment, as rows of `bullets` and `documents`. Sets of numbers are
     compared 64 documents at a time, as the bits of an integer.
@@ -167,7 +167,7 @@ def _marks(sets: pl.DataFrame, word: int, count: int) -> NDArray[np.uint64]:
 
 
 def _cited(bullets: pl.DataFrame, compat: Compat) -> pl.DataFrame:
-    """`set`, `text` -> `set`, `number`: a row for each number that `citations.extract_citations` finds; some may come twice."""
+    """`set`, `text` -> `set`, `number`: a row for each number that `extract_citations` finds; some may come twice."""
     import polars as pl
 
     text, inside = pl.col("text"), pl.col("inside")

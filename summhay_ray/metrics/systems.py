@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.metrics.coverage import CITATION_VALUES, VALUES
+from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
 from summhay_ray.metrics.score_intervals import generator, ratio_intervals
 from summhay_ray.records import system_label
 

@@ -1,4 +1,4 @@
-"""Coverage, citation and joint scores of each judged insight of a summary (section 4.1). Part of the metrics room.
+"""Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1). Part of the metrics room.
 
 `figures` is their one definition, of one insight as of a million (`by_column`).
 """
@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.metrics.citations import Compat, extract_citations
+from summhay_ray.metrics.citation_parsing import Compat, extract_citations
 from summhay_ray.records import COVERAGE_VALUE, Failure, Judgment, Score
 
 _SHOWN = 40
