@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import SystemScore, insight_sums, system_scores
+from summhay_ray.metrics import VALUES, SystemScore, insight_sums, system_scores
 from summhay_ray.metrics import systems as systems_module
-from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
+from summhay_ray.metrics.systems import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
 
@@ -26,7 +26,7 @@ def system(name: str = "keywords_m", judge: str = "j") -> dict[str, str]:
 def insight(coverage: float, citation: tuple[float, float, float] | None, subtopic: str = "s1", **changed: str) -> dict[str, Any]:
     """A row of the insights' frame; `citation` is F1, precision and recall."""
     f1, precision, recall = citation or (None, None, None)
-    figures = dict(zip(VALUES, (coverage, coverage * (f1 or 0), f1, precision, recall), strict=True))
+    figures = dict(zip(VALUES, (coverage, f1, precision, recall, coverage * (f1 or 0)), strict=True))
     return {**system(), "haystack_id": "h", "subtopic_id": subtopic, **figures, **changed}
 
 

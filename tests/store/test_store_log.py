@@ -59,7 +59,7 @@ def read(index: LogIndex) -> dict[str, Any]:
 
 def totals(index: LogIndex) -> tuple[int, int]:
     """(number of answers, micro-dollars) of the run `r`."""
-    tally = index.tallies("r")[PURPOSE]
+    tally = index.totals("r")[PURPOSE]
     return tally.answers, tally.usd_micros
 
 
@@ -190,11 +190,11 @@ def test_what_runs_have_cost_adds_up(tmp_path: Path) -> None:
     index = index_of(files)
     written(files, [answer("a", 2), answer("much", 17, stage="judge", **claimed)])
     index.refresh()
-    assert {purpose: (tally.answers, tally.usd_micros) for purpose, tally in index.tallies("r").items()} == {
+    assert {purpose: (tally.answers, tally.usd_micros) for purpose, tally in index.totals("r").items()} == {
         PURPOSE: (4, 5 + 7 + 11 + 2),
         ("judge", PURPOSE[1]): (2, 13 + 17),
     }
-    assert index.tallies("r")[PURPOSE].saved_micros == 3 and index.tallies("unknown") == {}
+    assert index.totals("r")[PURPOSE].saved_micros == 3 and index.totals("unknown") == {}
     assert index.excesses("r") == {"much": Excess(PURPOSE[1], 900, 12, 5000, 17, 1.5)} and index.excesses("other") == {}
 
 

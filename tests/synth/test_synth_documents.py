@@ -29,8 +29,8 @@ Result = tuple[Outline, tuple[PlannedDocument, ...], tuple[Written, ...]]
 def written(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> Result:
     async def main() -> Result:
         work = Work(job(**{"difficulty": PLAN, "shape": replace(SMALL, documents=20), **changes}), world)
-        outline = await make_outline(Work(work.job, World()), FakeVerifier())
-        planned = place(outline, work.job.shape, work.job.difficulty, work.job.domain, 1)
+        outline = await make_outline(Work(work.recipe, World()), FakeVerifier())
+        planned = place(outline, work.recipe.shape, work.recipe.difficulty, work.recipe.domain, 1)
         return outline, planned, await write_documents(work, eyes or FakeVerifier(), outline, planned)
 
     return asyncio.run(main())

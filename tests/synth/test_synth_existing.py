@@ -16,11 +16,11 @@ from summhay_ray.records import Check
 from summhay_ray.synth import (
     Difficulty,
     ExistingCheck,
-    Job,
     ModelAsker,
     Shape,
     Synthesized,
     Topic,
+    TopicRecipe,
     domain_names,
     load_domain,
     synthesize,
@@ -37,7 +37,9 @@ SHAPE = Shape(subtopics=4, insights=4, documents=20, words=300)
 def made(name: str, difficulty: Difficulty = HARD) -> Synthesized:
     models: Any = dict.fromkeys(("outline", "write"), "offline/writer")
     asker = ModelAsker(dict.fromkeys(models, plants.written), load_domain(name), models, {})
-    result = asyncio.run(synthesize(Job("c", Topic("t", "a new tram line"), load_domain(name), SHAPE, difficulty, 3), asker))
+    result = asyncio.run(
+        synthesize(TopicRecipe("c", Topic("t", "a new tram line"), load_domain(name), SHAPE, difficulty, 3), asker)
+    )
     assert isinstance(result, Synthesized), result
     return result
 

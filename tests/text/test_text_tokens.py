@@ -184,6 +184,24 @@ def test_a_document_that_is_cut_elsewhere_is_not_counted_again(monkeypatch: pyte
     assert encoded == ["Document 7:\n", "speaker 3: it"]
 
 
+@given(TEXT, st.sampled_from(["", "\n", "\n\n", "\n\nnext", "\n next", "\r\n\r\n"]))
+def test_a_long_line_is_counted_once_whatever_ends_it(ending: str, after: str) -> None:
+    line = "It struck thirteen. " * 60 + ending
+    assert tokens.count_tokens(line + after) == len(reference(line + after))
+    assert tokens.count_tokens(line) == len(reference(line))
+    tokens._counts.cache_clear()
+
+
+def test_a_document_costs_its_prompt_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = "A clock that strikes thirteen is doubted. " * 100
+    tokens.count_tokens(document)
+    encoded = []
+    real = tokens._parts
+    monkeypatch.setattr(tokens, "_parts", lambda text: encoded.append(text) or real(text))
+    tokens.count_tokens(f"Document 1:\n{document}\n\nDocument 2:\n")
+    assert sum(map(len, encoded)) < 200
+
+
 def test_counting_a_long_prompt_again_costs_little() -> None:
     paragraphs = [f"Paragraph {n} says that {n * n} is the square of {n}. " * 10 for n in range(700)]
     prompt = "\n\n".join(paragraphs)

@@ -14,7 +14,7 @@ from rejudged_runs import source_run
 
 from summhay_ray.benchmarks.summhay import compare_systems, import_released, score_run
 from summhay_ray.benchmarks.summhay.results.compare import judged_scores
-from summhay_ray.benchmarks.summhay.results.sections import sections
+from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 from summhay_ray.comparison import SystemComparison, every_pair
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store

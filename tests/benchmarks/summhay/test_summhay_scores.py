@@ -19,9 +19,9 @@ from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
-from summhay_ray.benchmarks.summhay.results.sections import correlation_text
+from summhay_ray.benchmarks.summhay.results.paper_tables import correlation_text
 from summhay_ray.engine import ITEM, open_run
-from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
+from summhay_ray.metrics import VALUES, Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.store.tables import rows as rows_module
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.core
 
 SIZE = {"documents": 6, "words": 30, "subtopics": 3, "insights": 3}
 SYSTEM = ("system", "retriever", "ordering", "model")
-VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
 
 
 def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
