@@ -60,8 +60,9 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
             row |= {"reword": "Old badges are refused.", "add_documents": "ticket-00.txt"}
         if "Orbis" in row["insight"]:
             row |= {"keep": "no"}
+    # As a spreadsheet writes it where the comma is the decimal sign.
     with open("sheet.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
+        writer = csv.DictWriter(file, rows[0], delimiter=";")
         writer.writeheader()
         writer.writerows(rows)
     accepted = cli("mine", "--accept", "sheet.csv", "--out", "mine.json", "--store", "st", "--json").document

@@ -110,6 +110,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
     (tmp_path / "a/note.md").write_text("# Title\n\nA note.", encoding="utf-8")
     (tmp_path / "page.html").write_text("<title>T</title><script>no()</script><p>A &amp; B.</p><nav>menu</nav>", encoding="utf-8")
     (tmp_path / "rows.csv").write_text("id,title,text\n7,Head,Body\n,,Plain\n", encoding="utf-8")
+    (tmp_path / "semicolons.csv").write_text("id;text\n8;Half, and half.\n", encoding="utf-8")
     lines = [json.dumps({"id": "x", "text": "One."}), "{broken", json.dumps({"title": "no text"})]
     (tmp_path / "lines.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
@@ -126,6 +127,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
         "page.html": "T\nA & B.",
         "rows.csv#7": "Head\nBody",
         "rows.csv#2": "Plain",
+        "semicolons.csv#8": "Half, and half.",
     }
     assert {one.document_id: one.error for one in unread} == {
         "empty.txt": "empty",
