@@ -33,6 +33,9 @@ CORE = 0.25
 """Least share of the like sentences that have a fact of the core."""
 SAYS, UNSURE = 0.45, 0.6
 """A window says an insight from the first share of its core's weight on; below the second one it is unsure."""
+FULL = 0.88
+"""Mean share from which its documents say all of an insight: those that repeat it word for word (background, mostly) do not say
+it more surely than those that word it themselves."""
 NEAR = 0.1
 """A window that lacks no more than this comes near the insight, and is shown to a person or a model."""
 WORDED = 0.2
@@ -152,7 +155,8 @@ def find_insights(comparing: Comparing, compared: Iterable[Compared]) -> list[Mi
 
     def confidence(found: _Found) -> float:
         # How surely its documents say it, times how specific it is.
-        return float(found.scores[found.within()].mean() * math.log(1 + of.sizes[found.sentence]))
+        surely = min(1.0, float(found.scores[found.within()].mean()) / FULL)
+        return surely * math.log(1 + of.sizes[found.sentence])
 
     def shown(found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         listed = [
