@@ -232,7 +232,9 @@ class Comparing:
         # A lighter sentence is like none.
         self._may: npt.NDArray[np.bool_] = statements.states & (statements.sizes >= ALIKE * self._light - _ROUNDING)
         self._thinned, self._counts = _thinned(statements, self._may)
-        self._first = _first_alike(statements)
+        self._first, spread = _equal(statements)
+        self.commonplaces = np.flatnonzero(self._first & ~self._may & (spread >= least))
+        """Statements that recur in the same words, all of them so common that they tell no document from another."""
 
     def block(self, begin: int, end: int) -> Compared:
         """The candidates among the sentences of the documents from `begin` to before `end`.
@@ -444,13 +446,16 @@ def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_mat
     return by_fact, counts
 
 
-def _first_alike(of: Statements) -> npt.NDArray[np.bool_]:
-    """Whether no earlier statement has the same facts (n): of those that are equal, one is a candidate."""
+def _equal(of: Statements) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Whether no earlier statement has the same facts (n): of equal ones one is a candidate. And its documents (n)."""
     lots = np.random.default_rng(0).integers(0, 2**62, len(of.weights))
     stating = np.flatnonzero(of.states)
-    first = np.zeros(of.n, dtype=bool)
+    first, spread = np.zeros(of.n, dtype=bool), np.zeros(of.n, dtype=np.int64)
     if stating.size:
         # Sums of random numbers: those of different facts differ, but for a chance of one in 2**63.
         sums = 2 * np.add.reduceat(lots[of.bags.indices], of.bags.indptr[:-1]) + of.denies
-        first[stating[np.unique(sums[stating], return_index=True)[1]]] = True
-    return first
+        _, firsts, groups = np.unique(sums[stating], return_index=True, return_inverse=True)
+        first[stating[firsts]] = True
+        held = np.unique(groups * of.n_documents + of.documents[stating]) // of.n_documents
+        spread[stating[firsts]] = np.bincount(held)
+    return first, spread
