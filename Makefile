@@ -66,6 +66,7 @@ docs:
 
 soak: $(VENV)/.installed
 	$(BIN)/python -m pytest -m soak -s -o timeout=0 tests
+	$(BIN)/python -m pytest -m "hypothesis and not soak and not browser" --hypothesis-profile=thorough -o timeout=0 tests
 
 # The browser tests drive Debian's own Chromium: nothing else is downloaded.
 browsers: $(VENV)/.installed

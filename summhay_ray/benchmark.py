@@ -108,6 +108,7 @@ from summhay_ray.local_models import LocalModels
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import (
     ATTRIBUTION,
+    AnswerTotals,
     Chain,
     Finished,
     LogIndex,
@@ -116,7 +117,6 @@ from summhay_ray.store import (
     Store,
     StoreError,
     Table,
-    Tally,
     VectorSpace,
     columns_of,
 )
@@ -130,7 +130,7 @@ class CitedAnswer:
     """An answer whose bullets (or sentences) cite documents, as `[3]` or `[DOCUMENT_ID]`."""
 
     haystack_id: str
-    """The documents that it is about: a name in `Claims.documents`."""
+    """The documents that it is about: a name in `CitedAnswers.documents`."""
     query_id: str
     system: str
     """Who answered; of several answers to one query, a name for each."""
@@ -149,7 +149,7 @@ class CitedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class CitedAnswers:
     """What `summhay support` judges: answers, and the documents that they may cite."""
 
     documents: Mapping[str, Sequence[tuple[str, str]]]
@@ -160,7 +160,7 @@ class Claims:
 class Reader(RunReader[W]):
     """What is read of a stored run: results, report, samples, and what led to each. By default all from `score` and `report`."""
 
-    def claims(self, run: RunStore) -> Claims:
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
         """The answers of a stored run, for `summhay support`: return them where your benchmark's answers rest on documents."""
         kind = run.record["kind"]
         raise UserError(f"{run.run_id} is of kind {kind}, whose answers cite no documents; give a run of summaries")
@@ -216,6 +216,7 @@ __all__ = [
     "QUERY_FIELD",
     "RAW_ANSWERS",
     "Answer",
+    "AnswerTotals",
     "Ask",
     "AskModel",
     "BadBenchmark",
@@ -224,7 +225,7 @@ __all__ = [
     "Chain",
     "Chart",
     "CitedAnswer",
-    "Claims",
+    "CitedAnswers",
     "Compat",
     "Computation",
     "Counted",
@@ -277,7 +278,6 @@ __all__ = [
     "Strict",
     "Table",
     "Tables",
-    "Tally",
     "Text",
     "Unpriced",
     "Unreadable",

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+# How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
+settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile("quick")
+
+# Tests kill processes, never the machine: what a process has written outlives it without a wait for the disk.
+os.fsync = lambda descriptor: None
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -21,26 +26,33 @@ def pytest_xdist_auto_num_workers() -> int:
     return 1 + (os.cpu_count() or 2)
 
 
-DEAR = ("desk", "finished", "litellm")
-"""Fixtures of a session that take seconds: a worker that has made one is given all the files that need it."""
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A test is named by the beginning of a long text: names travel between the processes, each several times."""
+    return f"{ascii(val[:60])[1:-1]}... of {len(val)}" if isinstance(val, str) and len(val) > 200 else None
+
+
+DEAR = {"desk": "desk", "finished": "finished", "litellm": "libraries", "embed": "libraries"}
+"""Fixtures of a session that take seconds, and a mark whose libraries do -> a group: a worker is given all the files of one."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """A file's tests stay together, since its fixtures are dear; those that start Ray go one by one, and begin first."""
-    need = {name: {item.path for item in items if name in getattr(item, "fixturenames", ())} for name in DEAR}
-    need["embed"] = {item.path for item in items if item.get_closest_marker("embed")}
+    needed = {
+        item.path: group
+        for item in items
+        for name, group in DEAR.items()
+        if name in getattr(item, "fixturenames", ()) or item.get_closest_marker(name)
+    }
 
     def group(item: pytest.Item) -> str:
-        if item.get_closest_marker("ray"):
-            return "ray"
-        return next((name for name, files in need.items() if item.path in files), item.path.name)
+        return "ray" if item.get_closest_marker("ray") else needed.get(item.path, item.path.name)
 
     groups = {item: group(item) for item in items}
     for item in items:
         item.add_marker(pytest.mark.xdist_group(groups[item]))
     # The longest chains first.
-    first = ["ray", *need]
+    first = ["ray", *dict.fromkeys(DEAR.values())]
     items.sort(
         key=lambda item: (first.index(groups[item]) if groups[item] in first else 9, bool(item.get_closest_marker("core")))
     )
@@ -68,3 +80,11 @@ def shared_data() -> Path:
 def summhay_data(shared_data: Path) -> Path:
     """The released SummHay haystacks, annotations and reference scores."""
     return shared_data / "summhay"
+
+
+@pytest.fixture(scope="session")
+def litellm() -> Any:
+    """The module, whose import takes seconds: tests of time have paid them before, and one worker does for all (DEAR)."""
+    from summhay_ray.llm.transports.via_litellm import load_litellm
+
+    return load_litellm()

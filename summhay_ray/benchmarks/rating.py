@@ -200,7 +200,7 @@ async def rated(
     async def alone(one: RaterSpec) -> Outcome[judge.Rating]:
         settings = one.rater(workload.models.revision(one.model))
         async with ask.turn(stage, one.model, one.label):
-            shown = reduced(ask, stage, settings, criterion, values, one.extract)
+            shown = shown_with_savings(ask, stage, settings, criterion, values, one.extract)
             ask_rater = ask.of(stage, output_tokens=lambda request: request.n * TOKENS_A_RATING)
             return await judge.rate_text(criterion, shown, settings, ask_rater, compat)
 
@@ -235,7 +235,7 @@ def shown_of(extract: ExtractSpec | None, values: Mapping[str, str]) -> Mapping[
     return {**values, long: extract.of(values[long], values["SUMMARY"])}
 
 
-def reduced(
+def shown_with_savings(
     ask: Ask, stage: str, rater: judge.Rater, criterion: judge.Criterion, values: Mapping[str, str], extract: ExtractSpec | None
 ) -> Mapping[str, str]:
     """As `shown_of`. While planning, it also notes the tokens that the extract saves in the requests that follow."""

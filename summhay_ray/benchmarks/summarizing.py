@@ -190,7 +190,7 @@ def reduce_identity(models: RunModels, entry: SummarizerSpec) -> dict[str, Any]:
 
 def keep_answers(models: RunModels, inputs: Inputs, store: Store) -> dict[str, str]:
     """Put the files of answers into the store; returns name in the spec -> sha256 (hex)."""
-    files = [given.file for given in models.given.values()]
+    files = [given.file for given in models.given_answers.values()]
     return {file: store.put_object(INPUT, inputs.read(file)) for file in files}
 
 

@@ -1,7 +1,7 @@
 """The citations room: which documents say what a bullet says, which it cites, and the same bullet with its citations repaired.
 
-By words alone: it asks no model. For the benchmarks. Citations are read by `extract_citations` in `metrics/citations.py`, here
-as for the paper's scores; their precision and recall are computed there, too.
+By words alone: it asks no model. For the benchmarks. Citations are read by `extract_citations` in `metrics/citation_parsing.py`,
+here as for the paper's scores; their precision and recall are computed in `metrics/coverage_citation_joint.py`.
 """
 
 from summhay_ray.citations.citing import Cited, Mode, is_heading, recited

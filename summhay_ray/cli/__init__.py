@@ -13,7 +13,7 @@ from typing import NoReturn
 import typer
 
 from summhay_ray.cli.app import app
-from summhay_ray.cli.options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
+from summhay_ray.cli.shared_options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
 from summhay_ray.cli.visible import one_line
 from summhay_ray.errors import UserError
 from summhay_ray.loops import collect_rarely

@@ -16,7 +16,9 @@ from summhay_ray.cli.haystacks import audit, verify
 from summhay_ray.cli.init import init
 from summhay_ray.cli.judge_bench import judge_bench
 from summhay_ray.cli.label import label
-from summhay_ray.cli.options import (
+from summhay_ray.cli.report import report
+from summhay_ray.cli.run import coverage, mine, recite, rejudge, retrieve, run, show_scores, support, synth
+from summhay_ray.cli.shared_options import (
     DONE,
     FAILED,
     AllOption,
@@ -32,8 +34,6 @@ from summhay_ray.cli.options import (
     UntrustedOption,
     VersionOption,
 )
-from summhay_ray.cli.report import report
-from summhay_ray.cli.run import coverage, mine, recite, rejudge, retrieve, run, show_scores, support, synth
 from summhay_ray.cli.simulate import simulate
 from summhay_ray.cli.status import failures, release, runs, status, stop
 from summhay_ray.cli.submit import submit

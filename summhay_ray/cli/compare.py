@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import JsonOption, JudgedOption, LabelsOption, RunArgument, StoreOption
+from summhay_ray.cli.shared_options import JsonOption, JudgedOption, LabelsOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.extract_evaluate import RaterComparison

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray.cli.options import DONE, PARTIAL, JsonOption, RunArgument, StoreOption
+from summhay_ray.cli.shared_options import DONE, PARTIAL, JsonOption, RunArgument, StoreOption
 
 
 def audit(

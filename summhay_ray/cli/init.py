@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from summhay_ray.cli.options import JsonOption
+from summhay_ray.cli.shared_options import JsonOption
 from summhay_ray.errors import UserError
 
 if TYPE_CHECKING:

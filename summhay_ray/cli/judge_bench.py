@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray.cli.options import EXIT_CODES, JsonOption, StoreOption, UntrustedOption
+from summhay_ray.cli.shared_options import EXIT_CODES, JsonOption, StoreOption, UntrustedOption
 from summhay_ray.errors import UserError
 
 FITTED = frozenset(

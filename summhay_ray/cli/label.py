@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from summhay_ray.cli.options import JsonOption, JudgedOption, RunArgument, StoreOption
+from summhay_ray.cli.shared_options import JsonOption, JudgedOption, RunArgument, StoreOption
 
 
 def label(

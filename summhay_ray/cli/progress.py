@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from summhay_ray.cli.options import INTERRUPTED
+from summhay_ray.cli.shared_options import INTERRUPTED
 from summhay_ray.cli.visible import one_line
 from summhay_ray.engine import ModelProgress, Progress, Stopped
 from summhay_ray.errors import UserError

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import CompatOption, JsonOption, JudgedOption, LabelsOption, StoreOption
+from summhay_ray.cli.shared_options import CompatOption, JsonOption, JudgedOption, LabelsOption, StoreOption
 
 
 def report(

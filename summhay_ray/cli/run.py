@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from summhay_ray.cli.options import (
+from summhay_ray.cli.shared_options import (
     EXIT_CODES,
     AddressOption,
     AllOption,

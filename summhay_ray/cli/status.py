@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from summhay_ray.cli.options import FAILED, HashesOption, JsonOption, RunArgument, StoreOption
+from summhay_ray.cli.shared_options import FAILED, HashesOption, JsonOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

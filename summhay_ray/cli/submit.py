@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from summhay_ray.cli.options import (
+from summhay_ray.cli.shared_options import (
     BUDGET,
     FAILED,
     BudgetOption,

@@ -37,7 +37,7 @@ PLAIN_HEADS = frozenset(("", "MaskedLM", "PreTraining"))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ModelSource:
     """A model and the source of its files."""
 
     name: str
@@ -46,17 +46,17 @@ class Found:
     """Folder with the files; None: loaded from a model hub or its cache."""
 
 
-def find_model(name: str) -> Found:
+def find_model(name: str) -> ModelSource:
     """The model in a folder, `$SUMMHAY_MODELS/NAME`, a package, or else on a hub. Raises NoModel for a folder without one."""
     short = name.rpartition("/")[2]
     if _is_path(name):
-        return Found(name, "folder", _checked(name, Path(name).expanduser()))
+        return ModelSource(name, "folder", _checked(name, Path(name).expanduser()))
     if (root := os.environ.get(MODELS)) and (folder := Path(root).expanduser() / short).is_dir():
-        return Found(name, "models", _checked(name, folder))
+        return ModelSource(name, "models", _checked(name, folder))
     if short in PACKAGED and name in (short, f"sentence-transformers/{short}") and (packaged := _package(PACKAGED[short][0])):
         check_weights(packaged / "model.safetensors", PACKAGED[short][1])
-        return Found(name, "package", packaged)
-    return Found(name, "hub", None)
+        return ModelSource(name, "package", packaged)
+    return ModelSource(name, "hub", None)
 
 
 def placed(name: str, folder: Path) -> str:
@@ -97,7 +97,7 @@ def _package(module: str) -> Path | None:
     return Path(found.submodule_search_locations[0]) / "model"
 
 
-def check_model(name: str, revision: str = "", kind: Kind | None = None) -> Found:
+def check_model(name: str, revision: str = "", kind: Kind | None = None) -> ModelSource:
     """Like `find_reachable`, and checks that the libraries that load the model are installed, and of a model in a folder that its
     files are whole and of the right `kind` (None: any). Loads nothing. Raises NoModel."""
     for module in ("torch", "sentence_transformers"):
@@ -189,7 +189,7 @@ def _n_labels(config: Mapping[str, Any]) -> int:
     return len(named) if isinstance(named, Mapping) else int(config.get("num_labels", 2))
 
 
-def find_reachable(name: str, revision: str = "") -> Found:
+def find_reachable(name: str, revision: str = "") -> ModelSource:
     """Like `find_model`. Raises NoModel where the model is neither on this machine nor on a hub that can be reached."""
     found = find_model(name)
     if found.folder is None and not is_cached(name, revision) and (why := _unreachable()):

@@ -11,15 +11,17 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
-from summhay_ray.engine.items import Item, all_tables
+from summhay_ray.engine.items import Item, Stage, all_tables
+from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark
-from summhay_ray.engine.spec.spec import ModelSpec, near
+from summhay_ray.engine.spec.spec import ModelSpec, Spec, near
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
+from summhay_ray.store import Table
 
 LOCAL_AT_ONCE = 4
 EXTRA_PROMPTS = 64
@@ -37,6 +39,27 @@ Note = Callable[[str, str, str], None]
 Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
 Complete = Callable[[Request, str], Awaitable[Ended]]
 """Completes a request of a stage: returns its outcome, and the raw answer if there is one."""
+
+
+class OfQuery(Protocol):
+    def query_of(self, item: Item) -> str: ...
+
+
+class Asking(Protocol):
+    """What `Ask` must know of a workload."""
+
+    models: RunModels
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def stages(self) -> Sequence[Stage]: ...
+    @property
+    def tables(self) -> Sequence[Table]: ...
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def planner(self) -> OfQuery: ...
 
 
 class NoReply(Exception):
@@ -119,7 +142,7 @@ class Ask:
 
     def __init__(
         self,
-        workload: Any,
+        workload: Asking,
         item: Item,
         complete: Complete,
         limiter: ConcurrencyLimiter,
@@ -206,7 +229,7 @@ class Ask:
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request, with the `query_id` to look up if its model's answers come from a file; and a failure (else None) if a
         stage asks such a model several different questions about one item."""
-        given = self._workload.models.given.get(request.model)
+        given = self._workload.models.given_answers.get(request.model)
         if given is None:
             return request, None
         if self._asked.setdefault((request.model, stage), request.messages) != request.messages:
@@ -240,7 +263,7 @@ class Ask:
         self.failures.append(failure_row(self._workload, self.item.id, stage, outcome, where))
 
     def _model(self) -> ModelSpec:
-        entries: Sequence[ModelSpec] = self._workload.spec.model_entries()
+        entries = self._workload.spec.model_entries()
         matching = [entry for entry in entries if entry.label == self.item.queue] or (entries if len(entries) == 1 else [])
         if not matching:
             flaw = f"is of queue {self.item.queue!r}, which is no model of the spec" if self.item.queue else "names no model"
@@ -260,9 +283,9 @@ class Ask:
             raise BadBenchmark(f"{self._workload.kind} asks in a stage {stage!r} that it does not name{hint}")
 
 
-def failure_row(workload: Any, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
+def failure_row(workload: Asking, item_id: str, stage: str, outcome: NoAnswer, where: Mapping[str, str]) -> Any:
     """A failure as a row of the failures table, which may be the benchmark's own; the item's id is its first key column."""
-    table = next(table for table in all_tables(type(workload)) if table.name == "failures")
+    table = next(table for table in all_tables(workload) if table.name == "failures")
     common = {
         table.key[0]: item_id,
         "stage": stage,

@@ -291,7 +291,7 @@ class Workload(Generic[S]):
         self.models = RunModels(spec, inputs, self._local_models, self._model_settings)
         if not inputs.settled:
             # Reads the files of answers now, since their content is part of the run's identity.
-            _ = self.models.given
+            _ = self.models.given_answers
 
     def _local_models(self) -> Mapping[str, LocalModel]:
         return {}

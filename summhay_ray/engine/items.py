@@ -120,7 +120,7 @@ class Counted:
     prefix: str = "r"
     item: str = ""
 
-    def told(self, n: int) -> str:
+    def phrase(self, n: int) -> str:
         """A number of items with the word for so many."""
         return f"{n} {self.items if n != 1 else self.item or self.items[:-1]}"
 

@@ -34,7 +34,7 @@ from summhay_ray.llm.providers.model_settings import (
 from summhay_ray.llm.providers.provider_of_model import address_of, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
-from summhay_ray.llm.transports.local import LocalModel
+from summhay_ray.llm.transports.local_model import LocalModel
 
 __all__ = [
     "FREE",

@@ -18,7 +18,7 @@ from summhay_ray.metrics.agreement import (
 from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
-from summhay_ray.metrics.citations import Compat, by_number, citation_scores, extract_citations
+from summhay_ray.metrics.citation_parsing import Compat, by_number, extract_citations
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
@@ -29,14 +29,15 @@ from summhay_ray.metrics.correlation import (
     correlations,
     mean_within,
 )
-from summhay_ray.metrics.coverage import score_judgment, score_summary
-from summhay_ray.metrics.intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
+from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
-from summhay_ray.metrics.paired import LEVEL, Over, Paired
+from summhay_ray.metrics.paired_differences import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
+from summhay_ray.metrics.score_intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
 from summhay_ray.metrics.systems import (
+    FIGURES,
     ByLabels,
     SystemScore,
     TakenOff,
@@ -53,9 +54,11 @@ from summhay_ray.metrics.systems import (
 __all__ = [
     "COEFFICIENTS",
     "FEWEST",
+    "FIGURES",
     "LEVEL",
     "QUANTILES_95",
     "ROUGE_TYPES",
+    "VALUES",
     "Z_95",
     "Agreement",
     "Bootstrap",
@@ -83,7 +86,6 @@ __all__ = [
     "by_labels",
     "by_number",
     "check_bertscore",
-    "citation_scores",
     "cohens_kappa",
     "column_intervals",
     "column_place",
@@ -92,6 +94,7 @@ __all__ = [
     "corrected_mean",
     "correlations",
     "extract_citations",
+    "figures",
     "floor_of",
     "has_bertscore",
     "haystack_scores",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from summhay_ray.metrics.intervals import Z_95
+from summhay_ray.metrics.score_intervals import Z_95
 from summhay_ray.metrics.systems import SystemScore, TakenOff
 
 

@@ -1,8 +1,8 @@
 """Vectorized scoring of many judgments (section 4.1). Part of the metrics room.
 
-`coverage.score_summary` defines the score of a judgment; this module computes the same figures for a million of them. Unusual
-judgments (an unknown label, a bullet that does not exist) are left to that function, and citations with anything but digits,
-commas and spaces to `citations.extract_citations`.
+`figures` in `coverage_citation_joint.py` defines the figures; this module counts what they are made of for a million judgments at
+once. Unusual judgments (an unknown label, a bullet that does not exist) are left to `score_summary` there, and citations with
+anything but digits, commas and spaces to `extract_citations`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from summhay_ray.metrics.citations import Compat, extract_citations
-from summhay_ray.metrics.coverage import bullet_index
+from summhay_ray.metrics.citation_parsing import Compat, extract_citations
+from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, bullet_index, figures
 from summhay_ray.records import COVERAGE_VALUE
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def score_columns(
 
     `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, those of
     one cell together, in order. `gold`: haystack_id, insight_id, documents (distinct numbers), one row per insight.
-    The scores have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), coverage, joint,
-    and citation_precision, citation_recall and citation_f1 (null where the insight is not covered). They leave out all
-    judgments of a summary with an unusual judgment (the second result), and judgments of cells without a summary.
+    The scores have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), and its `figures`
+    (those of citations null where the insight is not covered). They leave out all judgments of a summary with an unusual judgment
+    (the second result), and judgments of cells without a summary.
     """
     import polars as pl
 
@@ -48,19 +48,9 @@ def score_columns(
     bullets = _all_bullets(summaries["bullets"])
     covered = pl.col("coverage") > 0
     counts = _counts(plain.select("insight", bullet=pl.when(covered).then("bullet")), bullets, gold["documents"], compat)
-    counted = pl.concat([plain.select("summary", "judgment", "coverage"), counts], how="horizontal")
-    right, precision, recall = pl.col("right"), pl.col("citation_precision"), pl.col("citation_recall")
-    shares = counted.with_columns(
-        citation_precision=pl.when(pl.col("cited") > 0).then(right / pl.col("cited")).otherwise(0.0),
-        citation_recall=pl.when(pl.col("gold") > 0).then(right / pl.col("gold")).otherwise(0.0),
-    )
-    f1 = pl.when(right > 0).then(2 * precision * recall / (precision + recall)).otherwise(0.0)
-    scored = shares.select(
-        *("summary", "judgment", "coverage"),
-        *(pl.when(covered).then(share) for share in (precision, recall, f1.alias("citation_f1"))),
-        joint=pl.col("coverage") * pl.when(covered).then(f1).otherwise(0.0),
-    )
-    return scored, odd
+    values = pl.DataFrame(figures(plain["coverage"].to_numpy(), *counts)).cast(pl.Float64)
+    scored = pl.concat([plain.select("summary", "judgment"), values], how="horizontal")
+    return scored.with_columns(pl.when(covered).then(pl.col(CITATION_VALUES)).name.keep()), odd
 
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
@@ -139,8 +129,8 @@ def _all_bullets(bullets: pl.Series) -> pl.Series:
     return bullets.filter(bullets.list.len() > 0).explode()
 
 
-def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compat: Compat) -> pl.DataFrame:
-    """How many documents are `cited` by each named bullet, are `gold` for the insight, and are both (`right`).
+def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compat: Compat) -> tuple[NDArray[np.int64], ...]:
+    """`right`, `cited` and `gold` of `figures` for each judgment.
 
     `named`: `bullet` (null for none) and `insight` of each judgment, as rows of `bullets` and `documents`. Sets of numbers are
     compared 64 documents at a time, as the bits of an integer.
@@ -162,7 +152,7 @@ def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compa
     beyond = cited.filter(pl.col("number") >= end * 64).unique()
     n_cited += np.bincount(beyond["set"], minlength=len(n_cited))
     n_gold = documents.list.len().to_numpy()
-    return pl.DataFrame({"cited": n_cited[bullet], "gold": n_gold[insight], "right": right})
+    return right, n_cited[bullet], n_gold[insight]
 
 
 def _marks(sets: pl.DataFrame, word: int, count: int) -> NDArray[np.uint64]:
@@ -177,7 +167,7 @@ def _marks(sets: pl.DataFrame, word: int, count: int) -> NDArray[np.uint64]:
 
 
 def _cited(bullets: pl.DataFrame, compat: Compat) -> pl.DataFrame:
-    """`set`, `text` -> `set`, `number`: a row for each number that `citations.extract_citations` finds; some may come twice."""
+    """`set`, `text` -> `set`, `number`: a row for each number that `extract_citations` finds; some may come twice."""
     import polars as pl
 
     text, inside = pl.col("text"), pl.col("inside")

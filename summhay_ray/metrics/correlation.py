@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from summhay_ray.metrics.agreement import pearson, rank_agreement
-from summhay_ray.metrics.intervals import QUANTILES_95, SAMPLES, generator
+from summhay_ray.metrics.score_intervals import QUANTILES_95, SAMPLES, generator
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from summhay_ray.metrics.intervals import Z_95
+from summhay_ray.metrics.score_intervals import Z_95
 from summhay_ray.metrics.systems import ByLabels, Corrected, SystemScore
 
 FEWEST = 10

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.metrics.intervals import generator, ratio_intervals
+from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
+from summhay_ray.metrics.score_intervals import generator, ratio_intervals
 from summhay_ray.records import system_label
 
 if TYPE_CHECKING:
@@ -24,9 +25,8 @@ ORDER = ("model", "retriever", "ordering", "system", "judge")
 CLUSTER = ("haystack_id", "subtopic_id")
 _Clusters = tuple[tuple[str, str], ...]
 """Haystack and subtopic of each: a cluster is all insights of one summary."""
-VALUES = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")
 
-_COUNT_OF = {name: "covered" if name.startswith("citation") else "scored" for name in VALUES}
+_COUNT_OF = {name: "covered" if name in CITATION_VALUES else "scored" for name in VALUES}
 _UNIT = 2.0**60
 """Figures are added as multiples of 1 / _UNIT, which are whole numbers: a sum does not depend on their order, to the last bit."""
 _SCORED, _COVERED = 0, 1
@@ -40,13 +40,11 @@ with threads of its own, beside ours: 190 haystacks took twice as long. All toge
 _HAYSTACKS_AT_ONCE = 16
 """Haystacks whose draws are multiplied at once."""
 _HIGH = 2.0**26
-_FIGURES = {  # figure -> columns of its numerator and its denominator among the clusters' sums
-    "coverage": (2, _SCORED),
-    "citation": (4, _COVERED),
-    "citation_precision": (5, _COVERED),
-    "citation_recall": (6, _COVERED),
-    "joint": (3, _SCORED),
+FIGURES = {
+    "citation" if name == "citation_f1" else name: (2 + place, _COVERED if name in CITATION_VALUES else _SCORED)
+    for place, name in enumerate(VALUES)
 }
+"""Figure of a system -> columns of its numerator and its denominator among the clusters' sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ class SystemScore:
     def to_json(self) -> dict[str, Any]:
         """Field -> value, as JSON, with FIGURE_floor and `missing`. `dataclasses.asdict` takes seven times as long."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        floors = {f"{name}_floor": self.floor(name) for name in _FIGURES}
+        floors = {f"{name}_floor": self.floor(name) for name in FIGURES}
         said = {name: None if (one := fields[name]) is None else asdict(one) for name in ("bias", "labels")}
         return {
             "system": self.system,
@@ -240,7 +238,7 @@ def _scores(
     for row, part, ci in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
         total = totals[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
-        for name, (top, bottom) in _FIGURES.items():
+        for name, (top, bottom) in FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
         # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
@@ -296,8 +294,8 @@ def _intervals(
             drawn = drawn + counts @ np.stack([high, own - high])
             start += counts.shape[1]
         drawn = drawn.sum(axis=0).reshape(samples, *sums.shape[1:])
-        above, below = (drawn[:, :, list(side)].reshape(samples, -1) for side in zip(*_FIGURES.values(), strict=True))
-        named = [(place, name) for place in places for name in _FIGURES]
+        above, below = (drawn[:, :, list(side)].reshape(samples, -1) for side in zip(*FIGURES.values(), strict=True))
+        named = [(place, name) for place in places for name in FIGURES]
         for (place, name), interval in zip(named, ratio_intervals(above, below), strict=True):
             if interval is not None:
                 found[place][name] = interval

@@ -8,9 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.report.bench import BENCH_LEGEND, bench_tables
-from summhay_ray.report.explained import amiss_table, answers_table, documents_table, kinds_table
-from summhay_ray.report.failed import failure_blocks, failures_table
+from summhay_ray.report.failures import failure_blocks, failures_table
+from summhay_ray.report.judge_bench import BENCH_LEGEND, bench_tables
 from summhay_ray.report.layout import Fitted, fitted, folded
 from summhay_ray.report.money import dollars_line, extracts_spare, minutes, plan_table, usage_table
 from summhay_ray.report.plan import BOUNDS_LEGEND
@@ -25,6 +24,7 @@ from summhay_ray.report.synth import (
     otherwise_table,
     verified_table,
 )
+from summhay_ray.report.synth_explained import amiss_table, answers_table, documents_table, kinds_table
 from summhay_ray.report.terminal_tables import (
     LEGEND,
     TextTable,

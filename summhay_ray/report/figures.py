@@ -50,7 +50,7 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
     """The chart of a section as a matplotlib figure, `inches` wide. Raises UserError for a section without a chart or data."""
     from matplotlib import rc_context
 
-    from summhay_ray.report.shown import ShownFigure
+    from summhay_ray.report.notebook_figure import ShownFigure
 
     chart, rows = section.chart, _rows(section)
     if chart is None or not rows:

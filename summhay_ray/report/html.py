@@ -51,11 +51,11 @@ class PageData:
     """Whether the page is served, and checks for a newer version."""
 
 
-def page(runs: Sequence[PageRun], beside: PageData | None = None) -> str:
+def page(runs: Sequence[PageRun], data: PageData | None = None) -> str:
     """The HTML of the page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    beside = beside or PageData()
+    data = data or PageData()
     files = resources.files("summhay_ray.report").joinpath("page")
     css, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     environment = Environment(
@@ -69,10 +69,10 @@ def page(runs: Sequence[PageRun], beside: PageData | None = None) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
         title=" + ".join(dict.fromkeys(plain(run.title) for run in runs)) or "Report",
-        runs=[_run(run, place if len(runs) > 1 else None, beside) for place, run in enumerate(runs)],
-        n_samples=beside.n_samples,
-        version=beside.version,
-        live=beside.live,
+        runs=[_run(run, place if len(runs) > 1 else None, data) for place, run in enumerate(runs)],
+        n_samples=data.n_samples,
+        version=data.version,
+        live=data.live,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         package=version("summhay-ray"),
         css=css,
@@ -88,8 +88,8 @@ def breakable(text: str) -> Markup:
     return Markup("<wbr>").join(_PARTS_OF_NAMES.split(text))
 
 
-def _run(run: PageRun, place: int | None, beside: PageData) -> dict[str, Any]:
-    begin, links = ("s", Links(beside.facets)) if place is None else (f"s{place}", Links(beside.facets, run.id))
+def _run(run: PageRun, place: int | None, data: PageData) -> dict[str, Any]:
+    begin, links = ("s", Links(data.facets)) if place is None else (f"s{place}", Links(data.facets, run.id))
     return {
         "id": run.id,
         "kind": run.kind,

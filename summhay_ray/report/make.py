@@ -11,11 +11,11 @@ from typing import Any, Literal
 from summhay_ray import engine
 from summhay_ray.engine import Compat, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.data import put_version, write_data
 from summhay_ray.report.figures import FigureFormat, drawable, figure_bytes
 from summhay_ray.report.formats import csv_text, latex_document, results_json
 from summhay_ray.report.html import PageData, page
-from summhay_ray.report.of_run import ReportedRun, sections_of
+from summhay_ray.report.run_sections import ReportedRun, sections_of
+from summhay_ray.report.sample_files import put_version, write_data
 from summhay_ray.report.sections import markdown, names
 from summhay_ray.store import Files, RunStore, open_files
 

@@ -1,6 +1,6 @@
 """Tables of scores for the terminal, after Table 2 and Table 3 of the paper. Part of the report room; prints nothing.
 
-The sections of a report page are made by each benchmark: SummHay's in `benchmarks/summhay/results/sections.py`.
+The sections of a report page are made by each benchmark: SummHay's in `benchmarks/summhay/results/paper_tables.py`.
 """
 
 from __future__ import annotations

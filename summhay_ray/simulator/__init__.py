@@ -6,7 +6,7 @@ It uses `llm` and the local models. The web server is loaded only when it serves
 from summhay_ray.simulator.answering import Answer, Answers
 from summhay_ray.simulator.bills import Call
 from summhay_ray.simulator.provider import Provider
-from summhay_ray.simulator.serve import (
+from summhay_ray.simulator.start import (
     NOTHING_TO_SAY,
     Serving,
     make_answers,

@@ -4,12 +4,12 @@ from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, Stor
 from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
 from summhay_ray.store.files.s3_place import with_endpoint
+from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log.log_lines import Location, read_at
 from summhay_ray.store.log.log_writer import LogWriter
 from summhay_ray.store.log.migrate import OLD_RECORD, migrate
 from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
-from summhay_ray.store.log.tallies import Excess, Purpose, Tally
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.clean import RETENTION_S, clean_daily, unneeded
 from summhay_ray.store.runs.commits import Committer, Manifest
@@ -47,6 +47,7 @@ __all__ = [
     "RUN_FORMAT",
     "WATCH_S",
     "Amounts",
+    "AnswerTotals",
     "Chain",
     "Committer",
     "Damaged",
@@ -78,7 +79,6 @@ __all__ = [
     "Table",
     "TableFormat",
     "Tables",
-    "Tally",
     "VectorSpace",
     "ask_to_stop",
     "begin_session",

@@ -9,7 +9,7 @@ from summhay_ray.synth.checking.outline_checks import is_english, leak
 from summhay_ray.synth.checking.rows import OFFLINE
 from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
-from summhay_ray.synth.making.asking import GROUP_OF, Group, Job, ModelAsker
+from summhay_ray.synth.making.asking import GROUP_OF, Group, ModelAsker, TopicRecipe
 from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
 from summhay_ray.synth.making.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
@@ -27,7 +27,7 @@ from summhay_ray.synth.making.kinds import (
 from summhay_ray.synth.making.placement import check_placement
 from summhay_ray.synth.making.prompting import task_of
 from summhay_ray.synth.making.synthesis import synthesize
-from summhay_ray.synth.writer import OfflineWriter
+from summhay_ray.synth.offline_writer import OfflineWriter
 
 __all__ = [
     "GROUP_OF",
@@ -41,7 +41,6 @@ __all__ = [
     "ExistingCheck",
     "Faults",
     "Group",
-    "Job",
     "Labels",
     "ModelAsker",
     "OfflineWriter",
@@ -53,6 +52,7 @@ __all__ = [
     "Synthesized",
     "Task",
     "Topic",
+    "TopicRecipe",
     "Unverified",
     "audit_sample",
     "audit_tables",

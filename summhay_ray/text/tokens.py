@@ -30,6 +30,8 @@ _LONG_TEXT, _LONGEST_TEXT = 4096, 1_000_000
 _BLANK_LINE = "\n\n"
 _LONG_PARAGRAPH = 1000
 """Characters of a paragraph that is counted line by line."""
+_LAST_WORDS = 100
+"""Characters at the end of a long line among which a word is expected to end."""
 _LETTERS_A_TOKEN = 6
 """More than texts have: as far as the first tokens are looked for at once."""
 
@@ -93,25 +95,26 @@ def _joined(given: list[str], end: str) -> list[str]:
 
 class _Counts(dict[str, int]):
     """Text -> the number of tokens of text + `end`. It is emptied when it grows too large. `lines`: what is long is counted line
-    by line.
+    by line. `divided`: of a long line, all but the last words are remembered once, whatever ends it.
 
     Counting by paragraph is exact: no match of cl100k's splitting pattern continues from a line break to anything but
     whitespace. So every match ends where a run of line breaks is followed by something else, and the tokens of the parts that
     `count_tokens` looks up are, one after another, the tokens of the text.
     """
 
-    def __init__(self, end: str, lines: bool) -> None:
+    def __init__(self, end: str, lines: bool, divided: bool = True) -> None:
         super().__init__()
-        self._end, self._lines = end, lines
+        self._end, self._lines, self._divided = end, lines, divided
         self._letters = 0
         self._keeping = threading.Lock()
 
     def __missing__(self, text: str) -> int:
         if self._lines and len(text) > _LONG_PARAGRAPH and "\n" in text:
             found = _counted(text + self._end, "\n")
+        elif self._divided and len(text) > _LONG_PARAGRAPH and (end := _last_word_end(text)):
+            return _beginnings()[text[:end]] + _encoded(text[end:] + self._end)
         else:
-            encoding = _encoding()
-            found = sum(len(encoding.encode_ordinary(part)) for part in _short(_parts(text + self._end)))
+            found = _encoded(text + self._end)
         size = len(text) + _ENTRY
         if size <= _KEPT_LETTERS:
             # Long texts are counted in threads, hence the lock.
@@ -146,6 +149,17 @@ def _counts(end: str) -> tuple[_Counts, _Counts]:
     """Counts of whole texts, and of parts with the `end` that ends them: a blank line or a line break."""
     lines = end == _BLANK_LINE
     return _Counts("", lines), _Counts(end, lines)
+
+
+@functools.cache
+def _beginnings() -> _Counts:
+    """Counts of long lines without their last words."""
+    return _Counts("", lines=False, divided=False)
+
+
+def _encoded(text: str) -> int:
+    encoding = _encoding()
+    return sum(len(encoding.encode_ordinary(part)) for part in _short(_parts(text)))
 
 
 @functools.cache
@@ -214,6 +228,12 @@ def _cuts(text: str, part: int, run: int) -> Iterator[int]:
             yield end - 1
         start = max(line, end - 1)
     yield from _word_ends(text, start, len(text), part)
+
+
+def _last_word_end(text: str) -> int:
+    """The end of a word among the last characters, as in `_word_ends`; 0 if there is none."""
+    found = _WORD_END.search(text, len(text) - _LAST_WORDS)
+    return found.start() if found else 0
 
 
 def _word_ends(text: str, start: int, stop: int, part: int) -> Iterator[int]:

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from summhay_ray.benchmark import Request
 from summhay_ray.benchmarks.ethic import Ethic, EthicBuild
+from summhay_ray.benchmarks.ethic.lenient_metrics import sections
 from summhay_ray.benchmarks.ethic.records import Record, read_records
-from summhay_ray.benchmarks.ethic.scoring import sections
 
 
 @functools.cache

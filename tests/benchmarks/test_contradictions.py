@@ -12,7 +12,7 @@ from simulated_provider import Simulated, in_thread
 
 import summhay_ray
 from summhay_ray.errors import UserError
-from summhay_ray.simulator.serve import offline_answer
+from summhay_ray.simulator.start import offline_answer
 
 pytestmark = pytest.mark.core
 

@@ -352,6 +352,10 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         {"async def answer": "def answer", 'await ask("ask", item.data["text"])': 'item.data["text"]'},
         "answer is a plain function; write `async def answer",
     ),
+    "a method of a part": (
+        {SCORED: f"{SCORED}\n    def explain(self, run, key): return {{}}"},
+        "explain is a method of the reader and nothing calls it here; write it in a class derived from Reader",
+    ),
     "one stage without a comma": ({'(Stage("ask"),)': 'Stage("ask")'}, "expected a tuple: stages = (Stage(...),)"),
     "one table without a comma": (
         {DECLARED: 'tables = Table("answers", Row, ("id",))'},

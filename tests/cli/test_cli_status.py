@@ -18,7 +18,7 @@ from inline_runs import N_QUERIES, SAMPLE
 from synth_runs import run_inline, small
 
 from summhay_ray import api, cli
-from summhay_ray.benchmarks.synth import topic as making
+from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.store import RunStore, Store
 from summhay_ray.synth import Unverified
 

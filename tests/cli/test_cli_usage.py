@@ -69,7 +69,14 @@ def test_a_store_is_a_folder_or_in_a_bucket(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["status"], ["failures"], ["score"], ["explain", "", "abcdef"], ["export", "", "--out", "out"]]
+    "arguments",
+    [
+        ["status"],
+        ["failures"],
+        pytest.param(["score"], marks=pytest.mark.soak),
+        pytest.param(["explain", "", "abcdef"], marks=pytest.mark.soak),
+        pytest.param(["export", "", "--out", "out"], marks=pytest.mark.soak),
+    ],
 )
 def test_an_unknown_run_names_the_runs_there_are(cli: Cli, tmp_path: Path, arguments: list[str]) -> None:
     store = tmp_path / "store"

@@ -66,14 +66,14 @@ def nodes() -> Iterator[Any]:
     local = load_local()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_metrics_report_interval_ms", "1000")
-        with local.cluster(2) as started:
+        with local.cluster(1) as started:
             sessions = [process.pid for process in started._started]
             yield started
     # What was killed is gone a moment later.
     end = time.monotonic() + 20
     while any(local._session(one) for one in sessions) and time.monotonic() < end:
         time.sleep(0.1)
-    assert [local._session(one) for one in sessions] == [[], []]
+    assert not any(local._session(one) for one in sessions)
 
 
 class Person:
@@ -161,10 +161,6 @@ def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path) ->
     assert third.returncode == 0, out + said
     assert f"job {run}-2 of run {run} is sent" in said
     assert "status   done" in out
-    fourth = person.submit("--set", "workers=1")
-    out, said = fourth.communicate(timeout=PATIENCE_S)
-    assert fourth.returncode == 0, out + said
-    assert f"job {run}-3" in said and "0 made" in out
 
     assert_no_canary(person)
 
@@ -172,7 +168,7 @@ def test_a_job_is_left_watched_killed_and_goes_on(nodes: Any, tmp_path: Path) ->
 def assert_no_canary(person: Person) -> None:
     """In nothing that the job server tells, nor in the packages that it holds."""
     jobs = person.jobs()
-    assert len(jobs) == 3
+    assert len(jobs) == 2
     told = json.dumps(jobs)
     for job, details in jobs.items():
         with urllib.request.urlopen(f"{person.url}/api/jobs/{job}/logs", timeout=30) as answer:
@@ -219,7 +215,8 @@ def test_a_run_is_watched_and_goes_on_elsewhere_when_a_node_is_drained(
         monkeypatch.setenv(name, value)
     with simulated_provider("--latency", "0.5", "--cache-lifetime", "0") as provider:
         assert provider.pid is not None
-        nodes.worker()
+        for _ in range(2):
+            nodes.worker()
         nodes.wait(3)
         spec, where = write_spec(tmp_path, fields_of(provider.base, workers=3)), f"127.0.0.1:{nodes.port}"
         run = start(spec, tmp_path / "store", "--address", where, "--log-level", "info")

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from scipy import stats
+import scipy
 
 import summhay_ray
 from summhay_ray.benchmark import BadBenchmark, ByQuery
@@ -43,7 +43,7 @@ def test_each_figure_is_tested_on_its_own_queries_and_told_in_its_own_unit() -> 
     [f1, rating] = pairs(comparison)
     apart = [x - y for x, y in zip(A, B, strict=True)]
     assert f1.paired.difference == pytest.approx(sum(apart) / 8)
-    p = stats.ttest_rel(A, B).pvalue
+    p = scipy.stats.ttest_rel(A, B).pvalue
     assert (f1.paired.p, f1.paired.p_adjusted) == (pytest.approx(p), pytest.approx(p))
     # Equal ratings are no evidence, and no interval.
     assert (rating.paired.n_queries, rating.paired.difference, rating.paired.low) == (2, 0, None)

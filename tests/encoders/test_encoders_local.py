@@ -109,7 +109,7 @@ def test_a_reranker_gives_what_predict_gives(folder: Path) -> None:
     assert len(load_scorer(Scoring(name), "cpu").score([])) == 0
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("similarity", ["cosine", pytest.param("dot", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("combine", ["max", "mean", "weighted"])
 def test_chunks_are_combined_as_the_entry_says(embedder: Path, combine: str, similarity: str) -> None:
     documents = ("apples pears plums figs red", "green ripe rotten", "")

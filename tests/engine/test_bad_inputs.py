@@ -211,7 +211,7 @@ def test_aliases_of_a_common_size_are_read() -> None:
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 DATA = st.recursive(PLAIN, lambda one: st.lists(one, max_size=4) | st.dictionaries(st.text(max_size=8), one, max_size=4))
-ANY = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def changed(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:

@@ -58,7 +58,7 @@ def test_a_liar_is_stopped_and_the_honest_go_on(tmp_path: Path, claim: float, le
     assert {row["error"] for row in rows(run, "failures")} == ({"usage_not_credible"} if answered < N_CELLS else set())
     index = LogIndex(run.store.files)
     index.refresh()
-    tallies = index.tallies(run.run_id)
+    tallies = index.totals(run.run_id)
     charged = {name: tallies["summarize", f"openai/{name}"].usd_micros for name in bills}
     assert sum(charged.values()) <= BUDGET * 1e6 and result.usd["spent"] == sum(charged.values()) / 1e6
     assert charged["honest"] == bills["honest"] and bills["liar"] <= charged["liar"]

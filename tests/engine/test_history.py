@@ -13,7 +13,7 @@ from summhay_ray.engine import ITEM, all_tables, plan, status
 from summhay_ray.engine.run.history import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
-from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, RunStore, Store, Tally
+from summhay_ray.store import RUN, AnswerTotals, Finished, LogWriter, MoneyRecord, RunStore, Store
 
 pytestmark = pytest.mark.core
 
@@ -218,7 +218,7 @@ def test_status_says_the_tables_as_the_store_does(run: RunStore) -> None:
 
 
 def test_the_log_and_the_plan_name_stages_and_models_alike(run: RunStore) -> None:
-    assert Tally().answers == 0
+    assert AnswerTotals().answers == 0
     stages = [(stage.stage, stage.model) for stage in plan_of(run).stages]
     assert stages == [("summarize", "openai/gpt-mine"), ("judge", "offline/judge")]
 

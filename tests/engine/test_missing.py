@@ -114,7 +114,7 @@ def of_log(place: Place) -> list[str]:
 
 def test_a_whole_store_has_no_problem(place: Place) -> None:
     run = paid(place)
-    told, tallies = status(run), run.log().tallies(run.run_id).values()
+    told, tallies = status(run), run.log().totals(run.run_id).values()
     assert (list(told.problems), list(told.warnings), told.status, of_log(place)) == ([], [], "done", [])
     assert told.usd["spent"] == sum(tally.usd_micros for tally in tallies) / 1e6 > 0 == told.usd["uncertain"]
 

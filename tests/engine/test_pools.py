@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paid_runs import logged, office
+from paid_runs import KEY_ENV, Office, logged
+from simulated_provider import KEY, simulated_provider
 
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.pools import blocks_of
@@ -29,9 +30,11 @@ def test_a_block_is_whole_sources_that_read_the_same(sizes: Sequence[tuple[int, 
 
 
 @pytest.mark.ray
-def test_a_grid_of_free_and_called_models_has_the_tables_of_one_process(tmp_path: Path) -> None:
-    with office(tmp_path) as provider:
-        models = [{"model": "openai/writer", "api_base": provider.provider.base, "api_key_env": "PAID_RUNS_KEY", "price": 0}]
+def test_a_grid_of_free_and_called_models_has_the_tables_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_ENV, KEY)
+    with simulated_provider("--cache-lifetime", "0") as simulated:
+        provider = Office(simulated, tmp_path / "specs", {}, 0, 0.0)
+        models = [{"model": "openai/writer", "api_base": simulated.base, "api_key_env": KEY_ENV, "price": 0}]
         changes = {
             "retrievers": ["bm25", "full"],
             "summarizers": [*models, "offline/lead"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import still_time
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_runs import loaded
 
@@ -142,7 +142,6 @@ def test_a_worker_that_runs_out_takes_over_the_last_group_that_waits_for_a_full_
 
 
 @given(st.lists(st.sampled_from(["", "a", "b", "c"]), max_size=60), st.integers(1, 4), st.data())
-@settings(max_examples=60, deadline=None)
 def test_every_item_is_sent_once_whatever_comes_back_first(groups: list[str], workers: int, data: st.DataObject) -> None:
     queue = queue_of(workers=workers, at_once=7, together=3)
     given_items = [work(f"q{number}", group=group) for number, group in enumerate(groups)]

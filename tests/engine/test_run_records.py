@@ -83,7 +83,7 @@ def test_a_record_that_is_too_large_is_not_read(
 
 
 # Each example is six commands.
-@settings(ANY, max_examples=30)
+@settings(ANY)
 @given(st.data())
 def test_any_record_gives_an_answer_or_a_problem(finished: tuple[str, Path, dict[str, Any]], data: st.DataObject) -> None:
     record = json.loads(json.dumps(finished[2]))

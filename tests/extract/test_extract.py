@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.benchmarks import extract_evaluate
@@ -111,14 +111,12 @@ WORDS = st.lists(st.sampled_from(["the", "key", "bell", "cook", "hid", "it", "..
 SENTENCES = st.lists(WORDS, max_size=7).map(lambda all_of_them: [" ".join(one).capitalize() + "." for one in all_of_them])
 
 
-@settings(max_examples=60, deadline=None)
 @given(SENTENCES, WORDS, st.sampled_from([Rouge1, Rouge2, Rouge12]))
 def test_counts_kept_up_to_date_are_counts_made_anew(sentences: list[str], summary: list[str], method: type[Rouge1]) -> None:
     document, wanted = Document("\n".join(sentences)), " ".join(summary)
     assert list(method().rank(document, wanted)) == list(brute(document, wanted, method.orders))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text(max_size=400), st.text(max_size=60), st.sampled_from(METHODS), st.lists(st.integers(1, 60), min_size=1, max_size=3)
 )
@@ -138,7 +136,6 @@ OPENERS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(OPENERS, min_size=1, max_size=12), st.sampled_from(METHODS), st.integers(1, 40))
 def test_a_sentence_that_opens_an_extract_may_cost_more(openers: list[str], method: str, budget: int) -> None:
     source = " ".join(f"{opener.capitalize()}." for opener in openers)

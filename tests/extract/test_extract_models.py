@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.benchmarks.extract_evaluate.metrics import Texts, make_metric
@@ -85,7 +85,6 @@ VALUES = st.sampled_from([0.0, 0.25, 0.5, 0.75])
 
 
 @pytest.mark.core
-@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 3).flatmap(lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1, max_size=7))
 )

@@ -112,7 +112,7 @@ def test_an_exported_import_is_the_import() -> None:
     assert set(exported["subtopics"][0]["summaries"]) == {GPT, KEYWORDS}
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(released_files())
 def test_rows_survive_export_and_import(raw: dict[str, Any]) -> None:
     _, rows = imported(raw)

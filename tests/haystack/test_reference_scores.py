@@ -47,11 +47,11 @@ def rows_of(file: Path, compat: Compat) -> tuple[pl.DataFrame, pl.DataFrame, pl.
     judged: dict[str, list[Judgment]] = {}
     for judgment in rows.judgments:
         judged.setdefault(judgment.cell_id, []).append(judgment)
-    for one in rows.summaries:
+    for one, n_words in zip(rows.summaries, words_per_bullet([one.bullets for one in rows.summaries]), strict=True):
         key = {"system": one.system, "retriever": one.retriever, "ordering": one.ordering, "model": one.model}
         place = {"judge": RELEASED_JUDGE, "haystack_id": one.haystack_id, "subtopic_id": one.subtopic_id}
         expected.append({**key, **place, "n_expected": asked[one.subtopic_id]})
-        words.append({**key, "words_per_bullet": words_per_bullet([one.bullets])[0]})
+        words.append({**key, "words_per_bullet": n_words})
         for row in score_summary(judged[one.cell_id], one.bullets, gold, compat):
             assert isinstance(row, Score), row
             fields = ("coverage", "joint", "citation_f1", "citation_precision", "citation_recall")

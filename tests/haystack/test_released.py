@@ -221,7 +221,7 @@ def test_samples_are_released_files() -> None:
         assert released.haystack == read(raw, name).haystack
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(released_files())
 def test_import_and_export_lose_nothing(raw: dict[str, Any]) -> None:
     before = copy.deepcopy(raw)

@@ -12,13 +12,6 @@ from fake_provider import FakeProvider, fake_provider
 from gateway_room import KEY, KEY_ENV, Room, cancel_all, close_all, settings_of
 
 from summhay_ray.llm.calls import attempts
-from summhay_ray.llm.transports.via_litellm import load_litellm
-
-
-@pytest.fixture(scope="session")
-def litellm() -> Any:
-    """The module, whose import takes seconds: tests of time have paid them before, and one worker does for all (DEAR)."""
-    return load_litellm()
 
 
 @pytest.fixture(scope="session")

@@ -82,9 +82,9 @@ class Room:
         limits = {settings.model: settings.limits for settings in self.settings}
         self.session = next(SESSIONS)
         records = MoneyRecords(files, self.run_id)
-        opening = records.take_over(self.session) if records.newest() is not None else None
+        earlier_record = records.take_over(self.session) if records.newest() is not None else None
         self.ledger = Ledger(
-            self.run_id, self.index(), Budgets(self.budget_micros), limits, session=self.session, opening=opening
+            self.run_id, self.index(), Budgets(self.budget_micros), limits, session=self.session, earlier_record=earlier_record
         )
         self.service = LedgerService(self.ledger, records.append)
         self.gateway, self.log = self.worker()

@@ -22,14 +22,14 @@ class ModelQueue:
         budget: int | None = None,
         limits: Mapping[str, Limits] | None = None,
         probing: bool = False,
-        opening: MoneyRecord | None = None,
+        earlier_record: MoneyRecord | None = None,
         **budgets: Any,
     ) -> None:
         index = LogIndex(LocalFiles(root))
         index.refresh()
-        self.books = Ledger("r", index, Budgets(budget, **budgets), limits or {}, opening=opening, probing=probing)
+        self.books = Ledger("r", index, Budgets(budget, **budgets), limits or {}, earlier_record=earlier_record, probing=probing)
         self.grants: dict[str, dict[int, Grant]] = defaultdict(dict)
-        self.recorded = opening or MoneyRecord()
+        self.recorded = earlier_record or MoneyRecord()
         """What is durable of its money."""
         self._tickets = 0
 

@@ -29,7 +29,7 @@ Make = Callable[..., Room]
 
 def logged(room: Room, run: str = "run") -> int:
     """What the run's answers in the log have cost."""
-    return sum(tally.usd_micros for tally in room.index().tallies(run).values())
+    return sum(tally.usd_micros for tally in room.index().totals(run).values())
 
 
 def test_an_answer_carries_text_tokens_price_and_key(room: Room, provider: FakeProvider) -> None:

@@ -64,8 +64,8 @@ def test_stage_and_model_budgets_hold_over_restarts(tmp_path: Path) -> None:
     log = LogWriter(LocalFiles(tmp_path), 1)
     log_answer(log, "a", 90, model="dear", stage="judge")
     uncertain = {RUN: 7, ("stage", "summarize"): 7, ("model", "dear"): 7}
-    opening = MoneyRecord(uncertain=uncertain)
-    desk = ModelQueue(tmp_path, stages={"judge": 100}, models={"dear": 100}, opening=opening)
+    earlier_record = MoneyRecord(uncertain=uncertain)
+    desk = ModelQueue(tmp_path, stages={"judge": 100}, models={"dear": 100}, earlier_record=earlier_record)
     assert desk.claimed("w", "b", model="dear", stage="summarize", worst_micros=4) == ["budget"]
     assert desk.claimed("w", "b", model="dear", stage="summarize", worst_micros=3) == ["go"]
     assert desk.claimed("w", "c", model="cheap", stage="judge", worst_micros=11) == ["budget"]
@@ -81,10 +81,10 @@ def test_a_kill_leaves_in_doubt_what_was_granted_and_is_in_no_answer_and_once(tm
     ceiling = desk.recorded.ceiling[RUN]
     assert 230 <= ceiling <= 300 + 4 * 100
     for _ in range(3):
-        desk = ModelQueue(tmp_path, 10_000, opening=desk.recorded)
+        desk = ModelQueue(tmp_path, 10_000, earlier_record=desk.recorded)
         assert desk.money == (100, 0) and desk.books.account.uncertain() == ceiling - 100
     last = desk.books.account.last_record()
-    desk = ModelQueue(tmp_path, 10_000, opening=last)
+    desk = ModelQueue(tmp_path, 10_000, earlier_record=last)
     assert desk.money == (100, 0) and desk.books.account.uncertain() == ceiling - 100
 
 
@@ -130,7 +130,7 @@ class World:
         """A driver is killed, with all its workers, and another takes over what is durable."""
         self.workers, self.n_starts = [], self.n_starts + 1
         before = self.desk.recorded if self.n_starts > 1 else None
-        self.desk = ModelQueue(self.files.root, BUDGET, opening=before)
+        self.desk = ModelQueue(self.files.root, BUDGET, earlier_record=before)
         return self.desk
 
     def step(self) -> None:

@@ -122,7 +122,7 @@ def test_a_held_claim_keeps_its_ticket() -> None:
     async def scene(port: Port, clerk: LedgerClient) -> None:
         await clerk.claim(claim("other"))
         leave = await clerk.claim(claim())
-        again = await clerk.claim(claim(ticket=leave.ticket, again="retry"))
+        again = await clerk.claim(claim(ticket=leave.ticket, reclaim="retry"))
         assert leave.ticket == again.ticket == 2 and (await clerk.claim(claim("next"))).ticket == 3
 
     play(scene)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue
 
@@ -54,7 +54,6 @@ def test_a_call_that_is_sent_half_a_second_late_does_not_fill_a_minute_too_much(
     assert densest(times, [1.0] * len(times)) <= 600
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 900), st.integers(1, 90)), min_size=1, max_size=60))
 def test_no_minute_holds_more_tokens_than_the_limits(calls: list[tuple[float, int, int]]) -> None:
     pacer, now, times = Pacer(Limits(input_tpm=1000, output_tpm=100)), 0.0, []
@@ -111,7 +110,7 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
     assert "v" not in desk.books.touched and desk.books.collect("v", 0.5).paused == {"m": 10.0}
     parked = desk.claim("v", "b", now=1.0)
     assert desk.states("v", parked) == ["waits"] and desk.books.next_at == pytest.approx(10.5 - HORIZON_S)
-    desk.say("w", 1.0, claims=(Claim("a", "m", ticket=ticket, again="retry"),))
+    desk.say("w", 1.0, claims=(Claim("a", "m", ticket=ticket, reclaim="retry"),))
     assert desk.claimed("v", "c", now=1.0, model="n") == ["go"]
     del desk.grants["w"][ticket]
     for worker in ("w", "v"):
@@ -127,7 +126,7 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
 def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
     (ticket,) = desk.claim("w", "a", input_tokens=1000)
-    desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, again="late"),))
+    desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, reclaim="late"),))
     grant = desk.grants["w"][ticket]
     assert grant.state == "go" and grant.wait_s == pytest.approx(0.0)
     assert desk.books.snapshot(61.0)["models"]["m"]["requests_per_min"] == 0

@@ -10,7 +10,7 @@ from gateway_room import Room
 
 from summhay_ray.llm import RawAnswer
 from summhay_ray.llm.calls import gateway
-from summhay_ray.llm.calls.recent import ENTRY, RecentAnswers
+from summhay_ray.llm.calls.recent_answers import ENTRY, RecentAnswers
 from summhay_ray.outcome import Answer
 
 

@@ -7,7 +7,7 @@ import pytest
 from summhay_ray.llm import ModelSettings, Price
 from summhay_ray.llm.calls.read_reply import Asked, answer_of
 from summhay_ray.llm.calls.reply import Reply, Usage
-from summhay_ray.llm.limits.token_ratio import ENOUGH, Learned
+from summhay_ray.llm.limits.token_ratio import ENOUGH, TokenRatio
 
 pytestmark = pytest.mark.core
 
@@ -15,7 +15,7 @@ STRANGE = ModelSettings("openai/mine", Price(2.0, 10.0))
 
 
 def test_until_enough_is_known_the_margin_is_that_of_a_strange_tokenizer() -> None:
-    learned = Learned()
+    learned = TokenRatio()
     for _ in range(ENOUGH - 1):
         learned.note(1000, 1100)
     assert learned.most_tokens(STRANGE, 1000) == STRANGE.most_tokens(1000) == 1516
@@ -24,27 +24,27 @@ def test_until_enough_is_known_the_margin_is_that_of_a_strange_tokenizer() -> No
 
 
 def test_short_texts_teach_nothing() -> None:
-    learned = Learned()
+    learned = TokenRatio()
     for _ in range(100):
         learned.note(5, 9)
-    assert (learned.seen, learned.ratio) == (0, 0.0)
+    assert (learned.seen, learned.largest) == (0, 0.0)
 
 
 def test_what_is_learned_is_never_above_the_strange_margin() -> None:
-    learned = Learned()
+    learned = TokenRatio()
     for _ in range(100):
         learned.note(1000, 3000)
     assert learned.most_tokens(STRANGE, 1000) == 1516
 
 
 def test_an_answer_that_is_not_credible_teaches_nothing() -> None:
-    learned, asked = Learned(), Asked(1000, 200, STRANGE.worst_micros(1000, 200))
+    learned, asked = TokenRatio(), Asked(1000, 200, STRANGE.worst_micros(1000, 200))
     answer_of(Reply("one two", "stop", Usage(10**7, 10**7)), STRANGE, asked, [], learned)
-    assert learned == Learned()
+    assert learned == TokenRatio()
 
 
 def test_an_answer_without_usage_is_charged_as_the_others_were() -> None:
-    learned, asked = Learned(), Asked(1000, 200, STRANGE.worst_micros(1000, 200))
+    learned, asked = TokenRatio(), Asked(1000, 200, STRANGE.worst_micros(1000, 200))
     text = "one two three four five six seven eight nine ten"
     for _ in range(ENOUGH):
         told = answer_of(Reply(text, "stop", Usage(1050, 11)), STRANGE, asked, [], learned)

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import Compat, score_columns, score_summary, words_per_bullet
+from summhay_ray.metrics import VALUES, Compat, score_columns, score_summary, words_per_bullet
 from summhay_ray.records import Judgment, Score
 
 pytestmark = pytest.mark.core
 
-VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
 GOLD = {("h1", "i1"): [1, 2, 3], ("h1", "i2"): [], ("h2", "i1"): [7], ("h2", "i3"): [1, 12, 63, 64, 100, 128, 200]}
 WORDS = ("FULL_COVERAGE", "PARTIAL_COVERAGE", "NO_COVERAGE", "MAYBE")
 IDS = [json.dumps(value) for value in (1, 2, 3, "2", " 3 ", 0, -1, 9, 2.5, "NA", None, [1, 2], True)] + ["", "{"]

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import extract_citations
-from summhay_ray.metrics.citations import MAX_RANGE
+from summhay_ray.metrics.citation_parsing import MAX_RANGE
 
 pytestmark = pytest.mark.core
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import Bootstrap, between_means, correlations, mean_within
@@ -60,7 +60,6 @@ def test_within_documents_and_between_systems() -> None:
 SMALL = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("abc")), min_size=2, max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
 @given(SMALL)
 def test_each_resample_is_correlated_as_if_written_out(rows: list[tuple[int, int, str]]) -> None:
     ratings, human, clusters = ([row[place] for row in rows] for place in range(3))
@@ -79,7 +78,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(ROWS)
 def test_levels_of_each_resample_are_correlated_as_if_written_out(rows: list[tuple[int, int, str, str]]) -> None:
     ratings, human, documents, systems = ([row[place] for row in rows] for place in range(4))

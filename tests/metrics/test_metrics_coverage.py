@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from summhay_ray.metrics import (
     Compat,
-    citation_scores,
+    figures,
     score_judgment,
     score_summary,
 )
@@ -55,17 +55,17 @@ def test_an_insight_that_is_not_covered_asks_for_no_bullet() -> None:
 
 
 def test_shares_of_nothing_are_zero() -> None:
-    assert citation_scores((), {1}) == (0, 0, 0)
-    assert citation_scores({1}, ()) == (0, 0, 0)
-    assert citation_scores((), ()) == (0, 0, 0)
-    assert citation_scores({7}, {1}) == (0, 0, 0)
+    for cited, gold in ((0, 1), (1, 0), (0, 0), (1, 1)):
+        found = figures(0.5, 0, cited, gold)
+        assert found.pop("coverage") == 0.5 and set(found.values()) == {0}
 
 
 @given(st.frozensets(st.integers(1, 12)), st.frozensets(st.integers(1, 12)))
 def test_f1_is_twice_the_hits_over_all(cited: frozenset[int], gold: frozenset[int]) -> None:
-    precision, recall, f1 = citation_scores(cited, gold)
-    assert f1 == pytest.approx(2 * len(cited & gold) / max(1, len(cited) + len(gold)))
-    assert (precision, recall, f1) == pytest.approx((citation_scores(gold, cited)[1], citation_scores(gold, cited)[0], f1))
+    right, n_cited, n_gold = len(cited & gold), len(cited), len(gold)
+    found, swapped = figures(1, right, n_cited, n_gold), figures(1, right, n_gold, n_cited)
+    assert found["citation_f1"] == pytest.approx(2 * right / max(1, n_cited + n_gold)) == swapped["citation_f1"]
+    assert found["citation_precision"] == swapped["citation_recall"]
 
 
 @pytest.mark.parametrize("bullet_id", ["3", '"3"', '" 3 "'])

@@ -11,7 +11,7 @@ import itertools
 
 import pytest
 
-from summhay_ray.metrics import citation_scores, extract_citations, score_summary
+from summhay_ray.metrics import extract_citations, score_summary
 from summhay_ray.records import Judgment, Score
 
 pytestmark = pytest.mark.core
@@ -71,8 +71,8 @@ def test_figure_2() -> None:
     bullets = ("Meditation apps [79,11,46,53,54].", "The 25-5 minute Pomodoro technique [79,80].", "A schedule [80,23].")
     found = score(bullets, gold, {"pomodoro": (FULL, 2), "calm": (PARTIAL, 1)})
     # Pomodoro: 79 is right of 79 and 80: P 1/2, R 1/5. Calm: 79, 11, 46 and 53 are right of five: P 4/5, R 4/6.
-    assert citation_scores(extract_citations(bullets[1]), gold["pomodoro"]) == pytest.approx((1 / 2, 1 / 5, 2 / 7))
-    assert citation_scores(extract_citations(bullets[0]), gold["calm"]) == pytest.approx((4 / 5, 4 / 6, 8 / 11))
+    pomodoro, calm = ((row.citation_precision, row.citation_recall, row.citation_f1) for row in found[:2])
+    assert pomodoro == pytest.approx((1 / 2, 1 / 5, 2 / 7)) and calm == pytest.approx((4 / 5, 4 / 6, 8 / 11))
     assert percent(found) == pytest.approx((100 * 1.5 / 3, 100 * (2 / 7 + 8 / 11) / 2, 100 * (2 / 7 + 0.5 * 8 / 11) / 3))
     assert [round(figure) for figure in percent(found)] == [50, 51, 22]
     # The text of section 4.1 says 21.8, from F1 rounded to 0.29 and 0.73; the citations give 21.645.
@@ -131,7 +131,8 @@ def test_figure_4_rerank3_opus_as_the_figure_prints_it() -> None:
     assert percent(found) == pytest.approx((100 * 4.5 / 5, 100 * citation, 100 * (citation - 0.5 * each[0] / 5)))
     assert [round(figure) for figure in percent(found)] == [90, 33, 32]
 
-    table = [[citation_scores(extract_citations(bullet), gold)[2] for bullet in OPUS] for gold in GOLD.values()]
+    cited = [frozenset(extract_citations(bullet)) for bullet in OPUS]
+    table = [[f1(len(bullet & gold), len(bullet), len(gold)) for bullet in cited] for gold in GOLD.values()]
     printing = []
     for links in itertools.product(range(5), repeat=5):  # coverage 90 of five insights: all covered, one of them partially
         citations = [table[insight][bullet] for insight, bullet in enumerate(links)]

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from summhay_ray.metrics import SystemScore, haystack_scores, insight_sums, mean_interval, system_scores
-from summhay_ray.metrics.intervals import generator, ratio_intervals, resampled_sums
-from summhay_ray.metrics.systems import CLUSTER, KEYS, VALUES
+from summhay_ray.metrics import VALUES, SystemScore, haystack_scores, insight_sums, mean_interval, system_scores
+from summhay_ray.metrics.score_intervals import generator, ratio_intervals, resampled_sums
+from summhay_ray.metrics.systems import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
 
@@ -118,7 +118,7 @@ def test_resampling_draws_as_many_clusters_as_there_are_and_blocks_change_nothin
     sums = np.column_stack([np.ones(9), np.arange(9.0)])
     whole = resampled_sums(sums, 50, generator(1, ["a"]))
     assert (whole[:, 0] == 9).all()
-    monkeypatch.setattr("summhay_ray.metrics.intervals._BLOCK", 24)
+    monkeypatch.setattr("summhay_ray.metrics.score_intervals._BLOCK", 24)
     assert (resampled_sums(sums, 50, generator(1, ["a"])) == whole).all()
 
 

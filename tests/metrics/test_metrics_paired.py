@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import scipy
 from interval_coverage import Design, measured
-from scipy import stats
 
 from summhay_ray.metrics import Over, Paired
 
@@ -42,10 +42,10 @@ def test_one_haystack_is_the_paired_t_test_of_scipy_and_the_power_of_statsmodels
 
     apart, haystacks = drawn(1, 30, 1)
     apart = apart + 0.06
-    found, told = difference(apart, haystacks, "haystacks"), stats.ttest_1samp(apart, 0)
+    found, told = difference(apart, haystacks, "haystacks"), scipy.stats.ttest_1samp(apart, 0)
     assert (found.over, found.n_queries, found.n_pairs) == ("queries", 30, 1)
     ends = told.confidence_interval(0.95)
-    assert (found.se, found.p, found.p_adjusted) == pytest.approx((stats.sem(apart), told.pvalue, told.pvalue))
+    assert (found.se, found.p, found.p_adjusted) == pytest.approx((scipy.stats.sem(apart), told.pvalue, told.pvalue))
     assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
     assert found.effect == pytest.approx(apart.mean() / apart.std(ddof=1))
     power = TTestPower()
@@ -58,7 +58,7 @@ def test_one_haystack_is_the_paired_t_test_of_scipy_and_the_power_of_statsmodels
 
 def test_other_haystacks_are_the_t_test_of_scipy_over_them_but_never_surer_than_within_them() -> None:
     apart, haystacks = drawn(4, 6, 5)
-    found, told = difference(apart, haystacks, "haystacks"), stats.ttest_1samp(apart.reshape(4, 6).mean(axis=1), 0)
+    found, told = difference(apart, haystacks, "haystacks"), scipy.stats.ttest_1samp(apart.reshape(4, 6).mean(axis=1), 0)
     ends = told.confidence_interval(0.95)
     assert (found.p, found.low, found.high) == pytest.approx((told.pvalue, ends.low, ends.high))
     # Haystacks whose means agree: only the queries within them spread.
@@ -78,7 +78,7 @@ def test_further_queries_of_two_haystacks_are_a_mean_with_a_haystack_as_a_fixed_
     assert (found.se, found.low, found.high) == pytest.approx((told.bse[0], *told.conf_int()[0]))
     # Documents with one query each have no spread within: they are queries of one.
     alone = difference(apart, [f"h{place}" for place in range(30)])
-    assert alone.p == pytest.approx(stats.ttest_1samp(apart, 0).pvalue)
+    assert alone.p == pytest.approx(scipy.stats.ttest_1samp(apart, 0).pvalue)
 
 
 def test_haystacks_of_other_sizes_have_the_variance_and_freedom_of_bell_and_mccaffrey() -> None:
@@ -99,7 +99,7 @@ def test_haystacks_of_other_sizes_have_the_variance_and_freedom_of_bell_and_mcca
     freedom = own_values.sum() ** 2 / (own_values**2).sum()
     found = difference(apart, haystacks, "haystacks")
     assert found.se == pytest.approx(variance**0.5)
-    assert found.p == pytest.approx(2 * stats.t.sf(abs(apart.mean()) / variance**0.5, freedom))
+    assert found.p == pytest.approx(2 * scipy.stats.t.sf(abs(apart.mean()) / variance**0.5, freedom))
 
 
 @pytest.mark.parametrize("over", ["queries", "haystacks"])

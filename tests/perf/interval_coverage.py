@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from summhay_ray.metrics import LEVEL, Over, Paired
 
@@ -75,7 +75,7 @@ def measured(design: Design, experiments: int = 2000, draws: int = DRAWS) -> Rat
         rates = (
             differs[true == 0].any(),
             (off <= high - difference).all(),
-            (off <= stats.t.isf(LEVEL / 2, freedom) * se).mean(),
+            (off <= scipy.stats.t.isf(LEVEL / 2, freedom) * se).mean(),
             best,
             differs[true != 0].mean(),
             (holm(p) < LEVEL)[true != 0].mean(),

@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 import polars as pl
-from scipy import stats
+import scipy
 
 from summhay_ray.benchmarks.summhay.results.labels import chances_of, drawn
 from summhay_ray.metrics import FEWEST, LabelledScore, corrected_mean
@@ -55,7 +55,7 @@ def experiment(judge: str, systems: int, n: int, rng: np.random.Generator) -> li
         assert one is not None
         truth = float(mine["people"].mean())  # type: ignore[arg-type]
         alone = labelled["people"].to_numpy()
-        half = float(stats.t.ppf(0.975, len(alone) - 1) * alone.std(ddof=1) / len(alone) ** 0.5) if len(alone) > 1 else 1.0
+        half = float(scipy.stats.t.ppf(0.975, len(alone) - 1) * alone.std(ddof=1) / len(alone) ** 0.5) if len(alone) > 1 else 1.0
         assert one.half is not None
         held = abs(one.value - truth) <= one.half
         found.append((held, one.half, abs(float(alone.mean()) - truth) <= half if len(alone) else False, half))

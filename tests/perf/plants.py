@@ -25,7 +25,17 @@ from typing import Any
 
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.synth import Difficulty, Job, ModelAsker, OfflineWriter, Shape, Synthesized, Topic, load_domain, synthesize
+from summhay_ray.synth import (
+    Difficulty,
+    ModelAsker,
+    OfflineWriter,
+    Shape,
+    Synthesized,
+    Topic,
+    TopicRecipe,
+    load_domain,
+    synthesize,
+)
 from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.kinds import PlannedDocument, PlannedInsight, PlannedSubtopic
 
@@ -105,7 +115,7 @@ class Haystack:
         asker = ModelAsker({"outline": written, "write": written}, self.domain, models, {})
         difficulty = Difficulty(paraphrase=level, conflicts=3, distractors=1)
         topic = Topic(f"planted-{seed}", f"What {seed} towns did after the storm")
-        job = Job("plants", topic, self.domain, Shape(documents=documents), difficulty, seed)
+        job = TopicRecipe("plants", topic, self.domain, Shape(documents=documents), difficulty, seed)
         made = asyncio.run(synthesize(job, asker))
         assert isinstance(made, Synthesized), made
         self.given, self.participants, self.raw = job.given, job.participants, made.raw

@@ -14,7 +14,6 @@ from summhay_ray.engine import ITEM, open_run
 from summhay_ray.store import RunStore, Store
 
 EVIL = '</script><script>window.pwned=1</script><img src=x onerror="window.pwned=1">\x1b[31m\u202e=HYPERLINK("http://x")\x00'
-LONG = 10_000_000
 
 
 def imported(store: Path, file: dict[str, Any], name: str = "evil.json") -> RunStore:
@@ -25,7 +24,7 @@ def imported(store: Path, file: dict[str, Any], name: str = "evil.json") -> RunS
     return Store(str(store)).run(made.run)
 
 
-def hostile_file(n_long: int = LONG) -> dict[str, Any]:
+def hostile_file(n_long: int) -> dict[str, Any]:
     """Whatever a document, a model or a name may say to break a page: in every text that a report shows."""
     systems = ["summary_subtopic_=cmd|' /C calc'!A0", "summary_subtopic_keywords_</script><b>x", "summary_subtopic_$x$\x1b[2J{}"]
     verdicts = [{"coverage": "FULL_COVERAGE", "bullet_id": 1, "insight_id": one} for one in ("i1", "<i>2")]

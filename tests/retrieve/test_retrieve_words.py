@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.retrieve.summhay_words import tokens_of
@@ -59,7 +59,6 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text("aB1 ,.-?!:;%()’—'\n", max_size=30))
 @example("Ten, or 1,000 U.S. boats came; they can-not stay.")
 @example(" a. b , c,d.e 3.5. ")

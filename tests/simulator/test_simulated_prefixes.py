@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.simulator.prefixes import LEAST, STEP, Encoder, PrefixCache, n_tokens, steps
@@ -22,7 +22,6 @@ def numbered(*blocks: int) -> bytes:
     return b"".join(number.to_bytes(TOKEN, "little") * STEP for number in blocks)
 
 
-@settings(max_examples=300)
 @given(st.text(st.sampled_from("ab1 \n\r\t.'s\u00a0\x1c\u3000é😀")) | LINES.map("".join))
 def test_encoding_by_paragraphs_gives_the_tokens_of_the_whole(text: str) -> None:
     encoder = Encoder()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.store import LocalFiles, StoreError
@@ -49,7 +49,6 @@ def test_an_empty_chain_has_no_newest(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists(), "looking creates nothing"
 
 
-@settings(max_examples=40, deadline=None)
 @given(count=st.integers(1, 40), hint=st.integers(0, 60) | st.sampled_from(["", "x", "-1", "9" * 30, "²", "\x00"]))
 def test_the_newest_is_found_whatever_the_hint_says(
     tmp_path_factory: pytest.TempPathFactory, count: int, hint: int | str

@@ -12,7 +12,7 @@ import pytest
 from answers import PURPOSE, answer
 from far_files import FarFiles
 from fault_proxy import Fault, FaultProxy, Kind
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from s3_servers import Bucket, s3_bucket, s3_server
 
@@ -59,12 +59,11 @@ def read(index: LogIndex) -> dict[str, Any]:
 
 def totals(index: LogIndex) -> tuple[int, int]:
     """(number of answers, micro-dollars) of the run `r`."""
-    tally = index.tallies("r")[PURPOSE]
+    tally = index.totals("r")[PURPOSE]
     return tally.answers, tally.usd_micros
 
 
 @pytest.mark.core
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.builds(lambda key, text: answer(key, text=text, reason=text[:3]), TEXT, TEXT), min_size=1, max_size=5))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))
@@ -122,7 +121,16 @@ def test_a_file_that_is_cut_anywhere_loses_its_tail_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("flip", [0x01, 0x20, 0x80, 0xFF, "newline"])
+@pytest.mark.parametrize(
+    "flip",
+    [
+        0x01,
+        0x20,
+        pytest.param(0x80, marks=pytest.mark.soak),
+        pytest.param(0xFF, marks=pytest.mark.soak),
+        pytest.param("newline", marks=pytest.mark.soak),
+    ],
+)
 def test_a_damaged_byte_costs_one_record_which_is_counted(tmp_path: Path, flip: int | str) -> None:
     files = LocalFiles(tmp_path)
     path = tmp_path / written(files, RECORDS)
@@ -182,11 +190,11 @@ def test_what_runs_have_cost_adds_up(tmp_path: Path) -> None:
     index = index_of(files)
     written(files, [answer("a", 2), answer("much", 17, stage="judge", **claimed)])
     index.refresh()
-    assert {purpose: (tally.answers, tally.usd_micros) for purpose, tally in index.tallies("r").items()} == {
+    assert {purpose: (tally.answers, tally.usd_micros) for purpose, tally in index.totals("r").items()} == {
         PURPOSE: (4, 5 + 7 + 11 + 2),
         ("judge", PURPOSE[1]): (2, 13 + 17),
     }
-    assert index.tallies("r")[PURPOSE].saved_micros == 3 and index.tallies("unknown") == {}
+    assert index.totals("r")[PURPOSE].saved_micros == 3 and index.totals("unknown") == {}
     assert index.excesses("r") == {"much": Excess(PURPOSE[1], 900, 12, 5000, 17, 1.5)} and index.excesses("other") == {}
 
 
@@ -208,7 +216,6 @@ REAL_WRITE = os.write
 
 
 @pytest.mark.core
-@settings(max_examples=40, deadline=None)
 @given(room_left=st.integers(0, 800))
 def test_after_a_full_disk_no_acknowledged_record_is_lost(tmp_path_factory: pytest.TempPathFactory, room_left: int) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))

@@ -75,7 +75,7 @@ def check_killed(files: Files, told: dict[str, int]) -> None:
     assert index.damaged == 0 and min(told.values()) >= 1
     for name, n in told.items():
         check(index, name, n)
-    tally = index.tallies("r")[PURPOSE]
+    tally = index.totals("r")[PURPOSE]
     assert tally.answers == tally.usd_micros == len(index.answers)
 
 

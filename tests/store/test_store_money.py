@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from far_files import FarFiles
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.store import (
     RUN,
+    AnswerTotals,
     DamagedRecord,
     LocalFiles,
     Money,
@@ -20,7 +21,6 @@ from summhay_ray.store import (
     StoreError,
     StoreUnavailable,
     Superseded,
-    Tally,
     scopes,
 )
 
@@ -36,7 +36,6 @@ def of_all(micros: int) -> Mapping[tuple[str, str], int]:
     return dict.fromkeys(scopes(PURPOSE), micros)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.builds(MoneyRecord, st.just(1), st.booleans(), AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS))
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, record: MoneyRecord) -> None:
     files = LocalFiles(tmp_path_factory.mktemp("store"))
@@ -109,7 +108,7 @@ def test_a_record_whose_reply_was_lost_is_written_once(tmp_path: Path) -> None:
 def test_the_money_of_a_run_that_nobody_works_at(
     record: MoneyRecord | None, logged: int, spent: int, uncertain: int, missing: int
 ) -> None:
-    money = Money.of(record, {PURPOSE: Tally(usd_micros=logged)} if logged else {})
+    money = Money.of(record, {PURPOSE: AnswerTotals(usd_micros=logged)} if logged else {})
     for scope in (RUN, STAGE, MODEL):
         assert (money.spent[scope], money.uncertain[scope]) == (spent, uncertain), scope
     assert money.missing == missing

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from summhay_ray.store import StoreError, open_files, with_endpoint
@@ -42,7 +42,6 @@ def test_a_place_is_the_same_behind_its_own_uri(place: Place) -> None:
     assert place.uri.isprintable() and place.bare == place.uri.partition("?")[0]
 
 
-@settings(max_examples=40)
 @given(places, endpoints.filter(lambda endpoint: endpoint is not None))
 def test_the_endpoint_of_a_spec_is_taken_where_the_uri_has_none(place: Place, endpoint: str) -> None:
     told = parse_place(with_endpoint(place.uri, endpoint))

@@ -93,7 +93,7 @@ def rows_of(table: Table) -> st.SearchStrategy[list[Any]]:
 
 
 @pytest.mark.parametrize("table", WHOLE, ids=lambda table: table.name)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_every_record_round_trips(table: Table, data: st.DataObject) -> None:
     rows = data.draw(rows_of(table))
@@ -218,7 +218,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("column", "value"), WRONG, ids=[f"{column}-{value!r:.12}" for column, value in WRONG])
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(rows=rows_of(EVERYTHING).filter(bool))
 def test_a_value_that_its_column_cannot_hold_is_refused_and_found(column: str, value: Any, rows: list[Any]) -> None:
     assert [EVERYTHING.columns.flaw(row) for row in rows] == [None] * len(rows)
@@ -238,7 +238,7 @@ def failure(cell_id: str, message: str) -> records.Failure:
     return records.Failure(cell_id, "judge", "j", "i", "failed", "e", message, "", 1, 2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.permutations(range(6)), st.integers(1, 6))
 def test_neither_order_nor_parts_nor_repeats_change_the_digest(order: list[int], size: int) -> None:
     rows = [failure(f"cell-{number}", "m") for number in range(6)]

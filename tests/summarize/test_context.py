@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.records import Context, Document, Haystack, Insight
@@ -60,7 +60,6 @@ def reference(texts: list[str], budget: int) -> tuple[list[bytes], int]:
     return taken, total
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(1, 60))
 def test_the_cut_against_tiktoken(texts: list[str], budget: int) -> None:
     haystack = haystack_of(*texts)
@@ -75,7 +74,6 @@ def test_the_cut_against_tiktoken(texts: list[str], budget: int) -> None:
         assert texts[document.number - 1].startswith(document.text)
 
 
-@settings(deadline=None)
 @given(TEXTS, st.integers(1, 60))
 def test_the_text_is_rebuilt_from_the_record_alone(texts: list[str], budget: int) -> None:
     haystack = haystack_of(*texts)

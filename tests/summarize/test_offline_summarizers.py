@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from summarize_tasks import build_task, hostile_texts
 
@@ -114,7 +114,6 @@ def test_documents_that_yield_nothing_yield_an_empty_answer(model: str, texts: l
     assert made.answer(Request(model, render(build_task(texts)))) == ""
 
 
-@settings(deadline=None)
 @given(st.lists(hostile_texts, min_size=1, max_size=5), st.sampled_from(["offline/support", "offline/lead"]))
 def test_hostile_texts_give_bullets_that_cite_what_was_shown(texts: list[str], model: str) -> None:
     numbers = [11 * place for place in range(1, len(texts) + 1)]
@@ -124,7 +123,7 @@ def test_hostile_texts_give_bullets_that_cite_what_was_shown(texts: list[str], m
         assert set(cited(bullet)) <= set(numbers)
 
 
-@pytest.mark.parametrize("model", ["offline/support", "offline/lead"])
+@pytest.mark.parametrize("model", ["offline/support", pytest.param("offline/lead", marks=pytest.mark.soak)])
 def test_one_endless_line_changes_no_other_bullet(model: str) -> None:
     texts = story()
     expected = answer(model, build_task(texts))
@@ -183,7 +182,7 @@ def scores(haystack: Haystack, summaries: dict[str, list[str]]) -> tuple[float, 
     return sum(f1s) / max(len(f1s), 1), sum(joints) / len(joints)
 
 
-@pytest.mark.parametrize("topic", ["topic_news1", "topic_news2"])
+@pytest.mark.parametrize("topic", ["topic_news1", pytest.param("topic_news2", marks=pytest.mark.soak)])
 def test_on_the_released_haystacks(summhay_data: Path, topic: str) -> None:
     haystack = released(summhay_data / f"{topic}.json")
     shown = tuple(Shown(document.number, document.text) for document in haystack.documents)

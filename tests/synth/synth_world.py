@@ -16,7 +16,6 @@ from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth import (
     Domain,
-    Job,
     Outline,
     PlannedDocument,
     PlannedInsight,
@@ -24,6 +23,7 @@ from summhay_ray.synth import (
     Shape,
     Task,
     Topic,
+    TopicRecipe,
     load_domain,
 )
 from summhay_ray.synth.checking.verifier import Compared
@@ -37,10 +37,10 @@ def domain(method: str = "whole", **changes: Any) -> Domain:
     return Domain(**{**values, "method": method, **changes})
 
 
-def job(shape: Shape = SMALL, **changes: Any) -> Job:
+def job(shape: Shape = SMALL, **changes: Any) -> TopicRecipe:
     """A job in the news domain, with changes."""
     given: dict[str, Any] = {"cell_id": "c", "topic": Topic("t", "rain"), "domain": domain(), "seed": 7, "shape": shape}
-    return Job(**{**given, **changes})
+    return TopicRecipe(**{**given, **changes})
 
 
 @dataclass

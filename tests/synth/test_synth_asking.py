@@ -11,7 +11,7 @@ import pytest
 
 from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.synth import GROUP_OF, Job, ModelAsker, Topic, load_domain
+from summhay_ray.synth import GROUP_OF, ModelAsker, Topic, TopicRecipe, load_domain
 from summhay_ray.synth.making.asking import GaveUp, Work, all_of
 from summhay_ray.synth.making.domains import TASKS
 from summhay_ray.text import text_hash
@@ -106,7 +106,7 @@ def test_an_answer_that_the_gateway_calls_malformed_is_requested_again() -> None
 def test_work_counts_the_cost_of_a_key_once_and_names_the_stage_that_lacks_an_answer() -> None:
     async def main() -> None:
         room = Room(GOOD, GOOD, "no", GOOD, Failed("budget", "nothing is left", "k", 0, 0, True))
-        work = Work(Job("c", Topic("t", "rain"), DOMAIN), asker(room))
+        work = Work(TopicRecipe("c", Topic("t", "rain"), DOMAIN), asker(room))
         assert await work.need("queries", "query", GIVEN) == await work.need("queries", "query", GIVEN) == "What of floods?"
         assert sum(work.costs.values()) == 100
         await work.need("queries", "query", GIVEN, 1)
@@ -121,8 +121,8 @@ def test_work_counts_the_cost_of_a_key_once_and_names_the_stage_that_lacks_an_an
 
 def test_participants_are_the_topic_s_else_the_domain_s() -> None:
     conversation = load_domain("conversation")
-    assert Job("c", Topic("t", "x"), conversation).participants == ["Amara", "Jonas", "Priya"]
-    assert Job("c", Topic("t", "x", ("Bo",)), conversation).participants == ["Bo"]
+    assert TopicRecipe("c", Topic("t", "x"), conversation).participants == ["Amara", "Jonas", "Priya"]
+    assert TopicRecipe("c", Topic("t", "x", ("Bo",)), conversation).participants == ["Bo"]
 
 
 def test_of_several_errors_the_first_in_order_is_raised_but_bugs_come_first() -> None:

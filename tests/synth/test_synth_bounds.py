@@ -21,12 +21,12 @@ from summhay_ray.synth import (
     Bounds,
     CallTotals,
     Difficulty,
-    Job,
     ModelAsker,
     OfflineWriter,
     Shape,
     Synthesized,
     Topic,
+    TopicRecipe,
     Unverified,
     bounds,
     load_domain,
@@ -79,7 +79,7 @@ class Faulty:
 
 
 def run(faulty: Faulty, checked: bool, **changes: Any) -> tuple[Synthesized | Unverified, dict[Any, Bounds]]:
-    job = Job(**{"cell_id": "c", "topic": TOPIC, "domain": domain(), "shape": SMALL, "seed": faulty.seed, **changes})
+    job = TopicRecipe(**{"cell_id": "c", "topic": TOPIC, "domain": domain(), "shape": SMALL, "seed": faulty.seed, **changes})
     groups = ["outline", "write", *(["check"] if checked else [])]
     models: Any = dict.fromkeys(groups, "offline/writer")
     asker = ModelAsker(dict.fromkeys(models, faulty.ask), job.domain, models, {})
@@ -99,7 +99,7 @@ DIFFICULTIES = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(RATES, st.booleans(), st.sampled_from(["whole", "chapters"]), DIFFICULTIES, st.integers(0, 999))
 def test_runs_with_faults_stay_within_the_bounds(
     rate: float, checked: bool, method: str, difficulty: Difficulty, seed: int

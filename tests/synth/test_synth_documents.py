@@ -29,8 +29,8 @@ Result = tuple[Outline, tuple[PlannedDocument, ...], tuple[Written, ...]]
 def written(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> Result:
     async def main() -> Result:
         work = Work(job(**{"difficulty": PLAN, "shape": replace(SMALL, documents=20), **changes}), world)
-        outline = await make_outline(Work(work.job, World()), FakeVerifier())
-        planned = place(outline, work.job.shape, work.job.difficulty, work.job.domain, 1)
+        outline = await make_outline(Work(work.recipe, World()), FakeVerifier())
+        planned = place(outline, work.recipe.shape, work.recipe.difficulty, work.recipe.domain, 1)
         return outline, planned, await write_documents(work, eyes or FakeVerifier(), outline, planned)
 
     return asyncio.run(main())
@@ -322,7 +322,7 @@ def test_no_more_documents_than_slots_are_written_concurrently() -> None:
     assert 1 < world.busiest <= AT_ONCE
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(["whole", "chapters"]), st.floats(0, 0.6), st.floats(0, 0.9), st.integers(0, 9))
 def test_documents_end_sound_or_with_a_reason_and_calls_are_bounded(method: str, bad: float, unmended: float, seed: int) -> None:
     rates = {"document": bad, "chapter": bad, "edit_document": unmended}

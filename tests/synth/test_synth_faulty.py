@@ -18,9 +18,10 @@ from summhay_ray.text import sentences
 
 pytestmark = pytest.mark.core
 
-N = 400
+N = 100
 EVERYTHING = [text for insights in outline("news").values() for text in insights]
 TOLD, KEPT_OUT = EVERYTHING[:3], EVERYTHING[3:]
+PRESENCE = Presence(EVERYTHING)
 
 
 def honest(model: str, prompt: str) -> str:
@@ -38,7 +39,7 @@ def chapter(number: int, **more: Any) -> str:
 
 
 def held(text: str) -> set[str]:
-    findings = Presence(EVERYTHING).of(text)
+    findings = PRESENCE.of(text)
     return {insight for insight, finding in zip(EVERYTHING, findings, strict=True) if finding.found}
 
 

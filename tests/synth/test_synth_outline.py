@@ -10,7 +10,7 @@ import pytest
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed
-from summhay_ray.synth import Difficulty, Job, Outline, Shape, Topic
+from summhay_ray.synth import Difficulty, Outline, Shape, Topic, TopicRecipe
 from summhay_ray.synth.making.asking import GaveUp, Work
 from summhay_ray.synth.making.outline import half, make_outline, seeded
 
@@ -180,4 +180,4 @@ def test_the_order_of_answers_does_not_change_the_outline() -> None:
 def test_half_rounds_up_and_seeds_are_reproducible() -> None:
     assert [half(wanted) for wanted in (0, 1, 2, 3, 9)] == [0, 1, 1, 2, 5]
     assert seeded(1, "a").random() == seeded(1, "a").random() != seeded(1, "b").random()
-    assert isinstance(job(), Job) and SMALL.documents == 12
+    assert isinstance(job(), TopicRecipe) and SMALL.documents == 12

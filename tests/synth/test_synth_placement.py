@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from summhay_ray.errors import UserError
@@ -61,7 +61,6 @@ def placed(shape: Shape, difficulty: Difficulty, seed: int = 1) -> tuple[Planned
     return place(outline(shape, difficulty), shape, difficulty, NEWS, seed)
 
 
-@settings(deadline=None, max_examples=150)
 @given(SHAPES, DIFFICULTIES, st.integers(0, 99))
 def test_placement_meets_shape_and_difficulty(shape: Shape, difficulty: Difficulty, seed: int) -> None:
     planned = outline(shape, difficulty)
@@ -89,7 +88,6 @@ def test_placement_meets_shape_and_difficulty(shape: Shape, difficulty: Difficul
         assert not any(other[one] in held for one in held)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(10, 900), st.floats(0, 1), st.integers(0, 99))
 def test_dates_ascend_and_references_point_back_in_time(documents: int, share: float, seed: int) -> None:
     shape, difficulty = Shape(2, 3, documents), Difficulty(cross_references=share)

@@ -20,11 +20,11 @@ from summhay_ray.records import Check
 from summhay_ray.store import StoreUnavailable
 from summhay_ray.synth import (
     Difficulty,
-    Job,
     ModelAsker,
     OfflineWriter,
     Synthesized,
     Topic,
+    TopicRecipe,
     Unverified,
     checked_tables,
     domain_names,
@@ -57,7 +57,7 @@ def made(name: str, difficulty: Difficulty = HARD, checked: bool = True, slow: i
     gateway, mine = Gateway(slow), load_domain(name)
     models: Any = dict.fromkeys(("outline", "write", "check") if checked else ("outline", "write"), "offline/writer")
     asker = ModelAsker(dict.fromkeys(models, gateway.ask), mine, models, {})
-    wanted = Job("cell", TOPIC, mine, SMALL, difficulty, 7, {"license": "CC0-1.0"})
+    wanted = TopicRecipe("cell", TOPIC, mine, SMALL, difficulty, 7, {"license": "CC0-1.0"})
     result = asyncio.run(synthesize(wanted, asker))
     assert isinstance(result, Synthesized), result
     return result, gateway
@@ -233,7 +233,7 @@ def test_a_refusal_is_not_part_of_any_haystack(name: str) -> None:
 
     models: Any = {"outline": "offline/writer", "write": "offline/writer"}
     asker = ModelAsker({"outline": gateway.ask, "write": write}, load_domain(name), models, {})
-    result = asyncio.run(synthesize(Job("cell", TOPIC, load_domain(name), SMALL, Difficulty(), 7), asker))
+    result = asyncio.run(synthesize(TopicRecipe("cell", TOPIC, load_domain(name), SMALL, Difficulty(), 7), asker))
     assert isinstance(result, Unverified)
     assert result.error == ("no_chapter" if name == "conversation" else "too_short") and result.kind == "malformed"
 

@@ -36,7 +36,9 @@ def held(text: str, insights: tuple[str, ...]) -> list[str]:
     return [one for one, finding in zip(insights, Presence(insights).of(text), strict=True) if finding.found]
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize(
+    "domain", [pytest.param(name, marks=[] if name in ("news", "conversation") else pytest.mark.soak) for name in DOMAINS]
+)
 def test_an_outline_is_distinct_and_specific_and_its_queries_give_nothing_away(domain: str) -> None:
     found = outline(domain, 30, 6)
     own = [set(read(subtopic).roots) - set(read(f"with regard to {TOPIC}").roots) for subtopic in found]

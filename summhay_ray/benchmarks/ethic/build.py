@@ -44,7 +44,7 @@ from summhay_ray.benchmark import (
     system,
     user,
 )
-from summhay_ray.benchmarks.ethic import prompts, scoring, sources
+from summhay_ray.benchmarks.ethic import lenient_metrics, prompts, sources
 from summhay_ray.benchmarks.ethic.data import RECORDS, jsonl
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.errors import UserError
@@ -388,9 +388,9 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         number = self._random("question", made.name).randrange(len(parts)) + 1
         asked = [system(prompts.SYSTEM), user(prompts.chunk_question(parts[number - 1]))]
         reply = await ask("question", asked, model=self.spec.questioner, prompt_hash=prompts.prompt_hash())
-        written = _QUESTION.search(scoring.without_reasoning(reply.text))
-        answer = scoring.items(written["answer"]).items if written else ()
-        if written is None or not set(answer) - {scoring.NONE}:
+        written = _QUESTION.search(lenient_metrics.without_reasoning(reply.text))
+        answer = lenient_metrics.items(written["answer"]).items if written else ()
+        if written is None or not set(answer) - {lenient_metrics.NONE}:
             raise Unreadable(reply, "a line Question: and a line Answer: with what it names")
         made.label([parts[number - 1]], [answer], number)
         told = self._by("questioner", self.spec.questioner)
@@ -403,10 +403,14 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.chunk_citations(part, target))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
-            listed = [line.strip().lstrip("-*").strip() for line in scoring.without_reasoning(reply.text).splitlines()]
-            if any(listed) and not any(label in part or label.casefold().strip(".") == scoring.NONE for label in listed if label):
+            listed = [line.strip().lstrip("-*").strip() for line in lenient_metrics.without_reasoning(reply.text).splitlines()]
+            if any(listed) and not any(
+                label in part or label.casefold().strip(".") == lenient_metrics.NONE for label in listed if label
+            ):
                 raise Unreadable(reply, "citations as they stand in the text, or None")
-            forms.update(label for label in listed if label and label in part and label.casefold().strip(".") != scoring.NONE)
+            forms.update(
+                label for label in listed if label and label in part and label.casefold().strip(".") != lenient_metrics.NONE
+            )
         return forms
 
     def _other(self, collection: sources.Collection, shown: Iterable[int]) -> sources.Collection | None:
@@ -425,16 +429,16 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.recalling(part, what))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
-            read = scoring.items(scoring.without_reasoning(reply.text))
+            read = lenient_metrics.items(lenient_metrics.without_reasoning(reply.text))
             if read.unparsed:
                 raise Unreadable(reply, "a list, or None")
-            labels.append(tuple(label for label in read.items if label != scoring.NONE))
+            labels.append(tuple(label for label in read.items if label != lenient_metrics.NONE))
         return labels
 
     async def _summary(self, part: str, ask: Ask) -> str:
         question = [system(prompts.SYSTEM), user(prompts.chunk_summary(part))]
         reply = await ask("summarize", question, model=self.spec.summarizer, prompt_hash=prompts.prompt_hash())
-        return " ".join(scoring.without_reasoning(reply.text).split())
+        return " ".join(lenient_metrics.without_reasoning(reply.text).split())
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
         """The empty `_Made` of a source. `cut`: how the source became the context: borders of chunks in characters (one list per
@@ -564,7 +568,7 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, ...]]:
     """Per chunk, the words in its speakers' names, normalized. Turns are the whole text's, since a chunk may begin within one."""
-    found = [(place, scoring.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
+    found = [(place, lenient_metrics.same(word)) for place, name in placed_turns(text) for word in name_words(name)]
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
 
@@ -597,5 +601,5 @@ def read_label_sheet(path: Path) -> dict[str, dict[str, float | int | None]]:
     for row in rows:
         if (person := row[_SHEET[-1]] or "").strip():
             scores = by_domain.setdefault(unquoted(row["domain"]), [])
-            scores.append(scoring.recalling(unquoted(row["labels"]), scoring.items(unquoted(person)).items).f1)
-    return {domain: {"f1": scoring.mean(values), "n": len(values)} for domain, values in by_domain.items()}
+            scores.append(lenient_metrics.recalling(unquoted(row["labels"]), lenient_metrics.items(unquoted(person)).items).f1)
+    return {domain: {"f1": lenient_metrics.mean(values), "n": len(values)} for domain, values in by_domain.items()}

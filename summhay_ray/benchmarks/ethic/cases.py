@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.benchmark import Compat
-from summhay_ray.benchmarks.ethic import release, scoring
+from summhay_ray.benchmarks.ethic import lenient_metrics, release_metrics
 
 METRICS = (
     *("recalling", "organizing", "lcs", "attributing"),
@@ -20,7 +20,7 @@ def evaluate(metric: str, input: Mapping[str, Any], compat: Compat = "default") 
     """The result of one of `METRICS` on an input, as JSON: NaN and infinities as strings; `{"error": NAME}` if the metric raises.
 
     Raises KeyError for any other metric."""
-    rules = {"release": release, "default": scoring}[compat]
+    rules = {"release": release_metrics, "default": lenient_metrics}[compat]
     if metric not in METRICS:
         raise KeyError(metric)
     try:
@@ -33,8 +33,8 @@ def evaluate(metric: str, input: Mapping[str, Any], compat: Compat = "default") 
 
 
 def _result(rules: Any, metric: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The result by the module `rules`; `release` and `scoring` name their functions alike."""
-    released = rules is release
+    """The result by the module `rules`; both name their functions alike."""
+    released = rules is release_metrics
     match metric:
         case "recalling" | "attributing":
             overlap = asdict(getattr(rules, metric)(_prediction(given, released), given["answer"]))
@@ -52,20 +52,20 @@ def _result(rules: Any, metric: str, given: Mapping[str, Any]) -> Mapping[str, A
             requests = {"requests": [asdict(request) for request in rules.requests(*(given[name] for name in names))]}
             if released:
                 return requests
-            return {**requests, "missing": scoring.pairs(given["input_sections"], given["prediction"]).missing}
+            return {**requests, "missing": lenient_metrics.pairs(given["input_sections"], given["prediction"]).missing}
         case "summarizing_score":
             judged: Mapping[str, Any] = rules.judged(given["judge_outputs"])
             return judged
         case _:
             if not released:
-                return scoring.aggregated(given["scores_per_domain"])
-            final, domains = release.aggregated(given["task"], given["scores_per_domain"])
+                return lenient_metrics.aggregated(given["scores_per_domain"])
+            final, domains = release_metrics.aggregated(given["task"], given["scores_per_domain"])
             return {"final_score": final, "domain_score": domains}
 
 
 def _prediction(given: Mapping[str, Any], released: bool) -> Any:
     """The answer to score; the scripts do not strip reasoning. It is None if there was no answer."""
-    return given["prediction"] if released else scoring.without_reasoning(given["prediction"] or "")
+    return given["prediction"] if released else lenient_metrics.without_reasoning(given["prediction"] or "")
 
 
 def _json(value: Any) -> Any:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from importlib import resources
 
 from summhay_ray.benchmark import Answer, Ask, Outcome, RawAnswer, SpecError
-from summhay_ray.benchmarks.ethic.release import CRITERIA as NAMES
-from summhay_ray.benchmarks.ethic.release import SCALE, whole
+from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA as NAMES
+from summhay_ray.benchmarks.ethic.release_metrics import SCALE, whole
 from summhay_ray.benchmarks.ethic.spec import EthicJudge
-from summhay_ray.benchmarks.rating import reduced
+from summhay_ray.benchmarks.rating import shown_with_savings
 from summhay_ray.judge import CRITERIA, Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.outcome import NoAnswer
 
@@ -48,7 +48,7 @@ async def rate(
     )
     alone = judge.samples == 1 or judge.model.startswith(("offline/", "replay/"))
     first = several if judge.logprobs is None and not alone else single
-    values = reduced(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)
+    values = shown_with_savings(ask, STAGE, first, criterion, {"SOURCE": section, "SUMMARY": summary}, judge.extract)
     if judge.logprobs is None and not alone:
         return await rate_text(criterion, values, several, asked)
     rated = await rate_text(criterion, values, single, asked, otherwise=None if alone else several)

@@ -19,7 +19,7 @@ from typing import Any
 
 from summhay_ray.benchmark import SpecError
 from summhay_ray.benchmarks.ethic.prompts import FRAME
-from summhay_ray.benchmarks.ethic.release import DOMAINS
+from summhay_ray.benchmarks.ethic.release_metrics import DOMAINS
 from summhay_ray.text import parsed_json
 
 LOOKUP = "Lookup"

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, Tables, mean_interval
-from summhay_ray.benchmarks.ethic import release, scoring
+from summhay_ray.benchmarks.ethic import lenient_metrics, release_metrics
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, SAMPLES, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import samples_told
@@ -129,10 +129,10 @@ def _sample(
         "n_sections": len(row.sections),
     }
     if row.task == "Organizing":
-        told["chance"] = scoring.chance(len(scoring.numbers_of(row.gold[0])))
+        told["chance"] = lenient_metrics.chance(len(lenient_metrics.numbers_of(row.gold[0])))
     if row.outcome == "failed":
         # The scripts record a refusal as FAILED, and score an empty answer like any other.
-        text = {"refused": release.FAILED, "empty": ""}.get(unanswered)
+        text = {"refused": release_metrics.FAILED, "empty": ""}.get(unanswered)
         released = None if text is None or row.task == "Summarizing" else _released(row, text)
         return {**told, "answer": unanswered, "score_release": released}
     if row.outcome != "answered":
@@ -140,7 +140,7 @@ def _sample(
         scores = {"score": zero, "score_release": zero} if row.outcome == "zero" else {}
         return {**told, "answer": "over_length", **scores}
     answer = raw[row.key]
-    text = scoring.without_reasoning(answer["text"]) if how.reasoning == "strip" else answer["text"]
+    text = lenient_metrics.without_reasoning(answer["text"]) if how.reasoning == "strip" else answer["text"]
     if row.task == "Summarizing":
         figures, unparsed = _summarized(row, text, rated.get(row.item_id, ()))
     else:
@@ -154,31 +154,31 @@ def _sample(
 def _released(row: EthicAnswer, text: str) -> float | None:
     """The scripts' score of a text; None if they raise."""
     if row.task == "Organizing":
-        return None if text == release.FAILED else float(release.organizing(text, row.gold[0])[1])
-    score = release.attributing if row.task == "Attributing" else release.recalling
+        return None if text == release_metrics.FAILED else float(release_metrics.organizing(text, row.gold[0])[1])
+    score = release_metrics.attributing if row.task == "Attributing" else release_metrics.recalling
     return float(score(text, row.gold).f1)
 
 
 def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
     """(figures by our reading of an answer, whether it is unparsed); an unparsed answer has no figures."""
     if row.task == "Organizing":
-        read = scoring.order(text)
-        figures: dict[str, Any] = {"score": scoring.lcs(read.items, scoring.numbers_of(row.gold[0]))[1]}
+        read = lenient_metrics.order(text)
+        figures: dict[str, Any] = {"score": lenient_metrics.lcs(read.items, lenient_metrics.numbers_of(row.gold[0]))[1]}
     else:
         attributing = row.task == "Attributing"
-        gold = scoring.gold_ids(row.gold) if attributing else scoring.gold_items(row.gold)
-        read = scoring.attributed(text) if attributing else scoring.items(text, gold)
-        both = scoring.overlap(read, gold)
+        gold = lenient_metrics.gold_ids(row.gold) if attributing else lenient_metrics.gold_items(row.gold)
+        read = lenient_metrics.attributed(text) if attributing else lenient_metrics.items(text, gold)
+        both = lenient_metrics.overlap(read, gold)
         figures = {"score": float(both.f1), "precision": float(both.precision), "recall": float(both.recall)}
     return {} if read.unparsed else figures, read.unparsed
 
 
 def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> tuple[dict[str, Any], bool]:
     # The scripts divide each criterion's sum by a third of all answers, then average: this is the mean of all answers.
-    released = scoring.mean(rating.released for rating in rated if rating.reading != "ours")
+    released = lenient_metrics.mean(rating.released for rating in rated if rating.reading != "ours")
     if not text.strip():
         return {"score_release": released}, True
-    said = scoring.summaries(text)
+    said = lenient_metrics.summaries(text)
     missing = [number for number in row.sections if not said.get(number)]
     by_section: dict[int, list[float]] = {}
     lengths = {}
@@ -191,10 +191,10 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
     lost = any(said.get(number) and number not in by_section for number in row.sections)
     whole = dict(zip(row.sections, row.section_tokens, strict=True))
     figures: dict[str, Any] = {
-        "score": None if lost else scoring.mean(values),
+        "score": None if lost else lenient_metrics.mean(values),
         "missing": len(missing),
         "missing_places": [row.sections.index(number) / max(1, len(row.sections) - 1) for number in missing],
-        "copied": scoring.mean(length / max(1, whole[number]) for number, length in lengths.items()),
+        "copied": lenient_metrics.mean(length / max(1, whole[number]) for number, length in lengths.items()),
         "score_release": released,
     }
     return figures, not said
@@ -203,10 +203,10 @@ def _summarized(row: EthicAnswer, text: str, rated: Sequence[SectionRating]) -> 
 def tasks(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFrame:
     """One row per task, domain and model: our score with its interval over documents, the release's, the chance level."""
     means = mean_interval(samples, "score", CELL, expected=items, seed=seed, cluster="document")
-    return means.join(_beside(samples, CELL), on=CELL, how="left")
+    return means.join(_release_score(samples, CELL), on=CELL, how="left")
 
 
-def _beside(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def _release_score(samples: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The release's score with its n, our score minus it on the samples that have both (`n_both`), and the chance level."""
     difference = pl.col("score") - pl.col("score_release")
     return samples.group_by(*by).agg(
@@ -224,7 +224,7 @@ def overall(samples: pl.DataFrame, items: pl.DataFrame, seed: int) -> pl.DataFra
     found = mean_interval(samples, "score", by, expected=items, seed=seed, cluster="document")
     domains = samples.group_by(*CELL).agg(pl.col("score").mean())
     macro = domains.group_by(*by).agg(pl.col("score").mean().alias("macro"))
-    return found.join(macro, on=by, how="left").join(_beside(samples, by), on=by, how="left")
+    return found.join(macro, on=by, how="left").join(_release_score(samples, by), on=by, how="left")
 
 
 def by_length(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
@@ -287,7 +287,7 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     keys, cell = ("judge", "model", "domain"), ("model", "domain")
     own = ratings.filter(pl.col("reading") != "release").join(samples.select("item_id", *cell), on="item_id")
     means = own.group_by(*keys).agg(
-        *(pl.col("value").filter(pl.col("criterion") == name).mean().alias(name) for name in release.CRITERIA),
+        *(pl.col("value").filter(pl.col("criterion") == name).mean().alias(name) for name in release_metrics.CRITERIA),
         (1 - pl.col("mass")).mean().alias("outside"),
     )
     counted = (
@@ -306,5 +306,5 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     asked = own if set(SAMPLES) <= set(own.columns) else own.with_columns(n_votes=pl.lit(0), n_asked=pl.lit(0))
     rows = counted.join(judges, how="cross").join(means, on=keys, how="left")
     rows = rows.join(samples_told(asked, keys), on=keys, how="left")
-    columns = (*keys, *release.CRITERIA, "outside", "missing", "copied", "n", "n_expected", "samples", "samples_expected")
+    columns = (*keys, *release_metrics.CRITERIA, "outside", "missing", "copied", "n", "n_expected", "samples", "samples_expected")
     return rows.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

@@ -17,7 +17,7 @@ from summhay_ray.benchmark import (
     Benchmark,
     ByQuery,
     CitedAnswer,
-    Claims,
+    CitedAnswers,
     Counted,
     Failed,
     Inputs,
@@ -40,7 +40,7 @@ from summhay_ray.benchmark import (
     system,
     user,
 )
-from summhay_ray.benchmarks.ethic import contexts, report, scores, scoring
+from summhay_ray.benchmarks.ethic import contexts, lenient_metrics, report, scores
 from summhay_ray.benchmarks.ethic.criteria import STAGE, criteria, place_told, rate, released_value
 from summhay_ray.benchmarks.ethic.data import load_records
 from summhay_ray.benchmarks.ethic.prompts import CUE
@@ -78,7 +78,7 @@ class EthicPlanner(Planner["Ethic"]):
         record = self.workload.records[item.data["place"]]
         if record.task == "Summarizing":
             return [record.context]
-        if record.task == LOOKUP and (section := scoring.sections(record.context).get(record.meta.get("section", 0))):
+        if record.task == LOOKUP and (section := lenient_metrics.sections(record.context).get(record.meta.get("section", 0))):
             # Short sentences would match other sections by chance.
             said = sentences(section)
             return [sentence for sentence in said if len(sentence.split()) >= LONG_SENTENCE] or said
@@ -86,7 +86,7 @@ class EthicPlanner(Planner["Ethic"]):
             asked = "".join(_ASKED_ABOUT.split(record.question)[1:2]).removesuffix(CUE)
             return [part for part in (_OPTION.split(asked) if record.task == "Organizing" else [asked]) if part.strip()]
         # To know that there is nothing to name, one needs the whole context.
-        return [label for label in record.answer if label.casefold() != scoring.NONE] or [record.context]
+        return [label for label in record.answer if label.casefold() != lenient_metrics.NONE] or [record.context]
 
     def guess(self, item: Item, stage: str, size: Size) -> str | None:
         """See `Planner`. For Summarizing, a summary of every section, so that the judges' calls are planned too."""
@@ -94,7 +94,7 @@ class EthicPlanner(Planner["Ethic"]):
             return "4"
         if item.data["task"] != "Summarizing":
             return "None"
-        numbers = scoring.sections(self.workload.records[item.data["place"]].context)
+        numbers = lenient_metrics.sections(self.workload.records[item.data["place"]].context)
         word = "Segment" if item.data["domain"] == "Law" else "Section"
         return "\n\n".join(f"<{word} {number}>\n{_WORD * SUMMARY_TOKENS[size]}" for number in numbers)
 
@@ -102,11 +102,11 @@ class EthicPlanner(Planner["Ethic"]):
 class EthicReader(Reader["Ethic"]):
     rates = RatingTable("section_ratings", ("item_id", "section", "reading", "criterion"), "judge", "value")
 
-    def claims(self, run: RunStore) -> Claims:
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
         """See `Reader`: the sentences of every summary, and the numbered sections that it is about."""
         texts = dict(run.table("raw_answers").select("key", "text").iter_rows())
         rows = run.table("ethic_answers").filter((pl.col("task") == "Summarizing") & pl.col("key").is_in([*texts]))
-        of = {(record.domain, record.id): scoring.sections(record.context) for record in self.workload.records}
+        of = {(record.domain, record.id): lenient_metrics.sections(record.context) for record in self.workload.records}
         answers = [
             CitedAnswer(f"{row['domain']}/{row['record']}", row["record"], row["model"], tuple(sentences(texts[row["key"]])))
             for row in rows.sort("domain", "record", "model").iter_rows(named=True)
@@ -116,7 +116,7 @@ class EthicReader(Reader["Ethic"]):
             for (domain, record), numbered in of.items()
             if numbered
         }
-        return Claims(documents, [one for one in answers if one.haystack_id in documents])
+        return CitedAnswers(documents, [one for one in answers if one.haystack_id in documents])
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """`tasks`: one row per task, domain and model."""
@@ -232,7 +232,7 @@ class Ethic(Benchmark[EthicSpec]):
         return (*([system(first)] if first else []), user(text))
 
     def _row(self, item: Item, record: Record, prompt: _Prompt, outcome: str, key: str) -> EthicAnswer:
-        sections = scoring.sections(record.context) if record.task == "Summarizing" else {}
+        sections = lenient_metrics.sections(record.context) if record.task == "Summarizing" else {}
         return EthicAnswer(
             item_id=item.id,
             model=item.model,
@@ -251,18 +251,18 @@ class Ethic(Benchmark[EthicSpec]):
         )
 
     async def _rated(self, item: Item, record: Record, reply: RawAnswer, ask: Ask) -> list[SectionRating]:
-        text = scoring.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
-        rated = scoring.rated_pairs(record.user, record.context, record.domain, text, reply.text)
-        numbers = [str(number) for number in scoring.sections(record.context)]
+        text = lenient_metrics.without_reasoning(reply.text) if self.spec.reasoning == "strip" else reply.text
+        rated = lenient_metrics.rated_pairs(record.user, record.context, record.domain, text, reply.text)
+        numbers = [str(number) for number in lenient_metrics.sections(record.context)]
         place = {number: index / max(1, len(numbers) - 1) for index, number in enumerate(numbers)}
 
-        async def one(judge: EthicJudge, pair: scoring.RatedPair, name: str) -> SectionRating | None:
+        async def one(judge: EthicJudge, pair: lenient_metrics.RatedPair, name: str) -> SectionRating | None:
             async def alone(single: EthicJudge) -> Outcome[Rating]:
                 return await rate(self._criteria[name], pair.section, pair.summary, single, self.models.sampling(single), ask)
 
             outcome = await panel_rated(judge, judge.members, alone)
             released = None if judge.members else released_value(ask.raw.get(outcome.key))
-            where = place.get(scoring.number_of(pair.number), 0.0)
+            where = place.get(lenient_metrics.number_of(pair.number), 0.0)
             told_by = (item.id, judge.label, pair.number, pair.reading, where, name)
             tokens = count_tokens(pair.summary)
             if isinstance(outcome, Answer):

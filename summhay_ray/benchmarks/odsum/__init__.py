@@ -1,12 +1,13 @@
 """ODSum (Zhou et al., 2023): retrieval from a large collection, query-focused summaries, and the cost of retrieval errors.
 
-Start reading at `workload.py`, which defines the benchmark. `reading.py` lists the folder formats that hold a collection.
+Start reading at `workload.py`, which defines the benchmark. `retrieval.py` ranks the collection, and `reading.py` lists the
+folder formats that hold one.
 """
 
 from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.imports import CollectionImport, import_collection
-from summhay_ray.benchmarks.odsum.pipeline import pipeline_run
 from summhay_ray.benchmarks.odsum.reading import read_collection
+from summhay_ray.benchmarks.odsum.released_rankings import pipeline_run
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec
 from summhay_ray.benchmarks.odsum.workload import Odsum
 

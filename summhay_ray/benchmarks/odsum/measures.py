@@ -11,7 +11,7 @@ from typing import Any
 from summhay_ray.benchmark import Answer, Ask, ModelSpec, Outcome
 from summhay_ray.benchmarks.odsum.spec import GEVAL, GEVAL_EXTRACT, BertScoreSpec, GevalModel, GevalSpec, OdsumSpec, RougeSpec
 from summhay_ray.benchmarks.odsum.tables import RatingRow, SummaryScore
-from summhay_ray.benchmarks.rating import panel_rated, reduced
+from summhay_ray.benchmarks.rating import panel_rated, shown_with_savings
 from summhay_ray.encoders import find_model, find_reachable, known_revision
 from summhay_ray.judge import Criterion, Rater, Rating, Scale, rate_text
 from summhay_ray.metrics import ROUGE_TYPES, bertscore, check_bertscore, has_bertscore, rouge
@@ -87,7 +87,7 @@ async def _rated(
             rater = Rater(one.model, sampling(one), geval.samples, logprobs=geval.logprobs)
             async with ask.turn("rate", one.model, one.label):
                 texts = {"REFERENCE": references[place], "SUMMARY": text}
-                shown = reduced(ask, "rate", rater, criterion(name), texts, geval.extract)
+                shown = shown_with_savings(ask, "rate", rater, criterion(name), texts, geval.extract)
                 return await rate_text(criterion(name), shown, rater, ask.of("rate"))
 
         outcome = await panel_rated(geval.geval, geval.geval.members, alone)

@@ -18,7 +18,7 @@ from summhay_ray.benchmark import (
     Ask,
     ByQuery,
     CitedAnswer,
-    Claims,
+    CitedAnswers,
     Compat,
     Computation,
     Finished,
@@ -45,12 +45,12 @@ from summhay_ray.benchmarks.odsum.collection import Collection
 from summhay_ray.benchmarks.odsum.export import run_files
 from summhay_ray.benchmarks.odsum.on_collection import COLLECTION, OnCollection, OnCollectionStorage
 from summhay_ray.benchmarks.odsum.report import sections
+from summhay_ray.benchmarks.odsum.retrieval import RETRIEVE, RankedCollection, shown_numbers
 from summhay_ray.benchmarks.odsum.scores import by_query, details, frames
 from summhay_ray.benchmarks.odsum.spec import OdsumSpec, RougeSpec
-from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, RetrievalRow, SummaryRow
+from summhay_ray.benchmarks.odsum.tables import TABLES, DocumentRow, QueryRow, SummaryRow
 from summhay_ray.benchmarks.rating import RatingTable, extract_code
 from summhay_ray.benchmarks.retrieval import (
-    RANKING_TABLES,
     UNORDERED,
     Corpora,
     Retrievers,
@@ -58,9 +58,7 @@ from summhay_ray.benchmarks.retrieval import (
     cut_texts,
     cut_warnings,
     missing_scores,
-    no_ranking,
     own_code,
-    ranking_rows,
     with_retrievers,
 )
 from summhay_ray.benchmarks.summarizing import (
@@ -73,17 +71,12 @@ from summhay_ray.benchmarks.summarizing import (
     strategy_name,
 )
 from summhay_ray.local_models import check_model
-from summhay_ray.metrics import retrieval_scores
 from summhay_ray.outputs import write_new
 from summhay_ray.plugins import UnknownName
 from summhay_ray.records import Subtopic
 from summhay_ray.summarize import Shown, Task, make_summarizer
 from summhay_ray.text import count_tokens, sentences
 
-RETRIEVE = "retrieve"
-"""The stage to which items fail when their retriever raises."""
-Rankings = Mapping[str, Sequence[retrieve.Ranked]]
-"""Query id -> its ranking."""
 _WORD = "word "
 """One token; a plan estimates an unknown summary as repetitions of it."""
 
@@ -133,14 +126,7 @@ class OdsumPlanner(Planner["Odsum"]):
 class OdsumComputation(Computation["Odsum"]):
     def sketch(self, source: str, items: Sequence[Item]) -> Prepared:
         """See `Computation`. Where vectors are not computed yet, the ranking is arbitrary."""
-        if not source or source in self.workload.retrievers.asking:
-            return Prepared()
-        try:
-            rankings, missing = self.workload._kept(source, planned=True)
-        # A user's own retriever may raise anything.
-        except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        return Prepared(own=_own(rankings, missing, items))
+        return self.workload._ranked.sketch(source, items)
 
     def parts(self, items: Sequence[Item], actors: int = 1) -> Sequence[Mapping[str, Any]]:
         """See `Computation`. The collection, for all retrievers that need local models, since they may share one."""
@@ -175,7 +161,7 @@ class OdsumCorpora(Corpora["Odsum"]):
 class OdsumReader(Reader["Odsum"]):
     rates = RatingTable("odsum_ratings", ("item_id", "criterion", "reference"), "rater")
 
-    def claims(self, run: RunStore) -> Claims:
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
         """See `Reader`: the sentences of every summary, and the collection."""
         named = ("strategy", "model", "retriever", "k")
         rows = run.table("odsum_summaries").sort("query_id", *named).iter_rows(named=True)
@@ -189,7 +175,7 @@ class OdsumReader(Reader["Odsum"]):
             for row in rows
         ]
         documents = [(document.document_id, document.text) for document in self.workload.collection.documents]
-        return Claims({COLLECTION: documents}, answers)
+        return CitedAnswers({COLLECTION: documents}, answers)
 
     def details(self, scores: Tables) -> Mapping[str, Any]:
         return details(scores)
@@ -268,6 +254,11 @@ class Odsum(OnCollection[OdsumSpec]):
         except ValueError as error:
             raise SpecError(f"spec: {error}") from error
 
+    @functools.cached_property
+    def _ranked(self) -> RankedCollection:
+        """The collection as the spec's retrievers rank it."""
+        return RankedCollection(self.collection, self.retrievers, self.spec)
+
     def identity(self) -> Any:
         """See `Workload`. The collection, prompts and files are identified by their content."""
         spec = self.spec.semantic()
@@ -280,7 +271,7 @@ class Odsum(OnCollection[OdsumSpec]):
             "prompts": {"answer": summarize.prompt_identity("", "answer", steps=True), **measures.prompt_hashes()},
             **measures.weights(self.spec),
             # An oracle that is cut at k made other runs.
-            **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._is_oracle, self.retrievers)) else {}),
+            **({"oracle": "all gold"} if self.spec.summarizers and any(map(self._ranked.is_oracle, self.retrievers)) else {}),
         }
 
     def _semantic(self, summarizer: SummarizerSpec) -> dict[str, Any]:
@@ -309,25 +300,16 @@ class Odsum(OnCollection[OdsumSpec]):
                 yield Item(f"retrieve/{retriever}", data={"retriever": retriever}, source=retriever)
             # Query by query, since its prompts share documents, whose sentences and token counts are remembered for a while.
             for query in self.collection.queries:
-                for k in self._cuts(retriever):
+                for k in self._ranked.cuts(retriever):
                     for place, summarizer in asked:
                         yield self._item(query.query_id, place, summarizer, retriever, k)
         # Answers from a file are attributed to the retriever and k only where the spec leaves no choice.
         only = next(iter(self.retrievers)) if len(self.retrievers) == 1 else None
-        only = only if only and len(self._cuts(only)) == 1 else None
+        only = only if only and len(self._ranked.cuts(only)) == 1 else None
         for place, summarizer in enumerate(self.spec.summarizers):
             if summarizer.answers is not None:
                 for query in self.collection.queries:
-                    yield self._item(query.query_id, place, summarizer, only, self._cuts(only)[0] if only else None)
-
-    def _cuts(self, retriever: str) -> Sequence[int | None]:
-        """The values of k for a retriever; None for one that is never cut: the oracle, which shows every gold document, as in the
-        release, and a retriever that returns the whole collection."""
-        return [None] if self.retrievers.is_whole(retriever) or self._is_oracle(retriever) else self.spec.k
-
-    def _is_oracle(self, retriever: str) -> bool:
-        # A stored run is read without its own code.
-        return not own_code([self.retrievers[retriever]]) and isinstance(self.retrievers.made(retriever), retrieve.Oracle)
+                    yield self._item(query.query_id, place, summarizer, only, self._ranked.cuts(only)[0] if only else None)
 
     def _item(self, query_id: str, place: int, summarizer: SummarizerSpec, retriever: str | None, k: int | None) -> Item:
         cut = f"{retriever}@{k}/" if k else f"{retriever}/"
@@ -347,7 +329,7 @@ class Odsum(OnCollection[OdsumSpec]):
         given = sum(summarizer.answers is not None for summarizer in self.spec.summarizers)
         asked, queries = len(self.spec.summarizers) - given, len(self.collection.queries)
         ranked = len(self.retrievers.asking) * queries + (0 if asked else len(self.retrievers) - len(self.retrievers.asking))
-        return ranked + queries * (asked * sum(len(self._cuts(retriever)) for retriever in self.retrievers) + given)
+        return ranked + queries * (asked * sum(len(self._ranked.cuts(retriever)) for retriever in self.retrievers) + given)
 
     def queues(self) -> Mapping[str, Queue]:
         """See `Workload`. One queue per model, shared by its strategies, which includes the models that rate its summaries."""
@@ -359,63 +341,9 @@ class Odsum(OnCollection[OdsumSpec]):
         }
         return {"": Queue(tuple(self.retrievers.services), computes=not self.retrievers.services), **models}
 
-    # --- retrieval (section 4.1) -----------------------------------------------------------------------------------------
-
     def prepare(self, source: str, items: Sequence[Item]) -> Prepared:
-        """See `Workload`. The rankings of a retriever for all queries, their scores at each k, and the document numbers per item.
-
-        For a retriever that calls a service, only the vectors and scores that local models compute.
-        """
-        if not source:
-            return Prepared()
-        corpus = self.collection.corpus
-        try:
-            if source in self.retrievers.asking:
-                self.retrievers.compute_beside(corpus, source)
-                return Prepared()
-            rankings, missing = self._kept(source)
-        # A user's own retriever may raise anything: that becomes a failure row, and other rows go on.
-        except BaseException as error:  # noqa: BLE001
-            return Prepared(problem=no_ranking(error), stage=RETRIEVE)
-        rows = {**self._rows(source, rankings), **self.retrievers.cut_rows(corpus.corpus_id, source)}
-        return Prepared(rows, own=_own(rankings, missing, items))
-
-    def _kept(self, retriever: str, planned: bool = False) -> tuple[Rankings, Mapping[str, str]]:
-        """See `rankings_by_query`. The oracle's rankings are without documents that are not gold."""
-        rankings, missing = self.retrievers.rankings_by_query(self.collection.corpus, retriever, planned=planned)
-        if self._is_oracle(retriever):
-            # Only gold documents belong to the oracle's context.
-            rankings = {name: [ranked for ranked in ranking if ranked.score > 0] for name, ranking in rankings.items()}
-        return rankings, missing
-
-    def _rows(self, retriever: str, rankings: Rankings) -> Rows:
-        corpus, whole, budget = self.collection.corpus, self.retrievers.is_whole(retriever), self.spec.token_budget
-        queries = [query for query in corpus.queries if query.query_id in rankings]
-        # Of a ranking that is never cut, what the summarizer is shown is all of it.
-        depth = len(corpus.texts) if self._is_oracle(retriever) else max(self.spec.k)
-        by_query = [
-            ranking_rows(corpus, retriever, query, rankings[query.query_id], whole=whole, token_budget=budget, depth=depth)
-            for query in queries
-        ]
-        rows: Rows = {table.name: [row for rows_of in by_query for row in rows_of[table.name]] for table in RANKING_TABLES}
-        return {**rows, "odsum_retrieval": [] if whole else self._measured(retriever, queries, rankings)}
-
-    def _measured(self, label: str, queries: Sequence[retrieve.Query], rankings: Rankings) -> list[RetrievalRow]:
-        corpus = self.collection.corpus
-        judged = [query for query in queries if query.gold]
-        rows = []
-        for k in self.spec.k:
-            pairs = [
-                ([corpus.document_ids[ranked.number - 1] for ranked in rankings[query.query_id][:k]], corpus.grades(query))
-                for query in judged
-            ]
-            for query, score in zip(judged, retrieval_scores(pairs, k), strict=True):
-                rows.append(
-                    RetrievalRow(
-                        label, k, query.query_id, score.precision, score.recall, score.f1, score.ndcg, score.ap, score.mrr
-                    )
-                )
-        return rows
+        """See `Workload`. The rankings of a retriever for all queries (`retrieval.py`), and the document numbers per item."""
+        return self._ranked.prepare(source, items)
 
     # --- summaries (sections 4.2 and 5.2) --------------------------------------------------------------------------------
 
@@ -434,8 +362,8 @@ class Odsum(OnCollection[OdsumSpec]):
                 return {}
             if "summarizer" not in item.data:
                 cut = self.retrievers.cut_rows(self.collection.corpus.corpus_id, item.source, search_query.query_id)
-                return {**self._rows(item.source, {search_query.query_id: ranking}), **cut}
-            numbers = _numbers(ranking, item)
+                return {**self._ranked.rows(item.source, {search_query.query_id: ranking}), **cut}
+            numbers = shown_numbers(ranking, item)
         if "summarizer" not in item.data:
             return {}
         spec = self.spec.summarizers[item.data["summarizer"]]
@@ -499,21 +427,3 @@ class Odsum(OnCollection[OdsumSpec]):
 
     def report(self, scores: Tables) -> Sequence[Section]:
         return sections(scores, self.collection, self.spec.token_budget)
-
-
-def _own(rankings: Rankings, missing: Mapping[str, str], items: Sequence[Item]) -> dict[str, Any]:
-    """Item id -> `numbers` of the documents that the model is shown, or what is `missing` for want of a ranking."""
-    own: dict[str, Any] = {}
-    for item in items:
-        if "summarizer" not in item.data:
-            own[item.id] = {"missing": list(missing.values())}
-        elif item.data["query_id"] in rankings:
-            own[item.id] = {"numbers": _numbers(rankings[item.data["query_id"]], item)}
-        else:
-            own[item.id] = {"missing": [missing[item.data["query_id"]]]}
-    return own
-
-
-def _numbers(ranking: Sequence[retrieve.Ranked], item: Item) -> list[int]:
-    """Numbers of the first k documents, by the item's k; of all where it has none."""
-    return [ranked.number for ranked in ranking[: item.data["k"]]]

@@ -18,6 +18,7 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
+from summhay_ray.benchmarks.retrieval.export import write_beir, write_trec
 from summhay_ray.benchmarks.retrieval.measure import (
     Retrieved,
     retrieval_by_query,
@@ -25,10 +26,8 @@ from summhay_ray.benchmarks.retrieval.measure import (
     retrieval_section,
     retrieval_table,
 )
-from summhay_ray.benchmarks.retrieval.retrieving import Corpora, RetrievalFields, Retrieving, retrieval_alone
-from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
-from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
-from summhay_ray.benchmarks.retrieval.with_retrievers import (
+from summhay_ray.benchmarks.retrieval.retrieval_run import Corpora, RetrievalFields, Retrieving, retrieval_alone
+from summhay_ray.benchmarks.retrieval.retrievers import (
     UNORDERED,
     Retrievers,
     check_retrievers,
@@ -36,7 +35,8 @@ from summhay_ray.benchmarks.retrieval.with_retrievers import (
     no_ranking,
     with_retrievers,
 )
-from summhay_ray.benchmarks.retrieval.written import write_beir, write_trec
+from summhay_ray.benchmarks.retrieval.stored_models import Computing, NotComputed, StoredModels
+from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 
 __all__ = [
     "CUT_TEXTS",

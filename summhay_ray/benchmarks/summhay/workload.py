@@ -47,8 +47,8 @@ from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.grid.retrieval import GridCorpora
 from summhay_ray.benchmarks.summhay.grid.summaries import summarize_cell
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import open_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.reader import Summaries, SummariesReader
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec

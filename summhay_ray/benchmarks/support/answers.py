@@ -1,4 +1,4 @@
-"""Answers in a file and the folder that they cite, read as `Claims`; and claims as the run keeps them."""
+"""Answers in a file and the folder that they cite, read as `CitedAnswers`, and how a run keeps them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import CitedAnswer, Claims, SpecError
+from summhay_ray.benchmark import CitedAnswer, CitedAnswers, SpecError
 from summhay_ray.mine import read_folder
 from summhay_ray.summarize import bullets_of
 
 DEFAULT_SYSTEM = "answers"
 
 
-def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[Claims, list[str]]:
+def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[CitedAnswers, list[str]]:
     """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
 
     A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where they are known, `system`, and
@@ -44,7 +44,7 @@ def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[Cla
         raise SpecError(f"{file}: holds no answer; give a JSON object with query_id and text in each line")
     documents = {name: [(source.document_id, source.text) for source in sources]}
     lost = [f"{one.document_id} {one.message}" for one in unread]
-    return Claims(documents, answers), lost
+    return CitedAnswers(documents, answers), lost
 
 
 def _answer(line: str, where: str, number: str, haystack: str, known: set[str], uses: Counter[tuple[str, str]]) -> CitedAnswer:
@@ -91,28 +91,28 @@ def _shown(value: Any, known: set[str], where: str) -> tuple[str, ...] | None:
     return tuple(value)
 
 
-def claims_json(claims: Claims, unread: Sequence[str] = ()) -> bytes:
-    """Claims as the run keeps them."""
+def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes:
+    """The answers and documents as a run keeps them."""
     held = {
-        "documents": {name: [list(one) for one in documents] for name, documents in claims.documents.items()},
+        "documents": {name: [list(one) for one in documents] for name, documents in cited.documents.items()},
         "answers": [
             [
                 *(one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)),
                 *(one.label, one.model, one.retriever, one.ordering),
             ]
-            for one in claims.answers
+            for one in cited.answers
         ],
         "unread": list(unread),
     }
     return json.dumps(held, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
-def claims_of(content: bytes) -> tuple[Claims, list[str]]:
-    """What `claims_json` wrote."""
+def read_cited_answers(content: bytes) -> tuple[CitedAnswers, list[str]]:
+    """What `cited_answers_json` wrote."""
     held = json.loads(content)
     documents = {name: [(one[0], one[1]) for one in found] for name, found in held["documents"].items()}
     answers = [
         CitedAnswer(haystack, query, system, tuple(bullets), None if shown is None else tuple(shown), *names)
         for haystack, query, system, bullets, shown, *names in held["answers"]
     ]
-    return Claims(documents, answers), held["unread"]
+    return CitedAnswers(documents, answers), held["unread"]

@@ -39,7 +39,7 @@ from summhay_ray.benchmark import (
     workload_of,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
-from summhay_ray.benchmarks.support.answers import claims_json, claims_of, read_answers
+from summhay_ray.benchmarks.support.answers import cited_answers_json, read_answers, read_cited_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, Vote, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, nli_models
@@ -50,7 +50,7 @@ from summhay_ray.extract import Nli
 from summhay_ray.inputs import read_file
 from summhay_ray.records import SYSTEM_NAMES
 
-CLAIMS = "claims.json"
+CITED_ANSWERS = "claims.json"
 """The input in which a run keeps what it judges: a later change of the judged run, or of the files, does not touch it."""
 PLACES = "nli"
 """The field of a run's record with the folder or hub name of each NLI model."""
@@ -123,8 +123,8 @@ class SupportBench(Benchmark[SupportSpec]):
     def __init__(self, spec: SupportSpec, inputs: Inputs) -> None:
         super().__init__(spec, inputs)
         if not inputs.settled:
-            inputs.give(CLAIMS, self._read(spec, inputs))
-        self.judged, self.unread = claims_of(inputs.read(CLAIMS))
+            inputs.give(CITED_ANSWERS, self._read(spec, inputs))
+        self.judged, self.unread = read_cited_answers(inputs.read(CITED_ANSWERS))
         self._corpora = {name: CitedDocuments(documents) for name, documents in self.judged.documents.items()}
         self._lock = threading.Lock()
         self._judge = named_judge(spec.judge)
@@ -146,17 +146,17 @@ class SupportBench(Benchmark[SupportSpec]):
                 text = read_file(inputs.path(spec.answers)).decode("utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise SpecError(f"spec: answers: {spec.answers!r} cannot be read as UTF-8 text ({error})") from error
-            return claims_json(*read_answers(text, spec.answers, folder, spec.documents))
+            return cited_answers_json(*read_answers(text, spec.answers, folder, spec.documents))
         if inputs.store is None:
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
         run = inputs.store.run(spec.of).at()
         workload = workload_of(run)
         if not isinstance(workload, Benchmark):
             raise SpecError(f"spec: of: {run.run_id} is of kind {run.record['kind']}, which holds no answers")
-        found = workload.reader.claims(run)
+        found = workload.reader.cited_answers(run)
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
-        return claims_json(found)
+        return cited_answers_json(found)
 
     def identity(self) -> Any:
         """See `Workload`: what is judged, by whom, by which free judge, and by the content of which weights in a folder."""

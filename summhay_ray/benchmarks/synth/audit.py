@@ -13,7 +13,7 @@ from typing import Any
 
 from summhay_ray.benchmark import Chain, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.synth.made import made_by
+from summhay_ray.benchmarks.synth.tables import made_by
 from summhay_ray.benchmarks.synth.topics import TOPICS
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file

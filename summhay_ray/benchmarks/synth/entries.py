@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from summhay_ray.benchmark import ITEM, SpecError, Store
-from summhay_ray.benchmarks.synth.made import Made, made_by
 from summhay_ray.benchmarks.synth.recipe import Recipe
+from summhay_ray.benchmarks.synth.tables import Made, made_by
 
 
 def entries_of(recipe: Recipe, run_id: str, store: Store, path: str) -> list[str]:

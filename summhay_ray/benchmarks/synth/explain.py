@@ -12,11 +12,11 @@ from summhay_ray.benchmark import RawAnswer, RunStore, StoreError
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results.explain import SHORTEST_KEY
-from summhay_ray.benchmarks.synth.made import Made, made_by
+from summhay_ray.benchmarks.synth.make_haystack import synthesis_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
-from summhay_ray.benchmarks.synth.replayed import answers_of_document, listed_answers, prompt_of
+from summhay_ray.benchmarks.synth.replay import answers_of_document, listed_answers, prompt_of
 from summhay_ray.benchmarks.synth.results import described_haystack
-from summhay_ray.benchmarks.synth.topic import synthesis_of
+from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.haystack import ReleasedFile
 from summhay_ray.synth import Topic

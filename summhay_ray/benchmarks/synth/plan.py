@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.benchmark import LogIndex, ModelSettings, RunStore, StagePlan, Tally
+from summhay_ray.benchmark import AnswerTotals, LogIndex, ModelSettings, RunStore, StagePlan
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.synth import Bounds, Group, bounds
@@ -49,7 +49,7 @@ class SynthStage(StagePlan):
         if most.calls:
             self.max_micros += most.calls * settings.worst_micros(-(-most.input_tokens // most.calls), longest)
 
-    def subtract(self, known: Tally, open_share: float) -> None:
+    def subtract(self, known: AnswerTotals, open_share: float) -> None:
         """Subtract stored answers, which are not requested again.
 
         `known`: the run's answers of this stage; `open_share`: the estimated share of them that belongs to unfinished topics. The
@@ -103,14 +103,14 @@ def _subtract(run: RunStore, index: LogIndex, stages: Mapping[Group, SynthStage]
 
     The tables give an answer's model, but not its stage: the finished topics' answers are divided in proportion.
     """
-    tallies = index.tallies(run.run_id)
+    totals = index.totals(run.run_id)
     answers: Counter[str] = Counter()
     for stage in stages.values():
-        answers[stage.model] += tallies.get((stage.stage, stage.model), Tally()).answers
+        answers[stage.model] += totals.get((stage.stage, stage.model), AnswerTotals()).answers
     used: Counter[str] = Counter()
     if done:
         rows = run.table("raw_answers", sorted(done)).group_by("model").agg(pl.len())
         used.update(dict(rows.iter_rows()))
     for stage in stages.values():
         share = max(0.0, 1 - used[stage.model] / answers[stage.model]) if answers[stage.model] else 0.0
-        stage.subtract(tallies.get((stage.stage, stage.model), Tally()), share)
+        stage.subtract(totals.get((stage.stage, stage.model), AnswerTotals()), share)

@@ -15,9 +15,9 @@ from summhay_ray.local_models import WRITER
 from summhay_ray.synth import (
     Domain,
     Group,
-    Job,
     Shape,
     Topic,
+    TopicRecipe,
     check_placement,
     domain_from,
     is_english,
@@ -94,14 +94,14 @@ class Recipe:
         """A hash (32 hex digits) of everything that the topic's haystack depends on; the spec's other topics do not count."""
         return semantic_hash({**self.semantic_part, "topic": asdict(alone(topic))})[:32]
 
-    def job(self, topic: Topic) -> Job:
-        """The job of a topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
+    def of(self, topic: Topic) -> TopicRecipe:
+        """The recipe of one topic. Its haystack does not depend on the spec's other topics (see `alone`)."""
         spec = self.spec
         models = spec.models.used()
         # Endpoints are left out: the same answers give the same haystack.
         metadata = {"license": spec.license, "models": {stage: self._identity(model) for stage, model in models.items()}}
         difficulty = spec.difficulty.difficulty()
-        return Job(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
+        return TopicRecipe(self.cell_id(topic), alone(topic), self.domain, self.shape, difficulty, spec.seed, metadata)
 
     def sampling(self, stage: Group) -> dict[str, Any]:
         """The parameters of a stage's calls that determine its answers."""

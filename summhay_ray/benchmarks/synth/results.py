@@ -13,8 +13,8 @@ from summhay_ray.benchmarks.summhay.haystacks.export import file_names, write_fi
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.synth.audit import person_audits
-from summhay_ray.benchmarks.synth.made import Made, made_by
-from summhay_ray.benchmarks.synth.topic import BY_PERSON, SYNTHESIS, synthesis_of
+from summhay_ray.benchmarks.synth.make_haystack import BY_PERSON, SYNTHESIS, synthesis_of
+from summhay_ray.benchmarks.synth.tables import Made, made_by
 from summhay_ray.benchmarks.synth.topics import stored_topics
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import ReleasedFile, without_labels

@@ -9,8 +9,8 @@ from pathlib import Path
 from summhay_ray.benchmark import RunOptions, RunResult, RunStore, Store, open_run, run_workload
 from summhay_ray.benchmarks.summhay.haystacks.export import released_text, taken
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
-from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.benchmarks.synth.results import export_made, unaudited
+from summhay_ray.benchmarks.synth.tables import made_by
 from summhay_ray.benchmarks.synth.workload import Synth
 from summhay_ray.errors import UserError
 

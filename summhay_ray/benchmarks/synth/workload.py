@@ -38,12 +38,12 @@ from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
-from summhay_ray.benchmarks.synth.made import MADE
+from summhay_ray.benchmarks.synth.make_haystack import synthesize_topic
 from summhay_ray.benchmarks.synth.plan import bounds_of
 from summhay_ray.benchmarks.synth.recipe import Recipe, domain_json
 from summhay_ray.benchmarks.synth.results import Haystacks, export_made, failed_topics, made_haystacks
 from summhay_ray.benchmarks.synth.spec import GROUPS, SynthSpec
-from summhay_ray.benchmarks.synth.topic import synthesize_topic
+from summhay_ray.benchmarks.synth.tables import MADE
 from summhay_ray.benchmarks.synth.topics import TOPICS, keep_topics, topic_from
 from summhay_ray.local_models import WRITER
 

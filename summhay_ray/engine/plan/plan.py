@@ -23,8 +23,8 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
 from summhay_ray.engine.plan.calls_left import Course, Strand
 from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.money import Dollars, gone_of, money_of
+from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.run.items_left import ITEM, checked_items
 from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.run.prepared import prepared
@@ -442,7 +442,7 @@ def plan(
         warnings=(
             *workload.planner.doubts(),
             *exceeded(workload, gone, stages, budget_usd),
-            *(f"{workload.counted.told(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
+            *(f"{workload.counted.phrase(n)} will fail: {why}" for why, n in planner.unprepared.most_common(MOST_REASONS)),
             *other_origins(planner.origins, origins_of(planner.settings)),
         ),
     )

@@ -1,4 +1,4 @@
-"""The same on Ray: the ledger, the workers and the pools as actors, on this machine or a cluster. A sub-room of the engine.
+"""Runs a workload on Ray, on this machine or a cluster: ledger, workers and pools are actors. A sub-room of the engine.
 
-What happens when one of them dies is said in `worker_actor.py` and `ledger_actor.py`.
+It begins at `executor.py`. `worker_actor.py` and `ledger_actor.py` say what happens when a worker or the ledger dies.
 """

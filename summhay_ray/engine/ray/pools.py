@@ -1,12 +1,11 @@
-"""What is bound by CPUs or GPUs, as pipelines of Ray Data over pools of actors. Part of the engine room; imports Ray.
+"""Work that is bound by CPUs or GPUs: pipelines of Ray Data over pools of actors. Part of the engine room; imports Ray.
 
-One shape for all: the sources of a run are divided into blocks; a pool, which grows and shrinks with the cluster, maps them; its
-actor commits what it makes to the store, and gives back one small row a block. A pool of models (`embed`) runs
-`Workload.compute`. A pool of CPUs prepares and answers the items that ask no provider. All other items go to the workers: at
-once, or as soon as what they need is computed.
+All pipelines have one shape. The sources of a run are divided into blocks. A pool of actors, which grows and shrinks with the
+cluster, takes the blocks; an actor commits its results to the store itself, and returns one small row for a block. The pool
+`embed` runs `Workload.compute`. The pool of CPUs prepares and answers the items that ask no provider. All other items go to the
+workers (`worker_actor.py`): at once, or as soon as what they need is computed.
 
-Ray starts a killed actor again, and its block is done again: what is in the store is not computed again. A killed worker is
-`worker_actor.py`'s.
+Where an actor is killed, Ray starts another and repeats the block; what is already in the store is not computed again.
 """
 
 from __future__ import annotations
@@ -44,12 +43,13 @@ Left = Mapping[str, Sequence[Item]]
 MOST_ITEMS = 128
 """Most items in a block, as far as sources, which are never divided, allow."""
 FEW_ITEMS = 16
-"""A block has more than so many only where there are `BLOCKS` of them."""
+"""Blocks are larger than this only where there are as many as `BLOCKS`."""
 BLOCKS = 64
 BLOCKS_AN_ACTOR = 4
-"""Each actor that the pool begins with has so many blocks or more: the last one to end then holds the others up for little."""
+"""Least number of blocks for each actor that the pool begins with: with small blocks, nobody waits long for the last one."""
 FEW_BLOCKS = 16
-"""Where the sources read so many things, such as files, a block is all that reads the same, as far as it is not too large."""
+"""Where sources read at least so many different things, such as files, a block holds those that read the same one, as far as its
+size allows."""
 
 
 def blocks_of(sources: Iterable[Sequence[Item]], most: int) -> Iterator[list[Item]]:
@@ -138,7 +138,7 @@ class Pools:
         self._sums: Counter[str] = Counter()
 
     def feeds(self, left: Left) -> list[AsyncGenerator[Left, None]]:
-        """Everything that is left, in pipelines that run beside one another. They give what the workers are to answer.
+        """Pipelines that run side by side and cover all that is left. They yield what the workers are to answer.
 
         Raise RayError.
         """
@@ -176,7 +176,7 @@ class Pools:
             yield {}
 
     async def _computed(self, groups: Sequence[Left]) -> AsyncGenerator[Left, None]:
-        """What needs something computed, as soon as it is; of this, what asks only models in this cluster is answered."""
+        """Yield the items that need something computed as soon as it is there; answer those of them that ask no provider."""
         sources = {source: items for group in groups for source, items in group.items()}
         spec = self._workload.spec.resources.get(EMBED)
         parts = self._workload.computation.parts(_items(sources), spec.actors.max if spec else 1)
@@ -189,7 +189,7 @@ class Pools:
             async for number in self._done(rows, (Computer, Answerer) if POOL in self._pools else (Computer,)):
                 yield self._called(groups[number])
             return
-        # Few: they are divided among the actors, so none of them is ready before all are.
+        # Fewer groups than actors: each group is divided among the actors, so none is ready before all are.
         self.n_parts = len(parts)
         async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue
@@ -228,7 +228,7 @@ class Pools:
             data = data.map_batches(
                 actor,
                 fn_constructor_args=(self._order,),
-                # One block at a time: otherwise the actor that is ready first takes what another one could do beside it.
+                # One block at a time: otherwise the actor that is ready first takes blocks that another one could begin.
                 compute=ray.data.ActorPoolStrategy(
                     min_size=fewest,
                     max_size=most,

@@ -1,8 +1,7 @@
 """Starts and ends a run's workers as its work and its cluster grow and shrink. Part of the engine room; imports Ray.
 
-A worker that waits for room makes a cluster's autoscaler start a node, and a node without workers is given back. So there is one
-more worker while items wait though the providers would take more calls, and one fewer where a worker has had nothing to do for a
-while.
+A worker that waits for room makes a cluster's autoscaler start a node, and a node without workers is given back. So a worker is
+added while items wait and the providers would take more calls, and one is ended where a worker has had nothing to do for a while.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from summhay_ray.engine.run.queues import Dispatcher, Kind
 LOOK_EVERY_S = 5.0
 IDLE_S = 30.0
 USED = 0.8
-"""Share of the calls that providers take at once from which more workers would not help."""
+"""Where this share of the calls that providers take at once is in flight, more workers would not help."""
 
 
 class Workers:
@@ -34,7 +33,7 @@ class Workers:
         self.seats = {kind: set(actors) for kind, actors in self._actors.items()}
         """Kind -> the numbers of the workers that items may be sent to."""
         self._busy: dict[tuple[Kind, int], float] = {}
-        """When the workers that there are had something to do last."""
+        """Kind and number of a worker -> when it last had something to do."""
         self._preparing: Counter[tuple[Kind, int]] = Counter()
 
     def __getitem__(self, place: tuple[Kind, int]) -> Any:

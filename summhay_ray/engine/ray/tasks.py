@@ -24,7 +24,7 @@ CPUS_A_TASK = 1
 def ray_tasks(address: str = "local") -> Iterator[None]:
     """A context in which `map_in_tasks` can be used: it starts a Ray of its own, or joins the one at `address`."""
     before_ray(address)
-    from summhay_ray.engine.ray.on_ray import ray_session
+    from summhay_ray.engine.ray.executor import ray_session
 
     with ray_session(address):
         yield

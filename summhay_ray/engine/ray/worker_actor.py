@@ -1,4 +1,4 @@
-"""A run's workers as Ray actors, which prepare and answer. Part of the engine room; imports Ray.
+"""A run's workers as Ray actors: how one is started on a node, prepares and answers. Part of the engine room; imports Ray.
 
 Ray restarts a killed worker with its unfinished batches; answers in the response log are not asked for again. When Ray drains a
 worker's node (a spot machine or a pod is taken away, a cluster shrinks), the worker finishes the calls in flight, writes their
@@ -44,6 +44,8 @@ LOOK_EVERY_S = 2.0
 """How often a worker looks whether its node is drained; Ray gives the node 30 s."""
 DRAINING = "DRAINING"
 """What Ray calls the state of a node that it drains."""
+TASKS_AT_ONCE = 100_000
+"""More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +153,14 @@ class WorkerActor:
         Raises StoreError, OSError.
         """
         if self._watching is None:
-            with told_errors():
+            with logged_errors():
                 self._begin()
             self._watching = asyncio.create_task(self._end_with_node())
 
     async def prepare(self, text: str) -> str:
         """Prepare the sources of items (`batch_text`) and commit their rows; returns the prepared items."""
         await self.ready()
-        with told_errors():
+        with logged_errors():
             return batch_text(await self._prepared([work.item for work in read_batch(text)]))
 
     async def _prepared(self, items: Sequence[Item]) -> list[WorkItem]:
@@ -173,9 +175,9 @@ class WorkerActor:
         return works
 
     async def work_here(self, items: Sequence[Item]) -> list[ItemResult]:
-        """Prepare and answer items that ask only models in this cluster; returns when all is committed and told the ledger."""
+        """Prepare and answer items that ask only models in this cluster; returns when the ledger knows that all is committed."""
         await self.ready()
-        with told_errors():
+        with logged_errors():
             queues, rooms = self._place.workload.queues(), dict[str, asyncio.Semaphore]()
 
             async def one(work: WorkItem) -> list[ItemResult]:
@@ -191,7 +193,7 @@ class WorkerActor:
     async def answer(self, text: str) -> list[ItemResult]:
         """Answer a batch; returns when its items are committed, except those that the budget stopped."""
         await self.ready()
-        with told_errors():
+        with logged_errors():
             return await self._worker.answer(read_batch(text))
 
     async def close(self) -> None:
@@ -214,9 +216,22 @@ class WorkerActor:
                 await self._ledger.leave()
 
 
+def start_worker(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
+    """Start a worker on a node that has what it `holds` (Ray's options for resources); returns the actor's handle."""
+    actor = ray.remote(WorkerActor).options(
+        **holds,
+        name=order.worker(kind, seat),
+        max_restarts=-1,
+        max_task_retries=-1,
+        max_concurrency=TASKS_AT_ONCE,
+        scheduling_strategy="SPREAD",
+    )
+    return actor.remote(order, kind, seat)
+
+
 @contextlib.contextmanager
-def told_errors() -> Iterator[None]:
-    """A context that logs the class of an error, and no more: its message may hold what a prompt says, and the driver has it."""
+def logged_errors() -> Iterator[None]:
+    """A context that logs the class of an error alone: its message may quote a prompt, and the driver gets the whole error."""
     try:
         yield
     except Exception as error:

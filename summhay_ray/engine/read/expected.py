@@ -1,4 +1,4 @@
-"""What a benchmark's figures lack: items of the run without an answer, of which its tables hold no row. Part of the engine room.
+"""Items without an answer, of which a benchmark's tables hold no row: figures count them as expected. Part of the engine room.
 
 While `scoring.scored` calls a benchmark's `score`, `expected_rows` knows these items, for the `mean_interval` of `benchmark`.
 Frames that the benchmark counts in another way get their `n_expected` from `with_expected`.

@@ -10,7 +10,7 @@ from summhay_ray.store import LogIndex, Money, RunStore, Store, StoreError
 
 def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
     """A line if the log holds less than the run's money records say was spent; else none."""
-    missing = Money.of(run.money.newest(), index.tallies(run.run_id)).missing
+    missing = Money.of(run.money.newest(), index.totals(run.run_id)).missing
     if not missing:
         return ()
     return (

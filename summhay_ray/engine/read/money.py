@@ -38,13 +38,13 @@ def money_of(run: RunStore, index: LogIndex, alive: Mapping[int, bool] | None = 
         going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
         if going and (told := told_by(files, session).get("money")):
             return Dollars(*(told[name] for name in Dollars._fields))
-    money = Money.of(record, index.tallies(run.run_id))
+    money = Money.of(record, index.totals(run.run_id))
     return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
 
 
 def gone_of(run: RunStore, index: LogIndex, *, in_doubt: bool) -> Counter[Scope]:
     """Scope -> what is gone of its budget. `in_doubt`: count what is uncertain, too; while a driver works, that is not known."""
-    money = Money.of(run.money.newest(), index.tallies(run.run_id))
+    money = Money.of(run.money.newest(), index.totals(run.run_id))
     return money.spent + money.uncertain if in_doubt else money.spent
 
 
@@ -52,6 +52,6 @@ def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str
     """The ledger of a session that takes the run's money over; reads the log. Raises Superseded, StoreError, OSError."""
     records = run.money
     # Taken over before the log is read: what an earlier ledger may still grant is under the ceiling of its last record.
-    opening = records.take_over(session)
-    ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, opening=opening, probing=True)
+    earlier_record = records.take_over(session)
+    ledger = Ledger(run.run_id, run.store.log(), budgets, limits, session=session, earlier_record=earlier_record, probing=True)
     return LedgerService(ledger, records.append)

@@ -38,7 +38,7 @@ def release(run: RunStore) -> ReleaseResult:
     session = begin_session(files, run.run_id, paying=False)
     try:
         records, index = run.money, run.log()
-        money = Money.of(records.take_over(session.number), index.tallies(run.run_id))
+        money = Money.of(records.take_over(session.number), index.totals(run.run_id))
         if any(money.uncertain.values()):
             records.append(MoneyRecord(session.number, True, money.spent, money.charged, {}, money.spent))
     finally:

@@ -15,15 +15,15 @@ from typing import Any
 
 from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
-from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
 from summhay_ray.engine.read.money import money_of
+from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
 from summhay_ray.engine.run.history import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
 from summhay_ray.engine.run.items_left import item_counts
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.registry import checked, workload_of
+from summhay_ray.engine.spec.registry import benchmark_of, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
@@ -332,6 +332,6 @@ def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
 
 def _benchmark(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]] | None:
     try:
-        return checked(run, record)
+        return benchmark_of(run, record)
     except UnknownName:
         return None

@@ -1,6 +1,7 @@
 """The interface of an executor, which carries out one start of a run. Part of the engine room; no Ray.
 
-`inline.py` runs in this process, `on_ray.py` on Ray actors. Both use the same ledger, log, budget, commits and tables.
+`inline.py` runs in this process, `engine/ray/executor.py` on Ray actors. Both use the same ledger, log, budget, commits and
+tables.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def choose(work: Work, executor: str, address: str | None) -> tuple[str, str]:
         return "ray", "executor: ray, since the spec gives resources to actors"
     seconds, n_items = seconds_inline(work), sum(map(len, work.left.values()))
     take = "takes" if n_items == 1 else "take"
-    estimate = f"{work.workload.counted.told(n_items)} {take} about {max(1, round(seconds))} s of computing"
+    estimate = f"{work.workload.counted.phrase(n_items)} {take} about {max(1, round(seconds))} s of computing"
     if seconds <= INLINE_WITHIN_S:
         return "inline", f"executor: inline, since {estimate}, less than a cluster needs to start"
     return "ray", f"executor: ray, since {estimate}"

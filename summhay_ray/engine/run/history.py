@@ -15,9 +15,9 @@ from summhay_ray.engine.plan.plan import PlanResult
 from summhay_ray.engine.run.origins import origins_of
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import Chain, DamagedRecord, LogIndex, Purpose, RunStore, Tally, read_checked, with_hash
+from summhay_ray.store import AnswerTotals, Chain, DamagedRecord, LogIndex, Purpose, RunStore, read_checked, with_hash
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 _NOTHING_ELSE = "nothing else depends on it"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
@@ -48,7 +48,7 @@ def damaged_records(run: RunStore) -> list[str]:
     return lines
 
 
-def _whole(read: Callable[[], Found | None]) -> Found | None:
+def _whole(read: Callable[[], T | None]) -> T | None:
     try:
         return read()
     except DamagedRecord:
@@ -150,15 +150,15 @@ def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:
     that is planned by bounds, `planned` also has the least and the most.
     """
     planned = {(stage["stage"], stage["model"]): stage for stage in (read_plan(run) or {}).get("stages", [])}
-    real, record = index.tallies(run.run_id), run.money.newest()
+    real, record = index.totals(run.run_id), run.money.newest()
     charged = Counter(record.charged if record is not None else {})
     order = list(run.record.get("stages", ()))
     every = {*planned, *real, *charged}
     purposes = sorted(every, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
-    return [_row(purpose, planned.get(purpose), real.get(purpose, Tally()), charged[purpose]) for purpose in purposes]
+    return [_row(purpose, planned.get(purpose), real.get(purpose, AnswerTotals()), charged[purpose]) for purpose in purposes]
 
 
-def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: Tally, charged: int) -> dict[str, Any]:
+def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: AnswerTotals, charged: int) -> dict[str, Any]:
     names = [*_PLANNED, *(name for name in _BOUNDS if planned and _BOUNDS[0] in planned)]
     return {
         "stage": purpose[0],

@@ -1,4 +1,4 @@
-"""The state of a run at a start: its items, which of them are finished, and its tables. Part of the engine room."""
+"""What is left of a run when it starts or starts again: its items, and which of them are finished. Part of the engine room."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from summhay_ray.engine.spec.spec import near
 from summhay_ray.store import LogIndex, RunStore
 
 ITEM = "cell"
-"""The kind of an item's rows in the store."""
+"""The kind of an item's rows in the store, whatever its benchmark calls an item."""
 PREPARED = "context"
-"""The kind of the rows that `prepare` made."""
+"""The kind of the rows that `prepare` makes, in every benchmark."""
 
 
 class RunSnapshot(RunStore):

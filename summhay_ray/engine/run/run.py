@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,9 +21,9 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
-from summhay_ray.engine.read.html import html_of
 from summhay_ray.engine.read.missing import short_log
 from summhay_ray.engine.read.money import Dollars, money_of
+from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
@@ -207,21 +207,29 @@ def _micros(dollars: float) -> int:
 class _Planning:
     """Makes a plan in a thread of its own while Ray and the workers start, and passes it to `keep` once the run has `begun`.
 
-    The thread ends with the block; a thread left in native code would abort the process at its exit.
+    The thread ends with the block; a thread left in native code would abort the process at its exit. No plan is made unless it
+    is `wanted`.
     """
 
     def __init__(
-        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
+        self,
+        make: Callable[[Callable[[], bool]], PlanResult],
+        keep: Callable[[PlanResult], None] | None = None,
+        wanted: bool = True,
     ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._make = make
         self._keep = keep
+        self._wanted = wanted
         self._unwanted = threading.Event()
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def __enter__(self) -> _Planning:
-        self._thread.start()
+        if self._wanted:
+            self._thread.start()
+        else:
+            self._plan.cancel()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -235,7 +243,8 @@ class _Planning:
         """Give up what is not planned yet."""
         self._unwanted.set()
         self._begun.set()
-        self._thread.join()
+        if self._wanted:
+            self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -251,12 +260,13 @@ class _Planning:
 
     def plan(self) -> PlanResult | None:
         """The plan; None until there is one."""
-        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
+        made = self._plan.done() and not self._plan.cancelled() and self._plan.exception() is None
+        return self._plan.result() if made else None
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
-        """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
+        """The plan; or why none could be made, which does not stop the run. Empty if it is not made in `patience_s`."""
         wait([self._plan], patience_s)
-        if not self._plan.done():
+        if not self._plan.done() or self._plan.cancelled():
             return ""
         try:
             return self._plan.result()
@@ -312,15 +322,17 @@ class Start:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
         index = run.log()
-        claims = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
-        finished = "done" if items["done"] == items["total"] and not claims else "partial"
+        excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
+        finished = "done" if items["done"] == items["total"] and not excesses else "partial"
         left = snapshot.get("left")
-        if self.options.limit is not None and not left and not items["failed"] and not claims and finished != "done":
+        if self.options.limit is not None and not left and not items["failed"] and not excesses and finished != "done":
             finished, left = "limited", _unknown(items["total"] - items["done"])
-        doubted = {claim.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(claim)} for claim in claims if claim.stopped}
-        told: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **doubted}
-        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in told.items()}
-        doubts = tuple(f"{claim.model}: {claim}" for claim in claims if claim.model not in stopped)
+        not_credible = {
+            excess.model: {"error": USAGE_NOT_CREDIBLE, "reason": str(excess)} for excess in excesses if excess.stopped
+        }
+        reasons: Mapping[str, Mapping[str, str]] = {**snapshot.get("stopped", {}), **not_credible}
+        stopped = {model: f"{why['error']}: {why['reason']}" for model, why in reasons.items()}
+        others = tuple(f"{excess.model}: {excess}" for excess in excesses if excess.model not in stopped)
         return RunResult(
             run=run.run_id,
             kind=self.workload.kind,
@@ -332,7 +344,7 @@ class Start:
             results=results,
             unit=self.workload.counted.items,
             stopped_models=stopped,
-            doubted={claim.model: stopped.get(claim.model, str(claim)) for claim in claims},
+            doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
             tried_again=sum(run.finished(ITEM).values()),
             warnings=(
@@ -341,7 +353,7 @@ class Start:
                 *short_log(run, index),
                 *other_origins(origins_in(run), self._reach.origins),
                 *zero_vectors_in(run),
-                *doubts,
+                *others,
             ),
             executor=snapshot.get("executor", ""),
             computing=snapshot.get("computing", {}),
@@ -379,17 +391,17 @@ class Start:
         if self.options.watch is not None:
             self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
 
-    def _tell_warnings(self, made: PlanResult) -> None:
+    def _tell_warnings(self, warnings: Iterable[str]) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
         if (note := self.options.note) is not None:
-            for warning in made.warnings:
+            for warning in warnings:
                 note(f"warning: {warning}")
 
     def _interrupted(self, error: BaseException) -> BaseException:
         """The error for a run that was stopped from outside: how far it got and how to continue it."""
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
-        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.told(items['total'])}"
+        progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
         message = (
             f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
         )
@@ -399,19 +411,24 @@ class Start:
         keep = not read_plan(self.run)
 
         def planned_now(made: PlanResult) -> None:
-            self._tell_warnings(made)
+            self._tell_warnings(made.warnings)
             if keep:
                 keep_plan(self.run, made)
 
         def make(unwanted: Callable[[], bool]) -> PlanResult:
             return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
 
-        planning = _Planning(make, planned_now)
+        # A plan prepares and counts every item, which is about as much work as answering it by a local model.
+        settings = self.workload.models.settings().values()
+        wanted = self._paying() or not all(model.local for model in settings)
+        planning = _Planning(make, planned_now, wanted)
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
                 planning.begun()
+                if not wanted:
+                    self._tell_warnings(self.workload.planner.doubts())
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
                 snapshot = self._answered(execution, planning, session)
@@ -445,7 +462,7 @@ class Start:
         # Ray is imported only here, since finished and small runs do not need it.
         import ray
 
-        from summhay_ray.engine.ray.on_ray import RayExecution, ray_session
+        from summhay_ray.engine.ray.executor import RayExecution, ray_session
 
         try:
             with planning, ray_session(address, from_here=not self.workload.inputs.untrusted) as dashboard:
@@ -492,7 +509,7 @@ class Start:
             counts = item_counts(run, self.state.total)
             if n_open := counts["total"] - counts["done"] - counts["failed"]:
                 # Exit code 4 says that every item is answered or listed as a failure.
-                what = f"{n_open} of {self.workload.counted.told(counts['total'])} were not answered"
+                what = f"{n_open} of {self.workload.counted.phrase(counts['total'])} were not answered"
                 raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
         with _Planning(make) as planning:

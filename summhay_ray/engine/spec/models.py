@@ -29,7 +29,7 @@ class RunModels:
         """Model -> how it is reached and what it costs. Raises SpecError for a model without a price."""
 
     @functools.cached_property
-    def given(self) -> Mapping[str, GivenAnswers]:
+    def given_answers(self) -> Mapping[str, GivenAnswers]:
         """Model -> its answers, for models whose answers come from a file. Raises SpecError, naming the line, for a bad file."""
         entries = [entry for entry in self._spec.model_entries() if entry.answers is not None]
         return {
@@ -39,7 +39,7 @@ class RunModels:
     @functools.cached_property
     def local(self) -> Mapping[str, LocalModel]:
         """All models that answer in the worker: files of answers, the benchmark's own and this package's."""
-        return ChainMap(dict(self.given), self._own())  # type: ignore[arg-type]
+        return ChainMap(dict(self.given_answers), self._own())  # type: ignore[arg-type]
 
     def find(self, model: str) -> LocalModel | None:
         """The model that answers in the worker under this name; None if there is none."""

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.contract import Workload, damaged, own_name, spec_class_of
+from summhay_ray.engine.contract import Workload, WorkloadPart, damaged, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
@@ -139,7 +139,7 @@ def made(benchmark: type[Workload[Any]], spec: Any, inputs: Inputs) -> Workload[
 
 def _check_answers(workload: Workload[Any]) -> None:
     """Raises SpecError if a file of answers holds an answer to a query that is not in the run."""
-    if not (answers := workload.models.given) or (queries := workload.planner.queries()) is None:
+    if not (answers := workload.models.given_answers) or (queries := workload.planner.queries()) is None:
         return
     known = {*queries, *(f"{query}/{stage.name}" for query in queries for stage in workload.stages)}
     for given in answers.values():
@@ -162,7 +162,7 @@ def _check_local_models(workload: Workload[Any]) -> None:
 
 
 def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
-    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly."""
+    """Raises SpecError if a benchmark's class declares stages, tables or `answer` wrongly, or has methods of a part."""
     for name, kind in (("stages", Stage), ("tables", Table)):
         declared = getattr(benchmark, name)
         if not isinstance(declared, list | tuple) or not all(isinstance(entry, kind) for entry in declared):
@@ -173,6 +173,11 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     columns_of(all_tables(benchmark))
     if not inspect.iscoroutinefunction(benchmark.answer):
         raise SpecError(f"{where}: answer is a plain function; write `async def answer(self, item, ask)`")
+    own = {name for name, _ in inspect.getmembers(benchmark, callable) if name[0] != "_"} - set(dir(Workload))
+    for name, part in inspect.getmembers(benchmark, lambda one: isinstance(one, type) and issubclass(one, WorkloadPart)):
+        if unread := sorted(one for one in own if callable(getattr(part, one, None))):
+            write = f"write it in a class derived from {part.__name__}, and {name} = Part(THAT CLASS), or give it another name"
+            raise SpecError(f"{where}: {unread[0]} is a method of the {name} and nothing calls it here; {write}")
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
@@ -189,7 +194,7 @@ def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str,
 def workload_of(run: RunStore) -> Workload[Any]:
     """The workload of a stored run. Raises UnknownName; StoreError if its record is damaged."""
     record = run.record
-    benchmark = checked(run, record)
+    benchmark = benchmark_of(run, record)
     try:
         return _restored(benchmark, run.store, record)
     except (KeyError, TypeError, ValueError) as error:
@@ -197,7 +202,7 @@ def workload_of(run: RunStore) -> Workload[Any]:
         raise damaged(run, reason) from error
 
 
-def checked(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
+def benchmark_of(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
     """The benchmark of a run, after checking that it can use the run's record. Raises UnknownName, StoreError."""
     benchmark = find(str(record.get("kind", "")))
     if wrong := benchmark.storage.flaw(record):

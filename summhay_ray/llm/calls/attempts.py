@@ -18,7 +18,7 @@ from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
-from summhay_ray.llm.limits.messages import Again, Claim
+from summhay_ray.llm.limits.messages import Claim, Reclaim
 from summhay_ray.llm.limits.rate_limits import PAUSE_WITHOUT_TIME_S
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import known_secrets, one_line
@@ -127,9 +127,9 @@ class Attempts:
             self._client.pause(call.claim.model, pause_s)
         return pause_s
 
-    async def _claim_again(self, call: Call, granted: GrantedCall, again: Again) -> GrantedCall:
+    async def _claim_again(self, call: Call, granted: GrantedCall, reclaim: Reclaim) -> GrantedCall:
         """Claim a call that is granted already, for another attempt or because its time has passed."""
-        return await self._client.claim(call.claim._replace(ticket=granted.ticket, again=again))
+        return await self._client.claim(call.claim._replace(ticket=granted.ticket, reclaim=reclaim))
 
     async def _in_turn(
         self, call: Call, granted: GrantedCall, number: int, log_reply: Callable[[Reply, int], Awaitable[None]]

@@ -21,7 +21,7 @@ from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
 from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Asked, answer_of, letters, read_answer
-from summhay_ray.llm.calls.recent import RecentAnswers
+from summhay_ray.llm.calls.recent_answers import RecentAnswers
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED
@@ -30,11 +30,11 @@ from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.limits.token_ratio import Learned
+from summhay_ray.llm.limits.token_ratio import TokenRatio
 from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, transport_of
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import answer_secrets
-from summhay_ray.llm.transports.local import LocalModel
+from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.loops import Ready
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
@@ -88,7 +88,7 @@ class Gateway:
         self._granted: dict[int, Call] = {}
         """The calls that are granted and not settled."""
         self._answer_secrets: dict[str | None, list[str]] = {}
-        self._learned: defaultdict[str, Learned] = defaultdict(Learned)
+        self._token_ratios: defaultdict[str, TokenRatio] = defaultdict(TokenRatio)
 
     async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
         return await asyncio.to_thread(self._log.append, records)
@@ -304,7 +304,8 @@ class Gateway:
         asked = Asked(call.claim.input_tokens, call.claim.output_tokens, call.claim.worst_micros)
         secrets = self._secrets(call.settings.api_key_env)
         return await off_loop(
-            letters(reply), functools.partial(answer_of, reply, call.settings, asked, secrets, self._learned[call.claim.model])
+            letters(reply),
+            functools.partial(answer_of, reply, call.settings, asked, secrets, self._token_ratios[call.claim.model]),
         )
 
     def _failed(self, call: Call, attempt: Attempt, *, settle: bool) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:

@@ -13,7 +13,7 @@ from summhay_ray.llm.calls.reply import Reply, Usage
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.vectors_and_scores import is_usable
 from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.limits.token_ratio import Learned
+from summhay_ray.llm.limits.token_ratio import TokenRatio
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import hidden
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
@@ -120,12 +120,12 @@ def _further(choice: Any) -> tuple[str, str]:
 
 
 def answer_of(
-    reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str], learned: Learned | None = None
+    reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str], token_ratio: TokenRatio | None = None
 ) -> dict[str, Any]:
     """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body, without secrets.
 
     - The charge follows the reported usage.
-    - **Without usage**, our own counts are charged, with a margin (`learned` from the model's other answers, else that of an
+    - **Without usage**, our own counts are charged, with a margin (by `token_ratio` of the model's other answers, else that of an
       unknown tokenizer), nothing cached, at the highest rate, and never more than was reserved. The answer counts as the longest
       allowed if part of it may be hidden: it is cut, filtered, empty, one of several, calls tools, or its model may reason.
     - **Usage that cannot be true** (not a whole number, zero, negative, or less than half of our count in prompt or text) is
@@ -138,7 +138,7 @@ def answer_of(
     if usage is not None and usage.searches and not usage.input_tokens:
         # Providers that bill by searches need not report tokens.
         usage = replace(usage, input_tokens=asked.input_tokens)
-    learned = learned or Learned()
+    token_ratio = token_ratio or TokenRatio()
     excess: dict[str, Any] = {}
     if settings.local:
         # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
@@ -153,10 +153,10 @@ def answer_of(
         elif usage is not None and _credible(usage, asked.input_tokens, counted):
             usage = said
             charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
-            learned.note(asked.input_tokens, usage.input_tokens)
-            learned.note(counted, usage.output_tokens - usage.reasoning_tokens)
+            token_ratio.note(asked.input_tokens, usage.input_tokens)
+            token_ratio.note(counted, usage.output_tokens - usage.reasoning_tokens)
         else:
-            most = functools.partial(learned.most_tokens, settings)
+            most = functools.partial(token_ratio.most_tokens, settings)
             charged, saved = min(_own_charge(reply, said, settings, asked, most), asked.worst_micros), 0
             usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
     answer: dict[str, Any] = {

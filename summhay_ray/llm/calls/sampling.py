@@ -88,7 +88,7 @@ def most_bytes(sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = N
     return _FLOOR_BYTES + longest_answer(sampling) * n * a_token
 
 
-def beside(sampling: Mapping[str, Any]) -> str:
+def schemas_and_tools(sampling: Mapping[str, Any]) -> str:
     """Schemas, tools and the like as text: providers bill them as part of the prompt."""
     nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
     return "".join(json.dumps(value, default=str) for value in nested)

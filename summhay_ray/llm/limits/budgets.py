@@ -14,13 +14,14 @@ from typing import Literal
 from summhay_ray.store import RUN, Money, MoneyRecord, Purpose, Scope, scopes
 
 AHEAD_CALLS = 4
-"""A ceiling is at least so many worst cases above what is needed now, so that calls need not wait for the next record,"""
+"""A ceiling leaves room for at least this many further worst cases, so that calls need not wait for the next record."""
 AHEAD_S = 0.3
-"""and as much as is spent within this time;"""
+"""It also leaves room for as much as is spent within this time."""
 PEAK_KEPT = 85
-"""Calls end and begin in waves: a ceiling leaves room for the highest of late, of which each record keeps so many per cent."""
+"""Calls end and begin in waves, so a ceiling leaves room for the most that was in flight of late. With each record this peak
+falls to so many per cent, unless more is in flight."""
 MOST_AHEAD = 8
-"""but not more than this part of what is left (one eighth)."""
+"""A ceiling leaves no more room than this part of what is left of the budget (one eighth)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ DRIVER_SILENT_S = 3.0
 class Ledger:
     """The ledger of one run, on top of the index of the store's log, which has been read.
 
-    `opening`: the newest money record when this session began; None if there is none. `limits` names every model outside the
+    `earlier_record`: the newest money record when this session began; None without one. `limits` names every model outside the
     workers; a model without an entry runs in the workers. With `probing`, the first call to each model in `limits` goes alone; if
     it does not reach the endpoint, the model is given up.
     """
@@ -48,13 +48,13 @@ class Ledger:
         limits: Mapping[str, Limits] | None = None,
         *,
         session: int = 0,
-        opening: MoneyRecord | None = None,
+        earlier_record: MoneyRecord | None = None,
         probing: bool = False,
     ) -> None:
         self.run = run
         self.index = index
-        self.account = Account(budgets or Budgets(), session, Money.of(opening, index.tallies(run)))
-        self._doubts = ExcessUsage(budgets.margins if budgets else {})
+        self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, index.totals(run)))
+        self._excess = ExcessUsage(budgets.margins if budgets else {})
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
@@ -70,7 +70,7 @@ class Ledger:
         self.membership = Membership()
         self._driver_heard: float | None = None
         self._stopping = False
-        self._doubt(index.excesses(run))
+        self._note_excess(index.excesses(run))
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
         """Process a worker's message: ended attempts, settlements, 429s, pauses and new claims."""
@@ -133,7 +133,7 @@ class Ledger:
             # The answers of other workers are among them, which may die before they tell.
             if (flight := self._flights.get(head["key"])) is not None:
                 flight.logged_micros = head["usd_micros"]
-        self._doubt(self.index.excesses(self.run))
+        self._note_excess(self.index.excesses(self.run))
         self.membership.evict(worker)
         self._outbox.pop(worker, None)
         for key, followers in list(self._followers.items()):
@@ -176,7 +176,7 @@ class Ledger:
             "stopping": self._stopping,
             "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
             "models": models,
-            "claims": [asdict(claims) for claims in self._doubts.claims()],
+            "claims": [asdict(claims) for claims in self._excess.claims()],
         }
 
     def figures(self) -> dict[str, dict[str, float]]:
@@ -189,7 +189,7 @@ class Ledger:
                 "retries": model.meter.retries,
                 "limited": model.meter.limited,
                 "in_flight": model.sending,
-                "queued": sum(map(len, model.queues.values())) + len(model.again),
+                "queued": sum(map(len, model.queues.values())) + len(model.reclaims),
                 "spent_usd": self.account.spent(("model", name)) / 1e6,
                 "reserved_usd": self.account.reserved(("model", name)) / 1e6,
                 "uncertain_usd": self.account.uncertain(("model", name)) / 1e6,
@@ -204,14 +204,14 @@ class Ledger:
         self.next_at = None
         self.account.forget_wanted()
         for model in self._models.values():
-            if model.again or model.queues:
+            if model.reclaims or model.queues:
                 self._pump(model, now)
 
     def _pump(self, model: ModelQueue, now: float) -> None:
-        while model.again:
-            if not self._again(model, model.again[0], now):
+        while model.reclaims:
+            if not self._regranted(model, model.reclaims[0], now):
                 return
-            model.again.popleft()
+            model.reclaims.popleft()
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
         while waiting and model.room(self.membership.silent) and not model.is_full:
             for place in list(waiting):
@@ -260,7 +260,7 @@ class Ledger:
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
-    def _again(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
+    def _regranted(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
         """Answer the claim of a call that was granted before; False if it must wait."""
         worker, claim = waiting.worker, waiting.claim
         flight = self._flights.get(claim.key)
@@ -276,11 +276,11 @@ class Ledger:
         if start > now + HORIZON_S:
             self._wake_at(start - HORIZON_S)
             return False
-        if claim.again == "late" and flight.permit is not None:
+        if claim.reclaim == "late" and flight.permit is not None:
             model.pacer.cancel(flight.permit)
         flight.permit = model.pacer.take(start, claim.amounts)
         model.hold(flight, sending=True)
-        if claim.again == "retry":
+        if claim.reclaim == "retry":
             model.meter.sent(start)
             model.meter.retries += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
@@ -288,11 +288,11 @@ class Ledger:
 
     def _enter(self, worker: str, claim: Claim) -> None:
         model = self._model(claim.model)
-        if claim.again:
+        if claim.reclaim:
             flight = self._flights.get(claim.key)
             if flight is not None and flight.worker == worker:
                 model.hold(flight, sending=False)
-            model.again.append(Waiting(worker, claim))
+            model.reclaims.append(Waiting(worker, claim))
         elif not self._known(model, worker, claim):
             model.enter(worker, claim)
 
@@ -335,7 +335,7 @@ class Ledger:
         if done.stop or (self._probing and not model.reached and done.unreached):
             self._stop(done.model, done.stop or done.unreached or ("", ""))
         if done.excess:
-            self._doubt({done.key: done.excess})
+            self._note_excess({done.key: done.excess})
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
@@ -365,7 +365,7 @@ class Ledger:
         kept = []
         for claim, grant in self._outbox.pop(worker, []):
             flight = self._flights.get(claim.key)
-            if grant.state != "go" or claim.again or flight is None:
+            if grant.state != "go" or claim.reclaim or flight is None:
                 kept.append((claim, grant))
                 continue
             model = self._model(claim.model)
@@ -386,9 +386,9 @@ class Ledger:
         self._outbox.setdefault(worker, []).append((claim, grant))
         self.touched.add(worker)
 
-    def _doubt(self, excesses: Mapping[str, Excess]) -> None:
+    def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
-        for model, reason in self._doubts.note(excesses):
+        for model, reason in self._excess.note(excesses):
             self._stop(model, (USAGE_NOT_CREDIBLE, reason))
 
     def _model(self, name: str) -> ModelQueue:

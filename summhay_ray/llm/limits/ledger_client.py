@@ -83,8 +83,8 @@ class LedgerClient:
         self._start()
         if self._draining:
             await asyncio.Future()
-        self._tickets += not claim.again
-        ticket = claim.ticket if claim.again else self._tickets
+        self._tickets += not claim.reclaim
+        ticket = claim.ticket if claim.reclaim else self._tickets
         future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         self._claims.append(claim._replace(ticket=ticket))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import KeysView
 
 SILENT_S = 4.0
-"""After this time without a sign of life, a worker's slots serve others. It starts no call on a grant that is so old."""
+"""A worker without a sign of life for so long lends its slots to others. It starts no call on a grant that is older."""
 
 DEAD_AFTER_S = 60.0
 """After this time it is dead: others may claim its calls, and what these may have cost is uncertain.

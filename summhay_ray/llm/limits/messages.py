@@ -11,7 +11,7 @@ from summhay_ray.store import Excess, Location, Purpose
 Packed = tuple[Any, ...]
 """A message as plain tuples. Ray pickles an object of a class by Python code, which takes ten times as long."""
 State = Literal["answered", "go", "budget", "stopped", "lost"]
-Again = Literal["", "retry", "late"]
+Reclaim = Literal["", "retry", "late"]
 
 
 class Claim(NamedTuple):
@@ -25,7 +25,7 @@ class Claim(NamedTuple):
     output_tokens: int = 0
     ticket: int = 0
     """The worker's number for the claim; the grant carries the same number."""
-    again: Again = ""
+    reclaim: Reclaim = ""
     """Set if the call was granted before: it needs another attempt (`retry`), or it was not sent in time (`late`)."""
 
     @property

@@ -42,7 +42,7 @@ class ModelQueue:
     queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
     """(worker, stage) -> its claims in order. They take turns: who was served last is last. Stages are separate so that one that
     waits for its budget does not block others."""
-    again: deque[Waiting] = field(default_factory=deque)
+    reclaims: deque[Waiting] = field(default_factory=deque)
     """ExcessTotals of calls that were granted before: a further attempt, or a call that was not sent in time."""
     sending: int = 0
     """Slots that calls hold."""
@@ -120,4 +120,4 @@ class ModelQueue:
         for place in [place for place in self.queues if place[0] == worker]:
             del self.queues[place]
         self.sending_of.pop(worker, None)
-        self.again = deque(waiting for waiting in self.again if waiting.worker != worker)
+        self.reclaims = deque(waiting for waiting in self.reclaims if waiting.worker != worker)

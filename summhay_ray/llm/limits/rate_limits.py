@@ -14,7 +14,7 @@ from summhay_ray.llm.providers.model_settings import Limits
 
 MINUTE_S = 60.0
 WINDOW_S = 60.6
-"""The sliding window: a minute, and the most by which a call may reach the provider after its time."""
+"""The sliding window: a minute, and the most by which a call may be late at the provider."""
 
 MARGIN = 0.985
 """Share of a limit that calls are spaced for, so that a call sent a little late does not fall into a full minute."""

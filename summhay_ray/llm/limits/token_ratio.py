@@ -22,21 +22,21 @@ SPARE = 4
 
 
 @dataclass
-class Learned:
+class TokenRatio:
     """What is known of one model: the number of counts, and the largest ratio of the provider's count to ours."""
 
     seen: int = 0
-    ratio: float = 0.0
+    largest: float = 0.0
 
     def note(self, ours: int, theirs: int) -> None:
         """Learn from a text in which we count `ours` tokens and the provider counted `theirs`."""
         if ours >= LONG_ENOUGH:
             self.seen += 1
-            self.ratio = max(self.ratio, theirs / ours)
+            self.largest = max(self.largest, theirs / ours)
 
     def most_tokens(self, settings: ModelSettings, counted: int) -> int:
         """The most tokens that the provider may have counted: by the learned ratio, or by the margin of an unknown tokenizer."""
-        unlearned = settings.most_tokens(counted)
+        by_margin = settings.most_tokens(counted)
         if self.seen < ENOUGH:
-            return unlearned
-        return min(unlearned, math.ceil(counted * self.ratio * SAFETY) + SPARE)
+            return by_margin
+        return min(by_margin, math.ceil(counted * self.largest * SAFETY) + SPARE)

@@ -98,7 +98,7 @@ def _address(request: Request, settings: ModelSettings) -> str:
 
 
 def _check_environment(provider: str, base: str) -> None:
-    """Raises NoKey if the variables of other clients name another address: what is meant for there must not go here."""
+    """Raises NoKey if a variable that other clients read names another address: what is meant for there must not go here."""
     for name in (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE"):
         if os.environ.get(name, base).rstrip("/") != base:
             raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from summhay_ray.llm.calls.reply import Reply, Usage
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.transports.local import LocalModel
+from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.text import count_tokens
 
 

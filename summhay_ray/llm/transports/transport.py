@@ -11,7 +11,7 @@ from typing import Protocol
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
-from summhay_ray.llm.transports.local import LocalModel
+from summhay_ray.llm.transports.local_model import LocalModel
 
 
 class Transport(Protocol):

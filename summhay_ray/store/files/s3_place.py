@@ -89,8 +89,8 @@ def _options(place: Place, query: str) -> dict[str, str]:
     for name, _ in pairs:
         if name not in OPTIONS:
             near = difflib.get_close_matches(name, OPTIONS, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else f"there are {' and '.join(OPTIONS)}; credentials are found by boto3"
-            raise StoreError(f"store {place.bare}: no option of a store is named {_quoted(name)}; {meant}")
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {' and '.join(OPTIONS)}; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: no option of a store is named {_quoted(name)}; {hint}")
     if len(pairs) > len({name for name, _ in pairs}):
         raise StoreError(f"store {place.bare}: an option is given twice; give each of {' and '.join(OPTIONS)} once")
     return dict(pairs)

@@ -14,8 +14,8 @@ from typing import Any
 
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
+from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_lines import FOLDER, TOGETHER, Head, Location, Name, file_name, heads_of, read_at
-from summhay_ray.store.log.tallies import Excess, Purpose, Tally
 
 AT_ONCE = 16
 """Number of objects that are read in parallel."""
@@ -49,7 +49,7 @@ class LogIndex:
     """Key -> location of its answer. Who learns of an answer before the log is read may add it."""
     damaged_files: Counter[str] = field(default_factory=Counter)
     """File -> number of its damaged records."""
-    _tallies: dict[str, dict[Purpose, Tally]] = field(default_factory=dict)
+    _totals: dict[str, dict[Purpose, AnswerTotals]] = field(default_factory=dict)
     _excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
     _read_to: dict[str, int] = field(default_factory=dict)
     _begun: set[str] = field(default_factory=set)
@@ -124,13 +124,13 @@ class LogIndex:
                 continue
             self.answers.setdefault(head["key"], location)
             purpose = head["stage"], head["model"]
-            self._tallies.setdefault(head["run"], {}).setdefault(purpose, Tally()).add(head)
+            self._totals.setdefault(head["run"], {}).setdefault(purpose, AnswerTotals()).add(head)
             if (excess := Excess.of(head)) is not None:
                 self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
-    def tallies(self, run: str) -> dict[Purpose, Tally]:
+    def totals(self, run: str) -> dict[Purpose, AnswerTotals]:
         """Purpose -> the totals of the run's answers."""
-        return self._tallies.get(run, {})
+        return self._totals.get(run, {})
 
     def excesses(self, run: str) -> Mapping[str, Excess]:
         """Key -> the excess usage, for the run's answers whose claimed usage exceeds their reservation."""

@@ -20,7 +20,7 @@ from summhay_ray.store.log.log_lines import FOLDER, TOGETHER, Location, encode, 
 
 
 class LogWriter:
-    """Appends to the log, for a worker of the driver's session of this number. No other writer has its name."""
+    """Appends to the log for one worker, under a name that no other writer has. `session`: the number of the driver's session."""
 
     def __init__(self, files: Files, session: int) -> None:
         self._files = files
@@ -101,7 +101,7 @@ class _Segments:
             if not self._files.create(name, content) and self._files.read(name) != content:
                 raise StoreError(f"{self._files.where(name)} is another's; run again")
         except (StoreError, OSError):
-            # The segment may be there all the same: its name is not used again, and what it would be merged with stays as it is.
+            # It may have been written all the same: its name is not used again, and the segments before it stay unmerged.
             self._n, self._unmerged = (self._n // TOGETHER + 1) * TOGETHER, []
             raise
         self._unmerged.append(content)

@@ -14,7 +14,7 @@ from typing import Any
 
 from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.tallies import Purpose, Tally
+from summhay_ray.store.log.answer_totals import AnswerTotals, Purpose
 from summhay_ray.store.runs.chain import Chain
 
 Scope = tuple[str, str]
@@ -64,12 +64,12 @@ class Money:
     """By how much the log holds less than was recorded as spent."""
 
     @classmethod
-    def of(cls, record: MoneyRecord | None, tallies: Mapping[Purpose, Tally]) -> Money:
+    def of(cls, record: MoneyRecord | None, totals: Mapping[Purpose, AnswerTotals]) -> Money:
         """The money of a run that nobody works at."""
         record = record or MoneyRecord()
         charged = Counter(record.charged)
         logged: Counter[Scope] = Counter()
-        for purpose, micros in (*charged.items(), *((purpose, tally.usd_micros) for purpose, tally in tallies.items())):
+        for purpose, micros in (*charged.items(), *((purpose, total.usd_micros) for purpose, total in totals.items())):
             for scope in scopes(purpose):
                 logged[scope] += micros
         spent = logged | Counter(record.spent)

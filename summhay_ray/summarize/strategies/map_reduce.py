@@ -14,7 +14,7 @@ from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.summarize.base import Reducer, Task
 from summhay_ray.summarize.calls import call, written
-from summhay_ray.summarize.units import CHUNK_TOKENS, Units, units_of
+from summhay_ray.summarize.document_pieces import CHUNK_TOKENS, Units, units_of
 from summhay_ray.text import count_tokens
 
 

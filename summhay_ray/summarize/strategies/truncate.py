@@ -12,7 +12,7 @@ from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Outcome
 from summhay_ray.summarize.base import Task
 from summhay_ray.summarize.calls import call
-from summhay_ray.summarize.units import head, heads
+from summhay_ray.summarize.document_pieces import head, heads
 
 
 @dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))

@@ -13,7 +13,7 @@ from typing import Any
 
 from summhay_ray.synth.making.outline import seeded
 from summhay_ray.synth.making.prompting import read_input, task_of, with_input
-from summhay_ray.synth.writer import invented_insight
+from summhay_ray.synth.offline_writer import invented_insight
 
 Answer = Callable[[str, str], str]
 """(model, prompt) -> the text of the answer."""

@@ -100,8 +100,8 @@ class ModelAsker:
 
 
 @dataclass(frozen=True)
-class Job:
-    """One haystack to make. `metadata` (license, ...) is copied into `topic_metadata.synthesis` of the released JSON."""
+class TopicRecipe:
+    """What one haystack is made from. `metadata` (license, ...) is copied into the file's `topic_metadata.synthesis`."""
 
     cell_id: str
     topic: Topic
@@ -132,9 +132,9 @@ class GaveUp(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """A job with its asker, and the cost of its answers."""
+    """A haystack in the making: its recipe, who is asked, and what the answers cost."""
 
-    job: Job
+    recipe: TopicRecipe
     asker: Asker
     costs: dict[str, int] = field(default_factory=dict)
     """Key of an answer -> its cost in millionths of a US dollar."""
@@ -154,7 +154,7 @@ class Work:
 
     async def need(self, stage: str, task: Task, given: Input, sample: int = 0) -> Any:
         """The value of the answer. Raises GaveUp without one."""
-        outcome = await self.ask(task, {**self.job.given, **given}, sample)
+        outcome = await self.ask(task, {**self.recipe.given, **given}, sample)
         if isinstance(outcome, Answer):
             return outcome.value
         raise gave_up(stage, task, outcome)

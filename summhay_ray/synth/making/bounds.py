@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from summhay_ray.synth.making.asking import GROUP_OF, TRIES, Group, Job
+from summhay_ray.synth.making.asking import GROUP_OF, TRIES, Group, TopicRecipe
 from summhay_ray.synth.making.documents import BEFORE, EVIDENCE, REWRITES
 from summhay_ray.synth.making.domains import Domain
 from summhay_ray.synth.making.kinds import Difficulty, Shape, Task, Topic
@@ -65,9 +65,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A job, and the sizes of its haystack as (least, most)."""
+    """A recipe, and the sizes of its haystack as (least, most)."""
 
-    job: Job
+    recipe: TopicRecipe
     insights: tuple[int, int]
     """Insights of the haystack."""
     placed: tuple[int, int]
@@ -76,7 +76,7 @@ class _Plan:
     @property
     def subtopics(self) -> int:
         """Subtopics to propose, distracting ones included."""
-        return self.job.shape.subtopics + self.job.difficulty.distractors
+        return self.recipe.shape.subtopics + self.recipe.difficulty.distractors
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ def bounds(
     `longest`: the writer's max_tokens, which bounds the texts that are checked and edited; the upper bounds assume answers of
     that length in every group, and texts that take at most twice their tokens as JSON.
     """
-    job = Job("", topic, domain, shape, difficulty)
-    plan = _plan(job)
+    recipe = TopicRecipe("", topic, domain, shape, difficulty)
+    plan = _plan(recipe)
     words = shape.words * _PER_WORD
     sizes = (
         _Sizes("least", 1, 1, 1, 1, 1, 0),
@@ -121,20 +121,20 @@ def bounds(
     return by_group
 
 
-def _plan(job: Job) -> _Plan:
-    shape, difficulty, domain = job.shape, job.difficulty, job.domain
+def _plan(recipe: TopicRecipe) -> _Plan:
+    shape, difficulty, domain = recipe.shape, recipe.difficulty, recipe.domain
     kept = half(shape.subtopics) + half(difficulty.distractors)
     least = kept * least_insights(shape.insights) + difficulty.conflicts
     most = planned_insights(shape, difficulty)
     # The sides of a conflict are in at most half of the documents each.
     caps = (least - difficulty.conflicts) * shape.documents - difficulty.conflicts * (shape.documents % 2)
     placed = min(placements(shape, difficulty, domain, least), max(caps, 0)), placements(shape, difficulty, domain, most)
-    return _Plan(job, (least, most), placed)
+    return _Plan(recipe, (least, most), placed)
 
 
 def _least(plan: _Plan) -> dict[Task, float]:
     """The fewest calls by task, over all numbers of subtopics that may be dropped; a dropped one has used up its rounds."""
-    shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
+    shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     kept = half(shape.subtopics) + half(difficulty.distractors)
     ways = (
         (rounds if planned < plan.subtopics else 0, planned + (planned - final) * rounds, final)
@@ -153,21 +153,21 @@ def _least(plan: _Plan) -> dict[Task, float]:
 
 def _asked(plan: _Plan, subtopics: int) -> int:
     """The fewest subtopics with a query, among `subtopics` in all."""
-    return max(half(plan.job.shape.subtopics), subtopics - plan.job.difficulty.distractors)
+    return max(half(plan.recipe.shape.subtopics), subtopics - plan.recipe.difficulty.distractors)
 
 
 def _writing(plan: _Plan, placed: int, rejected: float, edited: float) -> dict[Task, float]:
-    documents = plan.job.shape.documents
-    if plan.job.domain.method == "chapters":
+    documents = plan.recipe.shape.documents
+    if plan.recipe.domain.method == "chapters":
         return {"chapter": placed * (1 + rejected), "edit_document": documents * edited}
     return {"document": documents, "edit_document": documents * edited}
 
 
 def _expected(plan: _Plan) -> dict[Task, float]:
-    shape, difficulty = plan.job.shape, plan.job.difficulty
+    shape, difficulty = plan.recipe.shape, plan.recipe.difficulty
     again = 1 - (1 - FAILS) ** shape.insights
     insights = plan.insights[1]
-    chapters = plan.job.domain.method == "chapters"
+    chapters = plan.recipe.domain.method == "chapters"
     proposals = 1 + bool(difficulty.distractors)
     return {
         "subtopics": proposals + (1 - (1 - FAILS) ** plan.subtopics),
@@ -185,10 +185,10 @@ def _expected(plan: _Plan) -> dict[Task, float]:
 
 
 def _most(plan: _Plan) -> dict[Task, float]:
-    job, shape, difficulty = plan.job, plan.job.shape, plan.job.difficulty
-    outlines, writings = job.domain.outline_rounds + 1, REWRITES + 1
+    recipe, shape, difficulty = plan.recipe, plan.recipe.shape, plan.recipe.difficulty
+    outlines, writings = recipe.domain.outline_rounds + 1, REWRITES + 1
     conflicts = min(difficulty.conflicts * outlines, shape.subtopics * shape.insights)
-    chapters = plan.placed[1] * (job.domain.tries + 1) if job.domain.method == "chapters" else 0
+    chapters = plan.placed[1] * (recipe.domain.tries + 1) if recipe.domain.method == "chapters" else 0
     asks: dict[Task, float] = {
         "subtopics": outlines * (1 + bool(difficulty.distractors)),
         "insights": plan.subtopics * outlines,
@@ -196,13 +196,13 @@ def _most(plan: _Plan) -> dict[Task, float]:
         "query": shape.subtopics * outlines,
         "document": 0 if chapters else shape.documents * writings,
         "chapter": chapters,
-        "edit_document": shape.documents * job.domain.rounds,
+        "edit_document": shape.documents * recipe.domain.rounds,
         "overlapping_subtopics": outlines * (1 + bool(difficulty.distractors)),
         "duplicate_insights": outlines * (1 + bool(difficulty.conflicts)),
         "assign_subtopic": plan.subtopics * shape.insights * outlines + conflicts,
         "query_leaks": shape.subtopics * outlines,
         "chapter_check": chapters,
-        "insights_present": shape.documents * (job.domain.rounds + writings),
+        "insights_present": shape.documents * (recipe.domain.rounds + writings),
     }
     return {task: asked * TRIES for task, asked in asks.items()}
 
@@ -211,20 +211,20 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
     n = -int(-calls // 1)
     if not n:
         return CallTotals()
-    job = plan.job
-    base = count_tokens(job.domain.prompts[task]) + count_tokens(input_json(job.given))
+    recipe = plan.recipe
+    base = count_tokens(recipe.domain.prompts[task]) + count_tokens(input_json(recipe.given))
     if task in ("subtopics", "insights", "document"):
-        base += count_tokens(input_json({"context": list(job.topic.context)}))
+        base += count_tokens(input_json({"context": list(recipe.topic.context)}))
     shown = 0.0
     if sizes.bound != "least":
-        manner = {"participants": job.participants, "genre": job.domain.genre, "tone": job.domain.tone}
+        manner = {"participants": recipe.participants, "genre": recipe.domain.genre, "tone": recipe.domain.tone}
         shown = count_tokens(input_json(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
     return CallTotals(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
 
 
 def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
     """Tokens of the parts of a task's input, beyond the fields of every input."""
-    shape, difficulty, rounds = plan.job.shape, plan.job.difficulty, plan.job.domain.outline_rounds
+    shape, difficulty, rounds = plan.recipe.shape, plan.recipe.difficulty, plan.recipe.domain.outline_rounds
     most = sizes.bound == "most"
     subtopic, insight, query, document = (
         size * (_ESCAPED if most else 1) for size in (sizes.subtopic, sizes.insight, sizes.query, sizes.document)
@@ -258,7 +258,7 @@ def _shown(plan: _Plan, task: Task, sizes: _Sizes) -> Iterator[float]:
 
 def _answered(plan: _Plan, task: Task, sizes: _Sizes) -> float:
     """Tokens of an answer to the task."""
-    shape = plan.job.shape
+    shape = plan.recipe.shape
     if sizes.bound != "expected":
         return sizes.answer
     if task in ("document", "edit_document"):

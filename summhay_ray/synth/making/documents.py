@@ -71,7 +71,9 @@ async def _flaws(
     flaws: dict[int, GaveUp | NotChecked] = {number: piece.lost for number, piece in pieces.items() if piece.lost}
     texts = await asyncio.to_thread(comparable, [pieces[document.number] for document in planned if document.number not in flaws])
     copies = await verifier.copies(texts)
-    unsound = plan_flaws(outline, planned, [pieces[document.number].written for document in planned], work.job.difficulty.least)
+    unsound = plan_flaws(
+        outline, planned, [pieces[document.number].written for document in planned], work.recipe.difficulty.least
+    )
     many = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
         flaws.setdefault(
@@ -119,14 +121,14 @@ class _Writer:
         self._edits: Counter[int] = Counter()
         self._rounds: Counter[int] = Counter()
         self._corrected: Counter[int] = Counter()
-        domain = work.job.domain
+        domain = work.recipe.domain
         self._method: Callable[[PlannedDocument, Input, int], Awaitable[tuple[str, int]]]
         self._method = self._chapters if domain.method == "chapters" else self._whole
         self._manner = {
             "genre": domain.genre,
             "tone": domain.tone,
-            "participants": work.job.participants,
-            "paraphrase": work.job.difficulty.paraphrase,
+            "participants": work.recipe.participants,
+            "paraphrase": work.recipe.difficulty.paraphrase,
         }
 
     async def write(self, planned: Sequence[PlannedDocument], earlier: Mapping[int, Piece], again: int) -> dict[int, Piece]:
@@ -156,10 +158,10 @@ class _Writer:
         """The document, written, edited and checked. `before`: the documents that it refers to."""
         if again:
             # Another order gives another prompt: some models answer the same prompt with the same text.
-            chance = seeded(self._work.job.seed, planned.document_id, again)
+            chance = seeded(self._work.recipe.seed, planned.document_id, again)
             mixed = chance.sample(planned.insight_ids, len(planned.insight_ids))
             planned = replace(planned, insight_ids=tuple(mixed))
-        references = [reference_of(piece, self._work.job.participants) for piece in before]
+        references = [reference_of(piece, self._work.recipe.participants) for piece in before]
         given = {"number": planned.number, "date": planned.date, "references": references, **self._manner}
         text, corrections = await self._method(planned, given, again)
         text, checked, edits = await self._mended(planned, text)
@@ -182,8 +184,8 @@ class _Writer:
         full = {
             **given,
             "insights": numbered(insight.text for insight in insights),
-            "words": self._work.job.shape.words,
-            "context": list(self._work.job.topic.context),
+            "words": self._work.recipe.shape.words,
+            "context": list(self._work.recipe.topic.context),
             "avoid": self._near(insights),
         }
         return await self._work.need("documents", "document", full, again), 0
@@ -200,8 +202,8 @@ class _Writer:
 
         A chapter that never passes is left out. If earlier writings have used up its tries, the chapter that passed then is used.
         """
-        job = self._work.job
-        words = max(LEAST_CHAPTER, round(job.shape.words / len(planned.insight_ids)))
+        shape, domain = self._work.recipe.shape, self._work.recipe.domain
+        words = max(LEAST_CHAPTER, round(shape.words / len(planned.insight_ids)))
         chapters: list[str] = []
         rejected = 0
         for insight_id in planned.insight_ids:
@@ -214,8 +216,8 @@ class _Writer:
                 "words": words,
             }
             place = planned.number, insight_id
-            passed = self._passed.get(place, "") if self._tried[place] > job.domain.tries else ""
-            while not passed and (attempt := self._tried[place]) <= job.domain.tries:
+            passed = self._passed.get(place, "") if self._tried[place] > domain.tries else ""
+            while not passed and (attempt := self._tried[place]) <= domain.tries:
                 self._tried[place] += 1
                 text = await self._work.need("documents", "chapter", full, attempt)
                 rejected += int(attempt > 0)
@@ -225,9 +227,7 @@ class _Writer:
                 chapters.append(passed)
                 given = {**given, "date": "", "references": []}
         if not chapters:
-            message = (
-                f"document {planned.number}: no chapter introduces its insight after {job.domain.tries} retries; {MEND_UNSOUND}"
-            )
+            message = f"document {planned.number}: no chapter introduces its insight after {domain.tries} retries; {MEND_UNSOUND}"
             raise GaveUp("documents", "no_chapter", message, Malformed("no_chapter", message))
         return "\n\n".join(chapters), rejected
 
@@ -241,7 +241,7 @@ class _Writer:
 
         checked = await self._verifier.document(planned, text, insights, round := next_round())
         best, best_check, best_round = text, checked, round
-        while self._edits[number] < self._work.job.domain.rounds and (checked.missing or checked.extraneous):
+        while self._edits[number] < self._work.recipe.domain.rounds and (checked.missing or checked.extraneous):
             self._edits[number] += 1
             try:
                 text = await self._edited(planned, text, checked, self._edits[number])
@@ -272,7 +272,7 @@ class _Writer:
             "add": numbered(
                 self._insights[insight_id].text for insight_id in planned.insight_ids if insight_id in checked.missing
             ),
-            "words": self._work.job.shape.words,
+            "words": self._work.recipe.shape.words,
             **self._manner,
         }
         edited: str = await self._work.need("documents", "edit_document", given, sample)

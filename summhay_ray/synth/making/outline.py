@@ -60,17 +60,17 @@ def seeded(*parts: object) -> random.Random:
 
 
 async def make_outline(work: Work, verifier: Verifier) -> Outline:
-    """The outline of the job's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
+    """The outline of the recipe's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
     drafts = await _subtopics(work, verifier)
     rounds = await _insights(work, verifier, drafts)
-    drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least_insights(work.job.shape.insights)])
+    drafts = _enough(work, [draft for draft in drafts if len(draft.insights) >= least_insights(work.recipe.shape.insights)])
     await _conflicts(work, verifier, drafts, rounds)
     planned = [draft.planned() for draft in drafts]
     with_queries = [
         _query(work, verifier, subtopic, [insight for other in planned if other is not subtopic for insight in other.insights])
         for subtopic in planned
     ]
-    return Outline(work.job.topic, tuple(await all_of(list(with_queries))))
+    return Outline(work.recipe.topic, tuple(await all_of(list(with_queries))))
 
 
 def least_insights(wanted: int) -> int:
@@ -80,7 +80,7 @@ def least_insights(wanted: int) -> int:
 
 async def _subtopics(work: Work, verifier: Verifier) -> list[_Draft]:
     """The subtopics with queries, then the distracting ones, whose number does not change the former."""
-    shape, difficulty = work.job.shape, work.job.difficulty
+    shape, difficulty = work.recipe.shape, work.recipe.difficulty
     kept = await _proposed(work, verifier, [], shape.subtopics)
     if difficulty.distractors:
         kept = await _proposed(work, verifier, kept, difficulty.distractors)
@@ -89,16 +89,16 @@ async def _subtopics(work: Work, verifier: Verifier) -> list[_Draft]:
 
 async def _proposed(work: Work, verifier: Verifier, before: list[_Draft], wanted: int) -> list[_Draft]:
     """The subtopics in `before` and up to `wanted` more that pass their checks."""
-    job, kept = work.job, list(before)
+    recipe, kept = work.recipe, list(before)
     refused: list[str] = []
     made = max((int(draft.subtopic_id[1:]) for draft in before), default=0)
-    first = job.domain.outline_rounds + 1 if before else 0
-    for round in range(job.domain.outline_rounds + 1):
+    first = recipe.domain.outline_rounds + 1 if before else 0
+    for round in range(recipe.domain.outline_rounds + 1):
         given = {
             "n": len(before) + wanted - len(kept),
             "avoid": numbered([*(draft.text for draft in kept), *refused]),
-            "context": list(job.topic.context),
-            "participants": job.participants,
+            "context": list(recipe.topic.context),
+            "participants": recipe.participants,
         }
         for name, text in await work.need("subtopics", "subtopics", given, round):
             made += 1
@@ -114,7 +114,7 @@ async def _proposed(work: Work, verifier: Verifier, before: list[_Draft], wanted
 
 def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
     """The drafts. Raises GaveUp if fewer than half of the subtopics, or of the distracting ones, are left."""
-    shape, difficulty = work.job.shape, work.job.difficulty
+    shape, difficulty = work.recipe.shape, work.recipe.difficulty
     for asked, wanted, what in ((True, shape.subtopics, "subtopics"), (False, difficulty.distractors, "distracting subtopics")):
         left = sum(draft.asked == asked for draft in drafts)
         if left < half(wanted):
@@ -125,11 +125,11 @@ def _enough(work: Work, drafts: list[_Draft]) -> list[_Draft]:
 
 async def _insights(work: Work, verifier: Verifier, drafts: list[_Draft]) -> int:
     """Fill the drafts with insights. Returns the number of rounds."""
-    job = work.job
-    for round in range(job.domain.outline_rounds + 1):
+    recipe = work.recipe
+    for round in range(recipe.domain.outline_rounds + 1):
         # One subtopic after the other, since each prompt shows the insights of the others (A.1.2).
         for draft in drafts:
-            missing = job.shape.insights - len(draft.insights)
+            missing = recipe.shape.insights - len(draft.insights)
             if not missing:
                 continue
             given = {
@@ -141,26 +141,26 @@ async def _insights(work: Work, verifier: Verifier, drafts: list[_Draft]) -> int
                     if other is not draft and (other.asked or not draft.asked)
                 ],
                 "avoid": numbered([*(insight.text for insight in draft.insights), *draft.refused]),
-                "context": list(job.topic.context),
-                "participants": job.participants,
+                "context": list(recipe.topic.context),
+                "participants": recipe.participants,
             }
             for name, text in await work.need("insights", "insights", given, round):
                 draft.add(name, text)
         dropped = await verifier.insights([draft.planned() for draft in drafts], round)
         for draft in drafts:
             draft.drop(dropped)
-        if all(len(draft.insights) == job.shape.insights for draft in drafts):
+        if all(len(draft.insights) == recipe.shape.insights for draft in drafts):
             break
     return round + 1
 
 
 async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], rounds: int) -> None:
     """Add a conflicting insight to `difficulty.conflicts` insights of the subtopics with queries."""
-    job = work.job
-    wanted = job.difficulty.conflicts
+    recipe = work.recipe
+    wanted = recipe.difficulty.conflicts
     candidates = _candidates(work, drafts)
     paired = 0
-    for round in range(job.domain.outline_rounds + 1):
+    for round in range(recipe.domain.outline_rounds + 1):
         tried = [candidates.pop(0) for _ in range(min(wanted - paired, len(candidates)))]
         added: set[str] = set()
         for draft, insight in tried:
@@ -187,7 +187,7 @@ async def _conflicts(work: Work, verifier: Verifier, drafts: list[_Draft], round
 
 def _candidates(work: Work, drafts: list[_Draft]) -> list[tuple[_Draft, PlannedInsight]]:
     """The insights of all subtopics with queries, in seeded order: one of each subtopic, then a second of each, and so on."""
-    chance = seeded(work.job.seed, work.job.topic.name, "conflicts")
+    chance = seeded(work.recipe.seed, work.recipe.topic.name, "conflicts")
     asked = [draft for draft in drafts if draft.asked]
     chance.shuffle(asked)
     shuffled = [chance.sample(draft.insights, len(draft.insights)) for draft in asked]
@@ -217,10 +217,10 @@ async def _query(work: Work, verifier: Verifier, subtopic: PlannedSubtopic, othe
     given = {
         "subtopic": subtopic.text,
         "avoid": [insight.text for insight in subtopic.insights],
-        "participants": work.job.participants,
+        "participants": work.recipe.participants,
     }
     async with work.slots:
-        for round in range(work.job.domain.outline_rounds + 1):
+        for round in range(work.recipe.domain.outline_rounds + 1):
             asking = replace(subtopic, query=await work.need("queries", "query", given, round))
             if await verifier.query(asking, others, round):
                 return asking

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from summhay_ray.synth.making.asking import GROUP_OF, Job
+from summhay_ray.synth.making.asking import GROUP_OF, TopicRecipe
 from summhay_ray.synth.making.kinds import Outline, PlannedInsight, PlannedSubtopic, Task, Written
 from summhay_ray.text import text_hash
 
@@ -19,7 +19,7 @@ _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_ro
 
 
 def released_json(
-    job: Job, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+    recipe: TopicRecipe, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
 ) -> dict[str, Any]:
     """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers.
 
@@ -28,15 +28,15 @@ def released_json(
     """
     asked = [subtopic for subtopic in outline.subtopics if subtopic.asked]
     asked_ids = {insight.insight_id for subtopic in asked for insight in subtopic.insights}
-    writer = models["chapter" if job.domain.method == "chapters" else "document"]
+    writer = models["chapter" if recipe.domain.method == "chapters" else "document"]
     document_ids = {document.planned.number: document.planned.document_id for document in written}
     return {
-        "topic_id": job.topic.name,
-        "topic": job.topic.topic,
+        "topic_id": recipe.topic.name,
+        "topic": recipe.topic.topic,
         "topic_metadata": {
-            "domain": job.domain.name,
-            "participants": job.participants,
-            "synthesis": _synthesis(job, outline, written, models, usd_micros),
+            "domain": recipe.domain.name,
+            "participants": recipe.participants,
+            "synthesis": _synthesis(recipe, outline, written, models, usd_micros),
         },
         "subtopics": [_subtopic(subtopic) for subtopic in asked],
         "documents": [
@@ -58,18 +58,18 @@ def released_json(
 
 
 def _synthesis(
-    job: Job, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+    recipe: TopicRecipe, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
 ) -> dict[str, Any]:
     return {
-        "seed": job.seed,
-        "manner": {name: getattr(job.domain, name) for name in _MANNER},
-        "context": [text_hash(text) for text in job.topic.context],
-        "shape": asdict(job.shape),
-        "difficulty": asdict(job.difficulty),
+        "seed": recipe.seed,
+        "manner": {name: getattr(recipe.domain, name) for name in _MANNER},
+        "context": [text_hash(text) for text in recipe.topic.context],
+        "shape": asdict(recipe.shape),
+        "difficulty": asdict(recipe.difficulty),
         "models": {
             group: next(models[task] for task in models if GROUP_OF[task] == group) for group in dict.fromkeys(GROUP_OF.values())
         },
-        "prompts": job.domain.hashes(),
+        "prompts": recipe.domain.hashes(),
         "usd_micros": usd_micros,
         "offline_writer": any(models[task].startswith(OFFLINE) for task in models if GROUP_OF[task] == "write"),
         "corrections": sum(document.corrections for document in written),
@@ -85,7 +85,7 @@ def _synthesis(
             if not subtopic.asked
         ],
         # Comes last, since it may replace the names of models by fuller descriptions.
-        **job.metadata,
+        **recipe.metadata,
     }
 
 

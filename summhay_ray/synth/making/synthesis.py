@@ -13,7 +13,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.base import Asker
 from summhay_ray.synth.checking.verifier import NotChecked, Verifier
-from summhay_ray.synth.making.asking import GaveUp, Job, Work, gave_up
+from summhay_ray.synth.making.asking import GaveUp, TopicRecipe, Work, gave_up
 from summhay_ray.synth.making.documents import write_documents
 from summhay_ray.synth.making.domains import TASKS
 from summhay_ray.synth.making.kinds import Input, Synthesized, Unverified
@@ -23,27 +23,27 @@ from summhay_ray.synth.making.released import released_json
 
 
 async def synthesize(
-    job: Job, asker: Asker, make_verifier: Callable[[str, Asker, Input], Verifier] = Verifier
+    recipe: TopicRecipe, asker: Asker, make_verifier: Callable[[str, Asker, Input], Verifier] = Verifier
 ) -> Synthesized | Unverified:
-    """The haystack of the job with all checks, or the stage that gave up and why. The same answers give the same result.
+    """The haystack of the recipe with all checks, or the stage that gave up and why. The same answers give the same result.
 
     Raises only what cannot be recorded: a full disk, a store that does not answer, a bug.
     """
-    work = Work(job, asker)
-    verifier = make_verifier(job.cell_id, work, job.given)
+    work = Work(recipe, asker)
+    verifier = make_verifier(recipe.cell_id, work, recipe.given)
     try:
         with _shaping("subtopics"):
-            check_placement(job.shape, job.difficulty, job.domain)
+            check_placement(recipe.shape, recipe.difficulty, recipe.domain)
         outline = await make_outline(work, verifier)
         with _shaping("documents"):
-            planned = place(outline, job.shape, job.difficulty, job.domain, job.seed)
+            planned = place(outline, recipe.shape, recipe.difficulty, recipe.domain, recipe.seed)
         written = await write_documents(work, verifier, outline, planned)
     except NotChecked as unchecked:
         return _unverified(gave_up("verification", unchecked.task, unchecked.outcome), work, verifier)
     except GaveUp as reason:
         return _unverified(reason, work, verifier)
     models = {task: asker.model(task) for task in TASKS}
-    raw = released_json(job, outline, written, models, sum(work.costs.values()))
+    raw = released_json(recipe, outline, written, models, sum(work.costs.values()))
     return Synthesized(raw, verifier.checks)
 
 

@@ -9,7 +9,7 @@ import pytest
 from simulated_provider import in_thread
 
 import summhay_ray
-from summhay_ray.simulator.serve import offline_answer
+from summhay_ray.simulator.start import offline_answer
 
 pytestmark = pytest.mark.core
 

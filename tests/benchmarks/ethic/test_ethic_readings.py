@@ -12,7 +12,7 @@ from ethic_doubles import SAY
 
 import summhay_ray
 from summhay_ray.benchmark import SpecError
-from summhay_ray.benchmarks.ethic import report, scoring
+from summhay_ray.benchmarks.ethic import lenient_metrics, report
 from summhay_ray.engine import RunResult
 
 pytestmark = pytest.mark.core
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_tokenizer_is_told_before_anything_is_asked(tmp_path: 
     ],
 )
 def test_reasoning_is_left_out(text: str, answer: str) -> None:
-    assert scoring.without_reasoning(text) == answer
+    assert lenient_metrics.without_reasoning(text) == answer
 
 
 def words_tokenizer(path: Path) -> Path:

@@ -6,10 +6,10 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.benchmarks.ethic import cases, scoring
+from summhay_ray.benchmarks.ethic import cases, lenient_metrics
 
 pytestmark = pytest.mark.core
 
@@ -46,12 +46,12 @@ def test_a_right_list_is_right_in_any_form(names: list[str], draws: object, styl
     said = [*names, *names[:1]]
     draws.shuffle(said)  # type: ignore[attr-defined]
     text = unicodedata.normalize(form, style([one.upper() if len(one) > 3 else one for one in said]))  # type: ignore[operator]
-    assert scoring.recalling(text, [*names, names[0]]).f1 == 1.0
+    assert lenient_metrics.recalling(text, [*names, names[0]]).f1 == 1.0
 
 
 @given(NAMES, NAMES)
 def test_precision_and_recall_change_places(mine: list[str], other: list[str]) -> None:
-    there, back = scoring.recalling(", ".join(mine), other), scoring.recalling(", ".join(other), mine)
+    there, back = lenient_metrics.recalling(", ".join(mine), other), lenient_metrics.recalling(", ".join(other), mine)
     assert (there.precision, there.recall) == (back.recall, back.precision)
 
 
@@ -70,30 +70,30 @@ def test_precision_and_recall_change_places(mine: list[str], other: list[str]) -
     ],
 )
 def test_lists_of_one_and_of_none(answer: str, gold: list[str], f1: float) -> None:
-    assert scoring.recalling(answer, gold).f1 == pytest.approx(f1)
+    assert lenient_metrics.recalling(answer, gold).f1 == pytest.approx(f1)
 
 
 @given(st.permutations(range(1, 9)), st.permutations(range(1, 9)), st.integers(1, 4))
 def test_repeating_an_order_gains_nothing(gold: list[int], said: list[int], times: int) -> None:
     answer, text = ", ".join(f"[{one}]" for one in gold), ", ".join(f"[{one}]" for one in said)
-    once, again = scoring.organizing(text, answer), scoring.organizing(", ".join([text] * times), answer)
+    once, again = lenient_metrics.organizing(text, answer), lenient_metrics.organizing(", ".join([text] * times), answer)
     assert once == again
-    assert scoring.organizing(answer, answer)[1] == 1.0
+    assert lenient_metrics.organizing(answer, answer)[1] == 1.0
     # Our subsequence is as long as that of the scripts: no token stands twice here.
     assert once[1] == cases.evaluate("organizing", {"prediction": text, "answer": answer}, "release")["score"]
 
 
 def test_what_is_foreign_costs_and_line_numbers_do_not() -> None:
     answer = "[4], [1], [3], [2]"
-    assert scoring.organizing("1. [4]\n2. [1]\n3. [3]\n4. [2]", answer)[1] == 1.0
-    assert scoring.organizing("[04], [１], [3], [2]\n\nBecause 2 follows 3.", answer)[1] == 1.0
-    assert scoring.organizing(answer + ", [5], [6], [7], [8]", answer)[1] == 0.5
+    assert lenient_metrics.organizing("1. [4]\n2. [1]\n3. [3]\n4. [2]", answer)[1] == 1.0
+    assert lenient_metrics.organizing("[04], [１], [3], [2]\n\nBecause 2 follows 3.", answer)[1] == 1.0
+    assert lenient_metrics.organizing(answer + ", [5], [6], [7], [8]", answer)[1] == 0.5
     assert cases.evaluate("organizing", {"prediction": "[1]", "answer": ""}, "default") == {"error": "ValueError"}
 
 
 @pytest.mark.parametrize(("n", "expected"), [(1, 1.0), (2, 0.75), (3, 2 / 3), (10, 0.43), (28, 0.29), (75, 0.19)])
 def test_the_chance_level_is_that_of_a_random_order(n: int, expected: float) -> None:
-    assert scoring.chance(n) == pytest.approx(expected, abs=0.012)
+    assert lenient_metrics.chance(n) == pytest.approx(expected, abs=0.012)
 
 
 IDS = st.lists(st.integers(1, 10**8).map(str), min_size=1, max_size=6, unique=True)
@@ -124,8 +124,8 @@ def test_the_core_ids_are_found_in_json_and_tables(ids: list[str], form: int) ->
         f"| Category | IDs |\n|---|---|\n| **Core IDs** | {row} |\n| Supplementary IDs | [999999999] |",
         "| ID | Category |\n|---|---|\n| 999999999 | Supplementary |\n" + "\n".join(f"| {one} | Core |" for one in ids),
     )[form]
-    assert scoring.attributing(text, ids).f1 == 1.0
-    assert scoring.attributing('{"Core IDs": [], "Supplementary IDs": [3]}', ["None"]).f1 == 1.0
+    assert lenient_metrics.attributing(text, ids).f1 == 1.0
+    assert lenient_metrics.attributing('{"Core IDs": [], "Supplementary IDs": [3]}', ["None"]).f1 == 1.0
 
 
 @given(
@@ -134,9 +134,9 @@ def test_the_core_ids_are_found_in_json_and_tables(ids: list[str], form: int) ->
 )
 def test_an_order_is_found_in_any_form(order: list[int], form: str) -> None:
     said, answer = form.format(", ".join(map(str, order))), ", ".join(f"[{one}]" for one in order)
-    assert scoring.organizing(said, answer)[1] == 1.0
+    assert lenient_metrics.organizing(said, answer)[1] == 1.0
     table = "| Place | Option |\n|---|---|\n" + "\n".join(f"| {place} | {one} |" for place, one in enumerate(order, 1))
-    assert scoring.organizing(table, answer)[1] == 1.0
+    assert lenient_metrics.organizing(table, answer)[1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_an_order_is_found_in_any_form(order: list[int], form: str) -> None:
     ],
 )
 def test_summaries_are_found_in_any_form(answer: str) -> None:
-    found = scoring.pairs("<Section 1>\nFirst.\n\n<Section 2>\nSecond.", answer)
+    found = lenient_metrics.pairs("<Section 1>\nFirst.\n\n<Section 2>\nSecond.", answer)
     assert found.found == {1: ("First.", "One."), 2: ("Second.", "Two.")}
 
 
 def test_an_and_within_a_label_does_not_split_it() -> None:
-    assert scoring.recalling("Sons and Daughters, Anna and Boris", ["Sons and Daughters", "Anna", "Boris"]).f1 == 1.0
+    assert lenient_metrics.recalling("Sons and Daughters, Anna and Boris", ["Sons and Daughters", "Anna", "Boris"]).f1 == 1.0
 
 
 @given(
@@ -165,9 +165,9 @@ def test_an_and_within_a_label_does_not_split_it() -> None:
     )
 )
 def test_any_answer_is_read(answer: str) -> None:
-    for read in (scoring.items, scoring.order, scoring.attributed):
+    for read in (lenient_metrics.items, lenient_metrics.order, lenient_metrics.attributed):
         assert read(answer).unparsed == (not read(answer).items)  # type: ignore[operator]
-    scoring.pairs("<Section 1>\nFirst.", answer)
+    lenient_metrics.pairs("<Section 1>\nFirst.", answer)
 
 
 @pytest.mark.parametrize(
@@ -183,22 +183,22 @@ def test_any_answer_is_read(answer: str) -> None:
     ],
 )
 def test_no_core_id_is_an_answer_and_no_answer_is_none(answer: str, gold: list[str], f1: float) -> None:
-    assert scoring.attributing(answer, gold).f1 == f1
+    assert lenient_metrics.attributing(answer, gold).f1 == f1
 
 
 def test_a_section_without_a_summary_is_told_and_placeholders_of_a_text_stay() -> None:
     source = "before\n<Section 1>\nA says {{Summary}}.\n\n<Section 2>\nB\n\n<Section 10>\nC"
-    found = scoring.pairs(source, "**Section 1:** a\n\n**Section 10:**\n\nSection 3: d")
+    found = lenient_metrics.pairs(source, "**Section 1:** a\n\n**Section 10:**\n\nSection 3: d")
     assert (dict(found.found), found.missing) == ({1: ("A says {{Summary}}.", "a")}, (2, 10))
-    assert scoring.filled("{{Document}}|{{Summary}}", *found.found[1]) == "A says {{Summary}}.|a"
-    assert scoring.pairs("no sections", "FAILED").missing == ()
+    assert lenient_metrics.filled("{{Document}}|{{Summary}}", *found.found[1]) == "A says {{Summary}}.|a"
+    assert lenient_metrics.pairs("no sections", "FAILED").missing == ()
 
 
 def test_a_score_is_that_of_the_mass_on_the_scale() -> None:
     alternatives = [{"token": " 4.", "logprob": -0.7}, {"token": "４", "logprob": -2.0}, {"token": "The", "logprob": -3.0}]
-    expected, top, outside = scoring.rated("4", alternatives)
+    expected, top, outside = lenient_metrics.rated("4", alternatives)
     assert (expected, top) == (4.0, 4.0) and 0 < outside < 0.4
-    assert scoring.rated("nan", [{"token": "five", "logprob": 0.0}])[:2] == (None, None)
+    assert lenient_metrics.rated("nan", [{"token": "five", "logprob": 0.0}])[:2] == (None, None)
 
 
 def test_a_lost_judgment_moves_no_other_criterion() -> None:
@@ -225,16 +225,15 @@ def test_means_are_of_what_is_scored() -> None:
 def test_only_the_last_header_before_the_question_frames_the_context() -> None:
     said = "x\n\nNow, respond to the instruction"
     message = f"### Context:\r\n{said} he said.\n\nNow, respond to the instruction.\n\n### Instruction:"
-    assert scoring.source_of(message) == f"{said} he said."
+    assert lenient_metrics.source_of(message) == f"{said} he said."
 
 
-@settings(max_examples=40)
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
     for found in (
-        scoring.recalling(text, ["a"]).f1,
-        scoring.organizing(text, "[1], [2]")[1],
-        scoring.attributing(text, ["[1]"]).f1,
+        lenient_metrics.recalling(text, ["a"]).f1,
+        lenient_metrics.organizing(text, "[1], [2]")[1],
+        lenient_metrics.attributing(text, ["[1]"]).f1,
     ):
         assert 0 <= found <= 1
-    assert set(scoring.pairs(text, text).found).isdisjoint(scoring.pairs(text, text).missing)
+    assert set(lenient_metrics.pairs(text, text).found).isdisjoint(lenient_metrics.pairs(text, text).missing)

@@ -55,6 +55,7 @@ def provider() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
+@pytest.mark.usefixtures("litellm")
 def test_rejected_log_probabilities_fall_back_to_samples_and_lost_samples_are_told(
     tmp_path: Path, provider: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

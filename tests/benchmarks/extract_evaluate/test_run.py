@@ -18,7 +18,7 @@ from summhay_ray import cli
 from summhay_ray.benchmarks.extract_evaluate import read_pairs
 from summhay_ray.benchmarks.extract_evaluate.measure import Settings, measured
 from summhay_ray.benchmarks.extract_evaluate.workload import cut_as_released
-from summhay_ray.benchmarks.rating import ExtractSpec, reduced
+from summhay_ray.benchmarks.rating import ExtractSpec, shown_with_savings
 from summhay_ray.comparison import SystemComparison
 from summhay_ray.engine import SpecError
 from summhay_ray.errors import UserError
@@ -355,10 +355,12 @@ def test_a_rater_of_references_reads_an_extract_of_them() -> None:
             told.append((stage, count_tokens(whole.prompt) - count_tokens(made.prompt)))
 
     lever, long = ExtractSpec(tokens=20), {"REFERENCE": " ".join(FACTS), "SUMMARY": FACTS[4]}
-    shown = reduced(Planning(), "rate", Rater("m"), asked, long, lever)  # type: ignore[arg-type]
+    shown = shown_with_savings(Planning(), "rate", Rater("m"), asked, long, lever)  # type: ignore[arg-type]
     assert FACTS[4] in shown["REFERENCE"] and count_tokens(shown["REFERENCE"]) <= 20
     assert told == [("rate", count_tokens(long["REFERENCE"]) - count_tokens(shown["REFERENCE"]))]
-    assert reduced(Planning(), "rate", Rater("m"), asked, {**long, "REFERENCE": "Short."}, lever)["REFERENCE"] == "Short."  # type: ignore[arg-type]
+    assert (
+        shown_with_savings(Planning(), "rate", Rater("m"), asked, {**long, "REFERENCE": "Short."}, lever)["REFERENCE"] == "Short."
+    )  # type: ignore[arg-type]
 
 
 def test_an_extract_in_which_no_sentence_fits_is_not_rated(tmp_path: Path, provider: Simulated) -> None:

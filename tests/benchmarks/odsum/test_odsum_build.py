@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from runs import summhay, write_spec
 
@@ -92,7 +92,6 @@ def test_every_pair_of_a_cluster_is_above_the_threshold_unless_a_small_one_joine
     assert sorted(len(one) for one in clusters_of(alike, 0.3, 2, 6)) == [2, 3]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 14), st.integers(0, 99), st.floats(0, 1), st.integers(1, 3), st.integers(3, 6))
 def test_sizes_hold_and_every_query_stands_once(n: int, seed: int, threshold: float, least: int, most: int) -> None:
     vectors = np.abs(np.random.default_rng(seed).normal(size=(n, 3)))
@@ -105,7 +104,6 @@ def test_sizes_hold_and_every_query_stands_once(n: int, seed: int, threshold: fl
     assert all(len(one) + len(other) > most for one in small for other in found if other != one)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 20), st.integers(0, 99), st.integers(2, 4), st.integers(4, 7))
 def test_small_clusters_join_the_most_similar_pair_by_pair(n: int, seed: int, least: int, most: int) -> None:
     # Quarters, so that many pairs are equally similar.

@@ -60,9 +60,7 @@ def measured(folder: Path, **fields: Any) -> tuple[dict[str, float], dict[str, A
     return {row["retriever"]: row["precision"] for row in found["retrieval"] if row["k"] == 1}, row, found["warnings"]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in ("thai", "arabic") else pytest.mark.soak) for name in TEXTS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "thai" else pytest.mark.soak) for name in TEXTS])
 def test_words_are_found_in_every_script_unless_the_papers_are_asked_for(tmp_path: Path, name: str) -> None:
     collection(tmp_path, name)
     precision, row, told = measured(tmp_path)

@@ -115,7 +115,7 @@ def test_a_judge_is_the_one_that_it_was_when_it_judged(tmp_path: Path, forget: F
     assert judges_of(run)[-1].judge == f"mine_judges:Mine ({second.run_id})"
 
 
-@pytest.mark.parametrize("name", ["gpt-4o", "cascade(offline,openai/gpt-4o,0.5)"])
+@pytest.mark.parametrize("name", ["gpt-4o", pytest.param("cascade(offline,openai/gpt-4o,0.5)", marks=pytest.mark.soak)])
 def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
         monkeypatch.delenv(variable, raising=False)
@@ -147,9 +147,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in ("Mine", "Nan", "Sync") else pytest.mark.soak) for name in ODD]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "Mine" else pytest.mark.soak) for name in ODD])
 @pytest.mark.usefixtures("forget")
 def test_an_odd_verdict_is_read_alike_in_a_run_and_in_the_bench(name: str, tmp_path: Path) -> None:
     error, message = ODD[name]

@@ -72,7 +72,12 @@ def with_asked(workload: Rejudge, free: Uncertain, share: float) -> Rejudge:
 
 
 @pytest.mark.parametrize(
-    "name", [GPT, "cascade(offline,per_summary(openai/gpt-4o))", "cascade(offline,blend(openai/gpt-4o,offline))"]
+    "name",
+    [
+        GPT,
+        pytest.param("cascade(offline,per_summary(openai/gpt-4o))", marks=pytest.mark.soak),
+        pytest.param("cascade(offline,blend(openai/gpt-4o,offline))", marks=pytest.mark.soak),
+    ],
 )
 def test_a_budget_pays_for_what_it_chose(run: RunStore, free: Uncertain, name: str) -> None:
     workload = rejudging(run, name)
@@ -117,7 +122,9 @@ def test_a_budget_is_shared_with_no_other_paid_judge(run: RunStore) -> None:
         judged_again(run, GPT, "openai/gpt-4o", budget=1.0)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "share", [0.1, 0.25, pytest.param(0.5, marks=pytest.mark.soak), pytest.param(1.0, marks=pytest.mark.soak)]
+)
 def test_exactly_the_chosen_are_asked(run: RunStore, free: Uncertain, share: float) -> None:
     held, result = judged_again(run, f"cascade(offline,replay/gpt-4o,{share})")
     asked = {(cell, insight) for cell, insights in free.asked(share).items() for insight in insights}

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from summhay_ray.benchmarks.retrieval import RANKING_TABLES, measure, retrieval_by_query, retrieval_table, retrieved_of
-from summhay_ray.benchmarks.retrieval.rows import RankedDocument, RetrievedQuery
+from summhay_ray.benchmarks.retrieval.tables import RankedDocument, RetrievedQuery
 
 
 def tables() -> dict[str, pl.DataFrame]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from rejudged_runs import source_run
-from scipy import stats
 
 from summhay_ray.benchmarks.summhay import compare_systems, import_released, score_run
 from summhay_ray.benchmarks.summhay.results.compare import judged_scores
-from summhay_ray.benchmarks.summhay.results.sections import sections
+from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 from summhay_ray.comparison import SystemComparison, every_pair
 from summhay_ray.errors import UserError
 from summhay_ray.store import RunStore, Store
@@ -57,11 +57,11 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
     assert (joint.n_queries, joint.n_haystacks, joint.over) == (18, 2, "queries")
     assert joint.difference == pytest.approx(apart.mean())
     se = np.sqrt((apart.reshape(2, 9).var(axis=1, ddof=1)).mean() / 18)
-    assert (joint.se, joint.p) == pytest.approx((se, 2 * stats.t.sf(abs(apart.mean()) / se, 16)))
+    assert (joint.se, joint.p) == pytest.approx((se, 2 * scipy.stats.t.sf(abs(apart.mean()) / se, 16)))
     others = compare_systems([released], ("oracle_gpt-4o", "oracle_gpt4-turbo"), over="haystacks")
     # Never surer of other haystacks than of these.
-    least = max(se, stats.sem(apart.reshape(2, 9).mean(axis=1)))
-    assert pairs(others)[0].paired.p == pytest.approx(2 * stats.t.sf(abs(apart.mean()) / least, 1))
+    least = max(se, scipy.stats.sem(apart.reshape(2, 9).mean(axis=1)))
+    assert pairs(others)[0].paired.p == pytest.approx(2 * scipy.stats.t.sf(abs(apart.mean()) / least, 1))
     assert "2 haystacks are few" in others.warnings[0]
     # One judge: its mean bias cancels in coverage, and is scaled away in joint.
     assert found[1].corrected.difference == pytest.approx(found[1].paired.difference)

@@ -20,16 +20,16 @@ from summhay_ray.metrics import extract_citations
 pytestmark = pytest.mark.timeout(600)
 
 SPEC = {
-    "retrievers": ["random", "keywords", "bm25", "oracle", "full", "none"],
+    "retrievers": ["keywords", "oracle", "full", "none"],
     "orderings": ["given", "middle"],
     "token_budget": 1500,
     "summarizers": ["offline/support", "offline/lead"],
     "seed": 7,
     "executor": "inline",
 }
-N_UNITS, N_SUMMARIZERS = 7, 2
-"""Five retrievers in their own order and the whole haystack in two, for each query."""
-CROWD, LONG_LINE = 200, 1_000_000
+N_UNITS, N_SUMMARIZERS = 5, 2
+"""Three retrievers in their own order and the whole haystack in two, for each query."""
+CROWD, LONG_LINE = 100, 300_000
 TABLES = ("rankings", "contexts", "summaries", "judgments", "scores", "failures")
 
 

@@ -15,7 +15,11 @@ from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
-ENDS = ["SystemExit(0)", "KeyboardInterrupt()", "Stop('now')", "RuntimeError('ill')"]
+ENDS = [
+    "SystemExit(0)",
+    "KeyboardInterrupt()",
+    *(pytest.param(one, marks=pytest.mark.soak) for one in ("Stop('now')", "RuntimeError('ill')")),
+]
 """What is raised; `Stop` is a BaseException of the person's own."""
 
 MODULE = """
@@ -197,25 +201,24 @@ def failures_of(tmp_path: Path, **fields: Any) -> tuple[list[dict[str, Any]], di
     return rows(run, "failures"), scored
 
 
-@pytest.mark.parametrize(
-    ("argument", "error", "message"),
-    [
-        ("value", "retriever_error", "ValueError: no good"),
-        ("key", "retriever_error", "KeyError: 'mine'"),
-        ("lacks", "missing_scores", "the haystack lacks my scores"),
-        ("twice", "retriever_error", "retriever 'x', query"),
-    ],
-)
-def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(
-    ill: None, tmp_path: Path, argument: str, error: str, message: str
-) -> None:
-    result, run = answered(tmp_path / "store", retrievers=["bm25", f"ill:Retriever/{argument}"])
-    assert dict(result.cells) == {"total": 2 * N_QUERIES, "done": N_QUERIES, "failed": N_QUERIES}
-    failures = rows(run, "failures")
-    assert [(row["stage"], row["error"]) for row in failures] == [("context", error)] * N_QUERIES
+WRONG = {
+    "value": ("retriever_error", "ValueError: no good"),
+    "key": ("retriever_error", "KeyError: 'mine'"),
+    "lacks": ("missing_scores", "the haystack lacks my scores"),
+    "twice": ("retriever_error", "retriever 'x', query"),
+}
+"""What `ill:Retriever` is told -> (error, the beginning of its message)."""
+
+
+def test_a_retriever_that_goes_wrong_is_a_reason_and_stops_nothing(ill: None, tmp_path: Path) -> None:
+    result, run = answered(tmp_path / "store", retrievers=["bm25", *(f"ill:Retriever/{argument}" for argument in WRONG)])
+    assert dict(result.cells) == {"total": 5 * N_QUERIES, "done": N_QUERIES, "failed": 4 * N_QUERIES}
     measured = {row["retriever"]: (row["n"], row["f1"]) for row in result.to_json()["retrieval"]}
-    assert measured[f"ill:Retriever/{argument}"] == (0, None) and measured["bm25"][0] == N_QUERIES
-    assert all(row["message"].startswith(message) for row in failures)
+    assert measured["bm25"][0] == N_QUERIES
+    for argument, (error, message) in WRONG.items():
+        failures = [row for row in rows(run, "failures") if row["message"].startswith(message)]
+        assert [(row["stage"], row["error"]) for row in failures] == [("context", error)] * N_QUERIES
+        assert measured[f"ill:Retriever/{argument}"] == (0, None)
     assert {row["retriever"] for row in rows(run, "contexts")} == {"bm25"} == {row["retriever"] for row in rows(run, "summaries")}
 
 
@@ -225,14 +228,12 @@ def test_a_strategy_that_gives_nothing_is_a_failure_a_cell(ill: None, tmp_path: 
     assert scored == {"offline/judge": 0}
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("Judge", "the judge gave 1 outcomes for"), ("Raising", "RuntimeError: judge is ill")]
-)
-def test_a_judge_that_goes_wrong_is_a_failure_an_insight_and_the_other_judge_counts(
-    ill: None, tmp_path: Path, name: str, message: str
-) -> None:
-    other = {"model": "offline/judge", "name": "ill", "strategy": f"ill:{name}"}
-    found, scored = failures_of(tmp_path, judges=["offline/judge", other])
-    assert [(row["stage"], row["judge"], row["error"]) for row in found] == [("judge", "ill", "judge_error")] * N_INSIGHTS
-    assert found[0]["message"].startswith(message)
-    assert scored == {"offline/judge": N_INSIGHTS, "ill": 0}
+def test_a_judge_that_goes_wrong_is_a_failure_an_insight_and_the_other_judge_counts(ill: None, tmp_path: Path) -> None:
+    messages = {"Judge": "the judge gave 1 outcomes for", "Raising": "RuntimeError: judge is ill"}
+    others = [{"model": "offline/judge", "name": name, "strategy": f"ill:{name}"} for name in messages]
+    found, scored = failures_of(tmp_path, judges=["offline/judge", *others])
+    for name, message in messages.items():
+        mine = [row for row in found if row["judge"] == name]
+        assert [(row["stage"], row["error"]) for row in mine] == [("judge", "judge_error")] * N_INSIGHTS
+        assert mine[0]["message"].startswith(message)
+    assert scored == {"offline/judge": N_INSIGHTS, "Judge": 0, "Raising": 0}

@@ -10,6 +10,7 @@ import pytest
 from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, rows
 
 from summhay_ray import api
+from summhay_ray.engine import RunResult
 from summhay_ray.store import RunStore, StoreError
 
 pytestmark = pytest.mark.core
@@ -19,8 +20,14 @@ def failures_of(run: RunStore, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in rows(run, "failures")]
 
 
-def test_every_insight_is_judged_and_scored(tmp_path: Path) -> None:
-    result, run = answered(tmp_path)
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, RunStore]:
+    """A run to which nothing happened; no test changes it."""
+    return answered(tmp_path_factory.mktemp("done"))
+
+
+def test_every_insight_is_judged_and_scored(done: tuple[RunResult, RunStore]) -> None:
+    result, run = done
     assert (result.status, result.calls) == ("done", {"made": N_QUERIES + N_INSIGHTS, "reused": 0, "failed": 0})
     counted = {name: run.table(name).height for name in ("summaries", "judgments", "scores", "failures", "raw_answers")}
     assert counted == {
@@ -34,19 +41,20 @@ def test_every_insight_is_judged_and_scored(tmp_path: Path) -> None:
     assert asked == {row["key"] for row in rows(run, "raw_answers")}
 
 
-def test_what_the_log_holds_is_not_asked_again(tmp_path: Path) -> None:
-    first, run = answered(tmp_path / "store")
+def test_what_the_log_holds_is_not_asked_again(done: tuple[RunResult, RunStore], tmp_path: Path) -> None:
+    first, run = done
     digests = run.digests()
+    shutil.copytree(run.store.uri, tmp_path / "store")
     shutil.rmtree(tmp_path / "store" / "runs" / first.run / "commits")
     again, run = answered(tmp_path / "store")
     assert again.calls == {"made": 0, "reused": N_QUERIES + N_INSIGHTS, "failed": 0}
     assert run.digests() == digests
 
 
-def test_a_copied_log_is_all_that_a_new_store_needs(tmp_path: Path) -> None:
-    _, first = answered(tmp_path / "old")
+def test_a_copied_log_is_all_that_a_new_store_needs(done: tuple[RunResult, RunStore], tmp_path: Path) -> None:
+    _, first = done
     digests = first.digests()
-    shutil.copytree(tmp_path / "old" / "answers", tmp_path / "new" / "answers")
+    shutil.copytree(Path(first.store.uri) / "answers", tmp_path / "new" / "answers")
     again, run = answered(tmp_path / "new")
     assert again.calls == {"made": 0, "reused": N_QUERIES + N_INSIGHTS, "failed": 0}
     assert run.digests() == digests
@@ -81,6 +89,13 @@ def test_replay_without_a_released_summary_is_a_missing_answer(tmp_path: Path) -
     assert run.table("summaries").height == N_QUERIES
     by_model = {score.model: (score.n_scored, score.n_expected) for score in result.scores.systems}
     assert by_model == {"replay/gpt-4o": (0, N_INSIGHTS), "offline/lead": (N_INSIGHTS, N_INSIGHTS)}
+    # Each failure says which summary is missing.
+    listed = api.failures(run.run_id, run.store.uri)
+    assert {(row["system"], row["haystack"]) for row in listed} == {("bm25_gpt-4o", "news")}
+    assert len({row["subtopic_id"] for row in listed}) == N_QUERIES
+    told = api.explain(run.run_id, listed[0]["cell_id"], run.store.uri)
+    assert (told["summary"], told["system"], told["haystack"]) == (None, "bm25_gpt-4o", "news")
+    assert [row["error"] for row in told["failures"]] == ["missing_answer"]
 
 
 def test_a_judge_that_did_not_judge_the_release_is_a_missing_answer(tmp_path: Path) -> None:
@@ -90,18 +105,8 @@ def test_a_judge_that_did_not_judge_the_release_is_a_missing_answer(tmp_path: Pa
     assert scores == {"offline/judge": N_INSIGHTS, "replay/claude3-opus": 0}
 
 
-def test_a_failure_says_which_summary_it_is_missing_from(tmp_path: Path) -> None:
-    _, run = answered(tmp_path, summarizers=["replay/gpt-4o"])
-    listed = api.failures(run.run_id, run.store.uri)
-    assert {(row["system"], row["haystack"]) for row in listed} == {("bm25_gpt-4o", "news")}
-    assert len({row["subtopic_id"] for row in listed}) == N_QUERIES
-    told = api.explain(run.run_id, listed[0]["cell_id"], run.store.uri)
-    assert (told["summary"], told["system"], told["haystack"]) == (None, "bm25_gpt-4o", "news")
-    assert [row["error"] for row in told["failures"]] == ["missing_answer"]
-
-
-def test_explain_goes_from_a_score_to_the_prompt(tmp_path: Path) -> None:
-    _, run = answered(tmp_path)
+def test_explain_goes_from_a_score_to_the_prompt(done: tuple[RunResult, RunStore]) -> None:
+    _, run = done
     summary = rows(run, "summaries")[0]
     told = api.explain(run.run_id, summary["cell_id"], run.store.uri)
     assert told["bullets"] == summary["bullets"]
@@ -118,8 +123,8 @@ def test_explain_goes_from_a_score_to_the_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "expected"), [("ab", "too short"), ("0" * 20, "has no cell or answer")])
-def test_explain_says_what_it_cannot_find(tmp_path: Path, key: str, expected: str) -> None:
-    _, run = answered(tmp_path)
+def test_explain_says_what_it_cannot_find(done: tuple[RunResult, RunStore], key: str, expected: str) -> None:
+    _, run = done
     with pytest.raises(StoreError, match=expected):
         api.explain(run.run_id, key, run.store.uri)
 

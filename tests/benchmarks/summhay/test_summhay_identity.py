@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from summhay_grids import grid_of
 
@@ -50,7 +50,6 @@ def canonical(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(), budget=st.integers(1, 10**9), label=st.text(min_size=1), temperature=st.sampled_from([1.0, 0.5]))
 def test_a_cell_is_the_hash_of_its_canonical_content(seed: int, budget: int, label: str, temperature: float) -> None:
     extra = {"top_p": 0.5, "stop": [label, 2.0]}

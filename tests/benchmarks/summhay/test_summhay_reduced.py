@@ -11,7 +11,7 @@ import pytest
 
 import summhay_ray
 from summhay_ray.benchmarks.rating import ExtractSpec
-from summhay_ray.benchmarks.summhay.grid.extracts import judge_reduced
+from summhay_ray.benchmarks.summhay.grid.extracts import judge_by_extract
 from summhay_ray.engine import SpecError
 from summhay_ray.extract import choose_units
 from summhay_ray.judge import JudgeSettings, OfflineJudge, Verdict
@@ -42,7 +42,7 @@ def test_verdicts_name_bullets_as_the_summary_numbers_them() -> None:
         return Answer(raw, request.key)
 
     lever = ExtractSpec(method="rouge-1+2", tokens=14)
-    judged = judge_reduced("per_insight", [KEY, RAIN], BULLETS, JudgeSettings("offline/judge"), ask, lever)
+    judged = judge_by_extract("per_insight", [KEY, RAIN], BULLETS, JudgeSettings("offline/judge"), ask, lever)
     found = asyncio.run(judged)
     verdicts = [one.value for one in found if isinstance(one, Answer)]
     assert [(one.coverage, one.bullet_id) for one in verdicts] == [("FULL_COVERAGE", "3"), ("FULL_COVERAGE", "2")]
@@ -56,7 +56,7 @@ def test_what_names_no_bullet_stays() -> None:
         return Answer(RawAnswer(request.key, "m", next(replies), "stop", 9, 0, 9, 0, 1), request.key)
 
     lever = ExtractSpec(tokens=14)
-    none, unread = asyncio.run(judge_reduced("per_insight", [KEY, RAIN], BULLETS, JudgeSettings("m"), ask, lever))
+    none, unread = asyncio.run(judge_by_extract("per_insight", [KEY, RAIN], BULLETS, JudgeSettings("m"), ask, lever))
     assert isinstance(none, Answer) and none.value == Verdict("NO_COVERAGE", '"NA"')
     assert isinstance(unread, Malformed)
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import polars as pl
 import pytest
+import scipy
 from big_haystacks import write_haystacks
 from made_up import finished
-from scipy import stats
 from summhay_grids import grid_of_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
-from summhay_ray.benchmarks.summhay.results.sections import correlation_text
+from summhay_ray.benchmarks.summhay.results.paper_tables import correlation_text
 from summhay_ray.engine import ITEM, open_run
-from summhay_ray.metrics import Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
+from summhay_ray.metrics import VALUES, Compat, SystemScore, insight_sums, score_summary, system_scores, words_per_bullet
 from summhay_ray.records import Failure, Judgment
 from summhay_ray.store import Finished, RunStore, Store
 from summhay_ray.store.tables import rows as rows_module
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.core
 
 SIZE = {"documents": 6, "words": 30, "subtopics": 3, "insights": 3}
 SYSTEM = ("system", "retriever", "ordering", "model")
-VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
 
 
 def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
@@ -149,7 +148,7 @@ def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_the_text_beside_retrieval_says_how_it_correlates_with_joint() -> None:
     rows = [{"recall": x, "joint": y} for x, y in ((0.1, 0.2), (0.4, 0.3), (0.5, 0.25), (0.9, None), (0.9, 0.8))]
     x, y = [0.1, 0.4, 0.5, 0.9], [0.2, 0.3, 0.25, 0.8]
-    linear, ranked = stats.pearsonr(x, y).statistic, stats.spearmanr(x, y).statistic
+    linear, ranked = scipy.stats.pearsonr(x, y).statistic, scipy.stats.spearmanr(x, y).statistic
     told = f"Over the 4 rows, recall and joint correlate with Pearson's r {linear:.3f}, Spearman's {ranked:.3f}."
     assert correlation_text("recall", rows) == told
     constant = [{"recall": 1.0, "joint": 0.1 * n} for n in range(4)]

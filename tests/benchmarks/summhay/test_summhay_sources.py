@@ -15,7 +15,7 @@ from big_haystacks import haystack as made_haystack
 from summhay_grids import SMALL, grid_of, grid_of_files
 
 from summhay_ray.benchmarks.summhay import SummHay
-from summhay_ray.benchmarks.summhay.haystacks import from_haystacks
+from summhay_ray.benchmarks.summhay.haystacks import read_haystacks
 from summhay_ray.benchmarks.summhay.haystacks import sources as sources_module
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, metadata_of, source_bytes, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import KEPT, Haystacks, Recent
@@ -180,7 +180,7 @@ def test_a_start_of_a_few_haystacks_parses_each_file_once(tmp_path: Path, monkey
         parsed.append(name)
         return read_released(content, name)
 
-    for module in (sources_module, from_haystacks):
+    for module in (sources_module, read_haystacks):
         monkeypatch.setattr(module, "read_released", counted)
     grid, paths = grid_of_files(tmp_path, 3)
     open_run(grid, Store(str(tmp_path / "store")))

@@ -10,7 +10,7 @@ import yaml
 from synth_runs import SMALL, run_inline, small
 
 from summhay_ray import api
-from summhay_ray.benchmarks.synth import topic as making
+from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.engine import SpecError
 from summhay_ray.store import Store
 from summhay_ray.synth import Unverified

@@ -12,7 +12,7 @@ import pytest
 from synth_runs import run_inline, small
 
 from summhay_ray import api
-from summhay_ray.benchmarks.synth import topic as making
+from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.engine import ITEM, RunFailed
 from summhay_ray.store import Finished, Parts, RunStore, Store
 from summhay_ray.synth import Unverified
@@ -86,7 +86,7 @@ def test_two_topics_may_give_one_haystack(topics: dict[str, Any], tmp_path: Path
     real, first = making.synthesize, small(**topics).recipe.topics[0]
 
     async def same(job: Any, asker: Any) -> Any:
-        found = await real(small(**topics).recipe.job(first), asker)
+        found = await real(small(**topics).recipe.of(first), asker)
         return replace(found, checks=tuple(replace(check, cell_id=job.cell_id) for check in found.checks))
 
     monkeypatch.setattr(making, "synthesize", same)

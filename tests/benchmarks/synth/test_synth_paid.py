@@ -44,6 +44,12 @@ def hosted(base: str, domain: str, write: Mapping[str, Any] | None = None, **fie
     return small(domain=domain, topics={"made_up": N_TOPICS}, models=models, documents=10, insights=3, **fields)
 
 
+@pytest.fixture(scope="module")
+def whole(provider: Simulated, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Any]:
+    """A run on news that came to its end, and its result."""
+    return run_inline(hosted(provider.base, "news"), Store(str(tmp_path_factory.mktemp("whole"))))
+
+
 def status(run: RunStore) -> StatusResult:
     return api.status(run.run_id, run.store.uri)
 
@@ -89,9 +95,8 @@ def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, d
     assert (again.executor, again.calls["made"]) == ("", 0), "nothing is left to do"
 
 
-def test_checks_by_a_model_are_explained_by_their_answers(provider: Simulated, tmp_path: Path) -> None:
-    grid, store = hosted(provider.base, "news"), Store(str(tmp_path))
-    run, _ = run_inline(grid, store)
+def test_checks_by_a_model_are_explained_by_their_answers(whole: tuple[RunStore, Any]) -> None:
+    run, _ = whole
     by_model = run.table("checks").filter((pl.col("by") != "offline") & (pl.col("key") != ""))
     assert by_model["by"].unique().to_list() == ["openai/check"]
     row = by_model.row(0, named=True)
@@ -101,9 +106,9 @@ def test_checks_by_a_model_are_explained_by_their_answers(provider: Simulated, t
 
 
 def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
-    provider: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    whole: tuple[RunStore, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, result = run_inline(hosted(provider.base, "news"), Store(str(tmp_path)))
+    run, result = whole
     checks, made = run.table("checks"), [one.name for one in result.haystacks]
     edited = next((name, row["document_id"]) for name in made for row in explain(run, name)["documents"] if row["corrections"])
     document = explain(run, "/".join(edited))["document"]
@@ -123,7 +128,7 @@ def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
     assert "asks with other prompts" in capsys.readouterr().out
 
 
-def test_a_budget_holds_and_more_goes_on(provider: Simulated, tmp_path: Path) -> None:
+def test_a_budget_holds_and_more_goes_on(provider: Simulated, whole: tuple[RunStore, Any], tmp_path: Path) -> None:
     provider.reset()
     grid, store = hosted(provider.base, "news"), Store(str(tmp_path / "store"))
     stopped, short = run_inline(grid, store, 0.06)
@@ -132,10 +137,8 @@ def test_a_budget_holds_and_more_goes_on(provider: Simulated, tmp_path: Path) ->
     assert stopped.table("made").height == stopped.table("haystacks").height < N_TOPICS
     finished, _ = run_inline(grid, store)
     assert dollars(finished) == pytest.approx(provider.stats()["micros"] / 1e6, abs=1e-9)
-    provider.reset()
-    whole, _ = run_inline(grid, Store(str(tmp_path / "whole")))
     names = ("haystacks", "documents", "made", "checks", "failures")
-    assert [finished.digests()[name] for name in names] == [whole.digests()[name] for name in names]
+    assert [finished.digests()[name] for name in names] == [whole[0].digests()[name] for name in names]
 
 
 def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Simulated, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summhay_ray.benchmarks.synth.plan import SynthStage
-from summhay_ray.store import Tally
+from summhay_ray.store import AnswerTotals
 
 pytestmark = pytest.mark.core
 
@@ -18,8 +18,8 @@ def stage() -> SynthStage:
     return SynthStage("write", "m", **calls, **inputs, **outputs, usd_micros=3000, min_micros=600, max_micros=70_000)
 
 
-def paid(answers: int, input_tokens: int, usd_micros: int) -> Tally:
-    return Tally(answers=answers, input_tokens=input_tokens, output_tokens=answers, usd_micros=usd_micros)
+def paid(answers: int, input_tokens: int, usd_micros: int) -> AnswerTotals:
+    return AnswerTotals(answers=answers, input_tokens=input_tokens, output_tokens=answers, usd_micros=usd_micros)
 
 
 def test_what_is_expected_goes_down_with_the_calls() -> None:

@@ -13,9 +13,9 @@ import yaml
 from synth_runs import SMALL, run_inline, small, write_files
 
 from summhay_ray import api
+from summhay_ray.benchmarks.synth import make_haystack as making
 from summhay_ray.benchmarks.synth import run_synth
-from summhay_ray.benchmarks.synth import topic as making
-from summhay_ray.benchmarks.synth.made import made_by
+from summhay_ray.benchmarks.synth.tables import made_by
 from summhay_ray.engine import RunOptions, RunResult, SpecError, open_run, plan, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import read_released

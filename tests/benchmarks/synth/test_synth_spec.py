@@ -171,8 +171,8 @@ def test_a_context_beyond_the_window_is_refused(tmp_path: Path) -> None:
 
 def test_where_a_model_is_reached_is_no_part_of_what_is_made() -> None:
     here, there = (small(models={"write": {**PAID, "api_base": f"http://10.0.0.7:{port}/v1"}}) for port in (8000, 9000))
-    assert here.run_id == there.run_id and here.recipe.job(here.recipe.topics[0]) == there.recipe.job(there.recipe.topics[0])
-    models = here.recipe.job(here.recipe.topics[0]).metadata["models"]
+    assert here.run_id == there.run_id and here.recipe.of(here.recipe.topics[0]) == there.recipe.of(there.recipe.topics[0])
+    models = here.recipe.of(here.recipe.topics[0]).metadata["models"]
     assert models["write"]["model"] == "openai/gpt-4o" and "check" not in models
 
 

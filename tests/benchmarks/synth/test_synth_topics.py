@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from synth_runs import run_inline, small, write_files
 
-from summhay_ray.benchmarks.synth.made import made_by
 from summhay_ray.benchmarks.synth.spec import MOST_MADE_UP
+from summhay_ray.benchmarks.synth.tables import made_by
 from summhay_ray.benchmarks.synth.topics import alone, made_up
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
@@ -97,7 +97,7 @@ def test_what_is_made_of_a_topic_does_not_hang_on_its_neighbours(tmp_path: Path)
     both, single = small(topics=[ONE, OTHER]), small(topics=[OTHER])
     (first, second), (alone_too,) = both.recipe.topics, single.recipe.topics
     assert both.recipe.cell_id(second) == single.recipe.cell_id(alone_too) != both.recipe.cell_id(first)
-    assert both.recipe.job(second) == single.recipe.job(alone_too)
+    assert both.recipe.of(second) == single.recipe.of(alone_too)
     store = Store(str(tmp_path))
     first, before = run_inline(both, store)
     again, after = run_inline(single, store)

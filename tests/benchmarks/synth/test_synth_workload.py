@@ -52,7 +52,7 @@ def test_a_stored_synthesis_is_the_workload_that_it_was(tmp_path: Path) -> None:
     again = workload_of(open_run(grid, store))
     assert isinstance(again, Synth) and again.run_id == grid.run_id and again.spec == grid.spec
     assert again.recipe.domain == grid.recipe.domain and list(again.recipe.topics) == list(grid.recipe.topics)
-    assert [again.recipe.job(topic) for topic in again.recipe.topics] == [grid.recipe.job(topic) for topic in grid.recipe.topics]
+    assert [again.recipe.of(topic) for topic in again.recipe.topics] == [grid.recipe.of(topic) for topic in grid.recipe.topics]
     assert list(again.items()) == list(grid.items())
 
 

@@ -25,7 +25,7 @@ class Contexts:
         self._grid, self._retrievers, self._haystacks = grid, grid.retrievers, grid.haystacks
         self._ranked = self._ranker(grid.retrievers.rankings)
         self._planned = self._ranker(grid.retrievers.planned_rankings)
-        self._beside = functools.cache(self._compute_beside)
+        self._local_part = functools.cache(self._compute_local_part)
 
     def prepared(self, unit: Unit, planned: bool = False) -> Prepared:
         """The ranking and the context of a unit. If its retriever calls a service, `asked` makes them, and only what local
@@ -40,14 +40,14 @@ class Contexts:
             return Prepared({"rankings": rankings, "contexts": [context], **cut}, shared=asdict(context))
         try:
             if not planned:
-                self._beside(unit.haystack_id, unit.retriever)
+                self._local_part(unit.haystack_id, unit.retriever)
         # User-defined retrievers run here: any error of theirs becomes a failure row.
         except BaseException as error:  # noqa: BLE001
             return Prepared(problem=no_ranking(error), stage="context")
         return Prepared()
 
-    def _compute_beside(self, haystack_id: str, retriever: str) -> None:
-        self._retrievers.compute_beside(retrieve.corpus_of(self._haystacks[haystack_id]), retriever)
+    def _compute_local_part(self, haystack_id: str, retriever: str) -> None:
+        self._retrievers.compute_local_part(retrieve.corpus_of(self._haystacks[haystack_id]), retriever)
 
     def _ranker(self, rankings: Callable[..., Sequence[Sequence[retrieve.Ranked]]]) -> Ranker:
         """A cached function that ranks one query. Retrievers that only rank in batches rank a haystack's queries together."""

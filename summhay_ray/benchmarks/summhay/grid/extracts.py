@@ -18,7 +18,7 @@ from summhay_ray.records import Insight
 from summhay_ray.text import first_tokens
 
 
-async def judge_reduced(
+async def judge_by_extract(
     strategy: str,
     insights: Sequence[Insight],
     bullets: Sequence[str],
@@ -51,8 +51,8 @@ async def note_savings(
     stage: str,
     extract: ExtractSpec,
 ) -> None:
-    """For a plan: report what the extracts save, by comparing each reduced request with the whole one."""
-    whole, reduced = list[Request](), list[Request]()
+    """For a plan: report what the extracts save, by comparing each shortened request with the whole one."""
+    whole, shortened = list[Request](), list[Request]()
 
     def noting(requests: list[Request]) -> AskModel:
         async def note(request: Request) -> Outcome[RawAnswer]:
@@ -62,8 +62,8 @@ async def note_savings(
         return note
 
     await make_judge(strategy).judge(insights, bullets, settings, noting(whole))
-    await judge_reduced(strategy, insights, bullets, settings, noting(reduced), extract)
-    for before, after in zip(whole, reduced, strict=True):
+    await judge_by_extract(strategy, insights, bullets, settings, noting(shortened), extract)
+    for before, after in zip(whole, shortened, strict=True):
         ask.spares(stage, before, after)
 
 

@@ -16,7 +16,7 @@ from summhay_ray.benchmark import Inputs, Item, RunModels, semantic_hash
 from summhay_ray.benchmarks.retrieval import Retrievers
 from summhay_ray.benchmarks.summhay.grid.cells import Unit
 from summhay_ray.benchmarks.summhay.grid.entries import Entries
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import haystacks_of
+from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import haystacks_of
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.haystack import system_key
 

@@ -11,7 +11,7 @@ from summhay_ray.benchmarks.rating import ExtractSpec
 from summhay_ray.benchmarks.summarizing import guarded
 from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.grid.entries import TOKENS_A_VERDICT, Entries
-from summhay_ray.benchmarks.summhay.grid.extracts import judge_reduced, note_savings
+from summhay_ray.benchmarks.summhay.grid.extracts import judge_by_extract, note_savings
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec
 from summhay_ray.haystack import system_key
@@ -158,7 +158,7 @@ async def _verdicts(
     strategy: str, insights: tuple[Insight, ...], summary: Summary, settings: JudgeSettings, ask: Any, extract: ExtractSpec | None
 ) -> Any:
     if extract is not None:
-        return await judge_reduced(strategy, insights, summary.bullets, settings, ask, extract)
+        return await judge_by_extract(strategy, insights, summary.bullets, settings, ask, extract)
     return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
 
 

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from summhay_ray.benchmark import Inputs, Part, Planner, RunStore, SpecError, Store, Text, semantic_hash
 from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files
-from summhay_ray.benchmarks.retrieval.retrieving import RetrievingStorage
+from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.from_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec

@@ -36,7 +36,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
         raw = outcome.value
-        if spec.model in grid.entries.models.given:
+        if spec.model in grid.entries.models.given_answers:
             # A stack of one's own knows documents by their ids; the number is a haystack's.
             raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
         summary = _summary(cell, spec.label, context, raw)

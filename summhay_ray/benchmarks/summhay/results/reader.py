@@ -12,7 +12,7 @@ import polars as pl
 from summhay_ray.benchmark import (
     Benchmark,
     CitedAnswer,
-    Claims,
+    CitedAnswers,
     Compat,
     Part,
     Reader,
@@ -66,7 +66,7 @@ class SummariesReader(Reader[Any]):
     def places(self, run: RunStore, item_ids: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         return places(run, item_ids, None if self.workload.storage.imported else self.workload)
 
-    def claims(self, run: RunStore) -> Claims:
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
         """See `Reader`: the summaries, and what each was shown, where the run knows it."""
         contexts = dict(run.table("contexts").select("context_id", "numbers").iter_rows())
         texts = run.table("documents").sort("haystack_id", "number")
@@ -91,7 +91,7 @@ class SummariesReader(Reader[Any]):
             )
             for row in rows.sort("haystack_id", "subtopic_id", "system").iter_rows(named=True)
         ]
-        return Claims(documents, answers)
+        return CitedAnswers(documents, answers)
 
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`: JSON files in the released format."""
@@ -110,7 +110,7 @@ class Summaries(Benchmark[S]):
 
     def report(self, scores: ScoreResult) -> Sequence[Section]:
         """See `Workload`: all sections for the report; else the retrieval, since the terminal has grids of its own for scores."""
-        from summhay_ray.benchmarks.summhay.results.sections import sections
+        from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         if self.reader.whole:
             return sections(scores, self.reader.judge)

@@ -31,6 +31,8 @@ from summhay_ray.benchmarks.summhay.results.labels import Labels, labelled_score
 from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
+    FIGURES,
+    VALUES,
     Compat,
     JudgeBias,
     PositionSensitivity,
@@ -51,14 +53,10 @@ from summhay_ray.records import Failure, Score
 SYSTEM = ("system", "retriever", "ordering", "model")
 _TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
-_VALUES = ("coverage", "citation_precision", "citation_recall", "citation_f1", "joint")
 Part = TypeVar("Part")
 
 
-CI_OF = (
-    *("coverage", "citation", "citation_precision", "citation_recall", "joint", "coverage_corrected", "joint_corrected"),
-    *("coverage_labelled", "joint_labelled"),
-)
+CI_OF = (*FIGURES, "coverage_corrected", "joint_corrected", "coverage_labelled", "joint_labelled")
 """Figures of a system that have a confidence interval."""
 ENDS, NEITHER = ("low", "high"), (None, None)
 
@@ -252,13 +250,13 @@ def _frames(
     by_id = {haystack.haystack_id: haystack for haystack in metadata}
     # Few haystacks have judgments that are scored one by one.
     gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
-    names = (*_TEXT, *_VALUES)
+    names = (*_TEXT, *VALUES)
 
     def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, gold, compat)
         said = _typed(mine, kinds, _WORDS)
         judge = _typed(judged, kinds, ("judge",))
-        columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(_VALUES)]
+        columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
         for summary in BY_NAME["summaries"].records(mine[odd]):
@@ -267,7 +265,7 @@ def _frames(
             for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
                 if isinstance(row, Score):
                     system = (getattr(summary, name) for name in SYSTEM)
-                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in _VALUES)))
+                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in VALUES)))
                 else:
                     failures.append(row)
         together = pl.concat(columns, how="horizontal").select(names)
@@ -332,7 +330,7 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     texts["judge"] = set(systems[1])
     texts["haystack_id"] = {haystack.haystack_id for haystack in metadata}
     texts["subtopic_id"] = {subtopic.subtopic_id for haystack in metadata for subtopic in haystack.subtopics}
-    numbers = dict.fromkeys((*_VALUES, "words_per_bullet"), pl.Float64)
+    numbers = dict.fromkeys((*VALUES, "words_per_bullet"), pl.Float64)
     return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
 
 

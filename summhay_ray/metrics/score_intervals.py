@@ -1,4 +1,7 @@
-"""95 % intervals: of the mean of any column, and the cluster bootstrap behind a system's scores. Part of the metrics room."""
+"""95 % intervals of one system's scores: of the mean of any column, and by cluster bootstrap. Part of the metrics room.
+
+Intervals of differences between systems are in `paired_differences.py`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def resampled_sums(sums: NDArray[np.float64], samples: int, rng: np.random.Gener
     block = max(1, _BLOCK // n)
     for start in range(0, samples, block):
         here = min(block, samples - start)
-        # How often each row is drawn: of many columns, quicker than to look up every row that is drawn.
+        # A product with how often each row is drawn: for many columns, this is quicker than to collect the rows drawn.
         drawn = rng.integers(n, size=(here, n)) + n * np.arange(here)[:, None]
         totals.append(np.bincount(drawn.ravel(), minlength=here * n).reshape(here, n) @ sums)
     return np.concatenate(totals)

@@ -1,13 +1,13 @@
-"""Which documents a text cites, and the precision, recall and F1 of the citations (section 4.1). Part of the metrics room.
+"""Which documents a text cites (section 4.1). Part of the metrics room.
 
-The one place where citations are read: `extract_citations`, which scores and the repair of citations (the citations room) use.
+`extract_citations` is the one place where citations are read, for scores and for the repair of citations (room `citations`).
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 Compat = Literal["default", "release"]
@@ -60,18 +60,6 @@ def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...
             else:
                 found.update((first, last))
     return tuple(sorted(found))
-
-
-def citation_scores(cited: Collection[int], gold: Collection[int]) -> tuple[float, float, float]:
-    """Precision, recall and F1 of the cited documents against those that contain the insight (section 4.1).
-
-    Precision is 0 without citations; recall is 0 where no document contains the insight.
-    """
-    right = len(set(cited) & set(gold))
-    precision = right / len(cited) if cited else 0.0
-    recall = right / len(gold) if gold else 0.0
-    f1 = 2 * precision * recall / (precision + recall) if right else 0.0
-    return precision, recall, f1
 
 
 def by_number(text: str, numbers: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""The retrievers of a run whose spec has `retrievers`."""
+"""The retrievers that a run's spec names: makes them, ranks by them, and computes the vectors that they need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
-from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, LengthChanged, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import (
     Computing,
@@ -31,6 +30,7 @@ from summhay_ray.benchmarks.retrieval.stored_models import (
     RequestedTexts,
     StoredModels,
 )
+from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, CutTexts
 from summhay_ray.benchmarks.scripts import MEND_SCRIPT, unmatched
 from summhay_ray.encoders import Encoding, Scoring
 from summhay_ray.plugins import STOPS, error_line
@@ -209,7 +209,7 @@ class Retrievers(Mapping[str, str | Entry]):
         """Name in tables -> the retriever's parts that need local models and call no service; possibly the whole retriever."""
         return {label: local_parts(self.made(label), self.services) for label in self}
 
-    def compute_beside(self, corpus: Corpus, retriever: str) -> None:
+    def compute_local_part(self, corpus: Corpus, retriever: str) -> None:
         """For a retriever that calls a service: compute its local models' part that needs no answer of the service."""
         for part in self._computed[retriever]:
             retrieve.rankings(part, corpus, None, self.models)

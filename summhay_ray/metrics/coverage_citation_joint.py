@@ -1,4 +1,7 @@
-"""Coverage, citation and joint scores of each judged insight of a summary (section 4.1). Part of the metrics room."""
+"""Coverage, citation precision, recall and F1, and joint of each judged insight (section 4.1). Part of the metrics room.
+
+`figures` is their one definition, of one insight as of a million (`by_column`).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,34 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summhay_ray.metrics.citations import Compat, citation_scores, extract_citations
+from summhay_ray.metrics.citation_parsing import Compat, extract_citations
 from summhay_ray.records import COVERAGE_VALUE, Failure, Judgment, Score
 
 _SHOWN = 40
 _FALLBACK = -1
+
+
+def figures(coverage: Any, right: Any, cited: Any, gold: Any) -> dict[str, Any]:
+    """Column of `scores` -> figure of a judged insight (section 4.1), or of many, where all are numpy arrays.
+
+    `cited`: documents that the bullet cites. `gold`: documents that contain the insight. `right`: documents that are both.
+    Precision is 0 without citations; recall is 0 where no document contains the insight.
+    """
+    precision = right / (cited + (cited == 0))
+    recall = right / (gold + (gold == 0))
+    f1 = 2 * precision * recall / (precision + recall + (right == 0))
+    return {
+        "coverage": coverage,
+        "citation_f1": f1,
+        "citation_precision": precision,
+        "citation_recall": recall,
+        "joint": coverage * f1,
+    }
+
+
+VALUES = tuple(figures(0, 0, 0, 0))
+CITATION_VALUES = tuple(name for name in VALUES if name.startswith("citation"))
+"""Figures that only a covered insight has; null where it is not covered."""
 
 
 def score_summary(
@@ -64,21 +90,16 @@ def bullet_index(bullet_id: str, compat: Compat) -> int | None:
 
 
 def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int]) -> Score:
-    covered = bullet is not None
-    precision, recall, f1 = citation_scores(cited, gold) if covered else (None, None, None)
+    values = figures(value, len(gold.intersection(cited)), len(cited), len(gold))
     return Score(
         cell_id=judgment.cell_id,
         judge=judgment.judge,
         insight_id=judgment.insight_id,
         position=judgment.position,
-        coverage=value,
         bullet=bullet,
         cited=cited,
         gold=tuple(sorted(gold)),
-        citation_precision=precision,
-        citation_recall=recall,
-        citation_f1=f1,
-        joint=value * (f1 or 0.0),
+        **(values if bullet is not None else {**values, **dict.fromkeys(CITATION_VALUES)}),
     )
 
 

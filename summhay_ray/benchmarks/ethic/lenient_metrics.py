@@ -1,8 +1,8 @@
-"""ETHIC's metrics by our own, lenient reading of answers. Part of the ethic folder; pure.
+"""ETHIC's metrics by our own, lenient reading of answers; `release_metrics.py` has the scripts'. Part of the ethic folder; pure.
 
-`release` has the scripts' reading. Here a list may be written in lines, bullets or brackets, as JSON or as a table, within a code
-fence, and with remarks around it; "none" can be a right answer; repeated items count once; a section without a summary gets the
-lowest score, and a lost judgment gets no score.
+A list may be written in lines, bullets or brackets, as JSON or as a table, within a code fence, and with remarks around it;
+"none" can be a right answer; repeated items count once; a section without a summary gets the lowest score, and a lost judgment
+gets no score.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from summhay_ray.benchmarks.ethic import forms, release
-from summhay_ray.benchmarks.ethic.release import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
+from summhay_ray.benchmarks.ethic import forms, release_metrics
+from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
 
 NONE = "none"
 """The item, of an answer or a gold list, that says that there is nothing to name."""
@@ -318,7 +318,7 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
     Equal pairs are rated once, for both readings. The scripts find no section in a prompt without their frame.
     """
     try:
-        theirs = release.pairs(domain, release.source_of(user_msg), answer)
+        theirs = release_metrics.pairs(domain, release_metrics.source_of(user_msg), answer)
     except AttributeError:
         theirs = {}
     found: list[RatedPair] = []

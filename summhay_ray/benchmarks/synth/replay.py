@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.benchmark import RawAnswer, Request
+from summhay_ray.benchmarks.synth.make_haystack import asker_of
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
-from summhay_ray.benchmarks.synth.topic import asker_of
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.synth import Asker, Task, Topic, synthesize
@@ -66,7 +66,7 @@ class _Replay:
 
     def play(self) -> _Replay:
         """Replay the synthesis."""
-        run_loop(lambda: synthesize(self._recipe.job(self._topic), self))
+        run_loop(lambda: synthesize(self._recipe.of(self._topic), self))
         return self
 
 

@@ -1,4 +1,4 @@
-"""Makes the haystack of one topic: from its job to its rows, or to the failure."""
+"""Makes the haystack of one topic: from its recipe to the rows of a haystack, or to a failure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from summhay_ray.benchmark import Answer, Ask, AskModel, Failed, Outcome, RawAnswer, Request, Rows, Store
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
-from summhay_ray.benchmarks.synth.made import Made
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
+from summhay_ray.benchmarks.synth.tables import Made
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.outcome import no_answer
-from summhay_ray.synth import OFFLINE, Group, Job, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
+from summhay_ray.synth import OFFLINE, Group, ModelAsker, Synthesized, Topic, TopicRecipe, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
 
 SYNTHESIS = "synthesis"
@@ -72,8 +72,8 @@ async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask)
 
     Raises only what cannot be recorded as a row (a full disk, a bug).
     """
-    calls, job = TopicCalls(ask), recipe.job(topic)
-    found = await _tried(job, asker_of(recipe, {stage: calls.of(stage) for stage in GROUPS}))
+    calls, made_from = TopicCalls(ask), recipe.of(topic)
+    found = await _tried(made_from, asker_of(recipe, {stage: calls.of(stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
     if isinstance(found, Synthesized):
         kept = await asyncio.to_thread(_keep, found, topic, calls, recipe.store, cell_id)
@@ -87,9 +87,9 @@ async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask)
     return checks
 
 
-async def _tried(job: Job, asker: ModelAsker) -> Synthesized | Unverified:
+async def _tried(recipe: TopicRecipe, asker: ModelAsker) -> Synthesized | Unverified:
     try:
-        return await synthesize(job, asker)
+        return await synthesize(recipe, asker)
     except (OSError, UserError):
         raise
     # The border to the synth room: an error in one topic must not stop the others.

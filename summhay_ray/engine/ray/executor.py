@@ -27,7 +27,7 @@ from summhay_ray.engine.ray.placement import EMBED, PlacementError, place, resul
 from summhay_ray.engine.ray.pools import Left, Pools
 from summhay_ray.engine.ray.prepared_on_ray import work_items_of
 from summhay_ray.engine.ray.scaling import Workers
-from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
+from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
@@ -42,8 +42,6 @@ VECTORS_TOLD_EVERY_S = 2.0
 LONGEST_BASE = 16
 """Maximum bytes of the path of the temporary folder: a socket's path holds 103, and Ray's and our folders need the rest."""
 RAYS_LISTENER = "ray_listen_error_messages"
-TASKS_AT_ONCE = 100_000
-"""More than all queues together ever send to one worker, so that Ray never makes one queue wait for another."""
 
 
 class RayMissing(UserError):
@@ -213,7 +211,9 @@ class RayExecution:
         # The workers' processes start beside the ledger's, and wait for `ready`.
         placement = self._placement
         self._pools = Pools(workload, self._order, placement.pools)
-        self._workers = Workers(placement.workers, lambda kind, seat: _start(self._order, kind, seat, placement.holds(kind)))
+        self._workers = Workers(
+            placement.workers, lambda kind, seat: start_worker(self._order, kind, seat, placement.holds(kind))
+        )
         ray.get(self._ledger.begin.remote())
 
     def snapshot(self) -> dict[str, Any]:
@@ -301,15 +301,3 @@ async def _all_of(references: Sequence[Any], timeout_s: float) -> None:
     for future in waiting:
         future.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-
-
-def _start(order: WorkOrder, kind: Kind, seat: int, holds: Mapping[str, float]) -> Any:
-    actor = ray.remote(WorkerActor).options(
-        **holds,
-        name=order.worker(kind, seat),
-        max_restarts=-1,
-        max_task_retries=-1,
-        max_concurrency=TASKS_AT_ONCE,
-        scheduling_strategy="SPREAD",
-    )
-    return actor.remote(order, kind, seat)

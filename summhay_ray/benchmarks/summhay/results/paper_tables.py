@@ -1,4 +1,7 @@
-"""The sections of a SummHay run's report. They correspond to the tables and figures of the paper."""
+"""The paper's tables from a run: coverage, citation and joint by model and retriever (Table 2), by ordering (Table 3), ...
+
+Each is a section of the run's report, beside others that the paper lacks: cost, failures, agreement of judges.
+"""
 
 from __future__ import annotations
 

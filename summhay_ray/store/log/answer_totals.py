@@ -34,7 +34,7 @@ class Excess(NamedTuple):
 
 
 @dataclass
-class Tally:
+class AnswerTotals:
     """The totals of one run's answers for one purpose."""
 
     usd_micros: int = 0

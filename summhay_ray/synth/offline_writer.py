@@ -1,4 +1,6 @@
-"""Room synth: the local model `offline/writer`, which makes haystacks from templates. Found by name; `faulty` imports it, too.
+"""Room synth: the local model `offline/writer`, which answers all prompts of a synthesis from templates.
+
+How any model is asked to write documents is in `making/documents.py`.
 
 A subtopic is a theme of three things and the topic; an insight is "when, who did so many things, with what result", with numbers
 and names that no other insight has. A document states its insights among filler, which has neither numbers nor names. Prompts of

@@ -1,10 +1,13 @@
-"""Systems compared on the same queries: differences, ranks and the best, with a family-wise error rate. Of the metrics room.
+"""Differences of systems on the same queries, with intervals, tests, ranks and the best, at a family-wise error rate.
 
-A matrix of scores (queries x systems) becomes residuals of independent units, and these are drawn at random: the part of a random
-direction that a pair's residuals take up has the distribution of its t statistic if its systems are equal (Langsrud, 2005,
-Rotation tests). All pairs share the directions, so the largest statistic of a draw knows how the pairs depend on each other:
-single-step max-T (Westfall and Young, 1993), for tests and simultaneous intervals alike. The critical value never exceeds
-Bonferroni's. scipy's Dunnett and Tukey tests are for independent samples; systems that answer the same queries are none.
+Part of the metrics room.
+
+A matrix of scores (queries x systems) becomes residuals of independent units. A rotation test compares them with random
+directions: the part of a random direction that lies along a pair's residuals has the distribution of the pair's t statistic if
+its two systems are equal (Langsrud, 2005, Rotation tests). All pairs share the directions, so the largest statistic of a draw
+accounts for how the pairs depend on each other: single-step max-T (Westfall and Young, 1993), for tests and simultaneous
+intervals alike. The critical value never exceeds Bonferroni's. scipy's Dunnett and Tukey tests assume independent samples, which
+systems that answer the same queries do not give.
 
 `over="queries"`: units are queries, within their haystacks; results hold for further queries of these haystacks.
 `over="haystacks"`: units are haystacks; results hold for other haystacks. docs/compare.md gives the measured error rates.
@@ -18,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from summhay_ray.metrics.intervals import generator
+from summhay_ray.metrics.score_intervals import generator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,17 +45,21 @@ Over = Literal["queries", "haystacks"]
 
 @dataclass(frozen=True)
 class _Group:
-    """Pairs of systems with some spread on the same queries: `place` is theirs among all pairs, `a` and `b` are columns of the
-    `residuals`, (units, systems), and `length` is that of their difference. The `units`, queries or haystacks, are drawn; no
-    residual has a part in the directions `normals`, (units, directions), which are orthonormal."""
+    """Pairs of systems, on the same queries, whose differences vary from query to query."""
 
     place: Places
+    """Where the pairs stand among all pairs."""
     a: Places
+    """The columns of `residuals` of the pairs' first systems; `b`: of the second ones."""
     b: Places
     length: Floats
+    """The length of the difference of the two columns."""
     residuals: Floats
+    """(units, systems)"""
     units: Places
+    """What is drawn: queries or haystacks."""
     normals: Any
+    """(units, directions): orthonormal directions in which no residual has a part."""
 
 
 class Paired:

@@ -38,14 +38,14 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.retrieval.entries import RetrieverEntry, own_code, services
 from summhay_ray.benchmarks.retrieval.measure import retrieval_by_query, retrieval_details, retrieval_section, retrieval_table
-from summhay_ray.benchmarks.retrieval.rows import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
-from summhay_ray.benchmarks.retrieval.with_retrievers import (
+from summhay_ray.benchmarks.retrieval.retrievers import (
     Retrievers,
     check_retrievers,
     missing_scores,
     no_ranking,
     with_retrievers,
 )
+from summhay_ray.benchmarks.retrieval.tables import CUT_TEXTS, RANKING_TABLES, cut_texts, cut_warnings, ranking_rows, retrieved_of
 from summhay_ray.benchmarks.scripts import OfWordsSpec
 from summhay_ray.retrieve import Corpus, Query, Ranked
 
@@ -209,7 +209,7 @@ class Retrieving(Benchmark[S]):
         try:
             corpus = self.corpora.corpus(corpus_id)
             if retriever in self.retrievers.asking:
-                self.retrievers.compute_beside(corpus, retriever)
+                self.retrievers.compute_local_part(corpus, retriever)
                 return Prepared()
             place, n = items[0].data.get("share", (0, 1))
             queries = corpus.queries[place::n]

@@ -1,0 +1,111 @@
+"""Judges: measured against people, asked again about stored summaries, and asked about citations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from summhay_ray import engine
+from summhay_ray.api.opened import Watch, check_budget, load, opened_run, run_options, store_of, store_uri
+from summhay_ray.engine import RunResult
+from summhay_ray.errors import UserError
+from summhay_ray.store import Store
+
+if TYPE_CHECKING:
+    from summhay_ray.benchmarks import judge_bench as bench
+    from summhay_ray.benchmarks import support as supporting
+
+
+def judge_bench(
+    file: str | Path,
+    judges: Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    *,
+    spec: str | None = None,
+    held_out: bool = False,
+    untrusted: bool = False,
+) -> bench.BenchResult:
+    """Compare judges with people's annotations; without `judges`, the file's stored predictions and the offline judge.
+
+    `spec`: the path of a spec whose judges give the endpoints and prices of models. `held_out`: fit the offline judge on the
+    file's other topics. Nothing is written if no call is made.
+    """
+    from summhay_ray.benchmarks import judge_bench as bench
+
+    check_budget(budget)
+    return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out, untrusted))
+
+
+def rejudge(
+    run_id: str,
+    judges: str | Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    watch: Watch | None = None,
+    *,
+    spec: str | None = None,
+    overrides: Iterable[str] = (),
+    address: str | None = None,
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Judge the stored summaries of a run again; the old judgments stay. The same call resumes.
+
+    `judges`: names such as `offline` or `blend(openai/gpt-4o,offline)`. `spec`: the path of a YAML file with judges and their
+    settings. Raises SpecError or StoreError before any call is made.
+    """
+    from summhay_ray.benchmarks import rejudge as rejudging
+
+    named = (judges,) if isinstance(judges, str) else tuple(judges)
+    options = run_options(budget, executor, address, watch, note)
+    request = rejudging.RejudgeRequest(named, spec, tuple(overrides), untrusted)
+    return rejudging.rejudge_run(opened_run(run_id, store), request, options)
+
+
+def support(
+    what: str | Path,
+    judge: str = "",
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    documents: str | Path | None = None,
+    per: Literal["citation", "bullet"] = "citation",
+    overrides: Iterable[str] = (),
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
+
+    `what`: a run's id; with `documents`, a folder, a file of answers in JSON lines (docs/citations.md). `judge`: by default the
+    free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel of them. `per`: what a model is asked about at once.
+    Raises SpecError or StoreError before any call is made.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    options = run_options(budget, executor, address, watch, note)
+    request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
+    if documents is None:
+        if Path(what).is_file():
+            raise UserError(f"{what} is a file of answers; give the folder of the documents that they cite: --documents FOLDER")
+        request = replace(request, run=opened_run(str(what), store))
+    else:
+        request = replace(request, answers=str(what), documents=str(documents))
+    loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
+    return engine.run_workload(loaded, store_of(loaded, store), options)
+
+
+def recite(run_id: str, store: str | None = None, *, mode: Literal["both", "drop", "add"] = "both") -> supporting.ReciteResult:
+    """The summaries of a run with their citations repaired by the free support judge, as a run of its own, without any call.
+
+    `mode`: drop what is not supported, add what is, or both. Coverage judgments carry over. Raises UserError.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    return supporting.recite_run(opened_run(run_id, store), mode)

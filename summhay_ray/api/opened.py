@@ -1,0 +1,76 @@
+"""Stores, specs and runs, as the functions of this room open them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import engine
+from summhay_ray.engine import Compat, Progress, RunOptions, SpecError, Workload
+from summhay_ray.store import RunStore, Store, with_endpoint
+
+DEFAULT_STORE = "./summhay-store"
+Spec = str | Path | Mapping[str, Any]
+"""The path of a YAML file, or a mapping with its fields."""
+Watch = Callable[[Progress], None]
+
+
+def store_uri(uri: str | None = None) -> str:
+    """The store's URI: `uri` if given, else $SUMMHAY_STORE, else ./summhay-store."""
+    return uri or os.environ.get("SUMMHAY_STORE") or DEFAULT_STORE
+
+
+def load(spec: Spec, overrides: Iterable[str] = (), store: str | None = None, *, untrusted: bool = False) -> Workload[Any]:
+    """The workload of a spec, with its inputs read and every name checked. Raises SpecError, InvalidHaystack, StoreError.
+
+    `store`: the store of inputs that the spec names by hash or that another spec's run has made. `untrusted`: the spec is from
+    somebody else; it may not run code of its own, read files outside its folder, or send a key elsewhere (docs/untrusted.md).
+    Every function that reads a spec has this option; a mapping's folder is the current one.
+    """
+    return engine.load_workload(spec, overrides, lambda parsed: Store(uri_of(parsed, store)), untrusted=untrusted)
+
+
+def uri_of(spec: engine.Spec, store: str | None) -> str:
+    """The store's URI for a spec. An s3:// URI without an endpoint gets the spec's `endpoint_url`."""
+    return with_endpoint(store_uri(store), spec.endpoint_url)
+
+
+def store_of(loaded: Workload[Any], store: str | None) -> Store:
+    """The store that a spec's run is in."""
+    return Store(uri_of(loaded.spec, store))
+
+
+def check_budget(budget: float | None) -> None:
+    """Raises SpecError for what is no amount of dollars."""
+    if budget is not None and not 0 <= budget < math.inf:
+        raise SpecError(f"budget {budget}: expected dollars, 0 or more; leave it out for no limit")
+
+
+def run_options(
+    budget: float | None,
+    executor: str | None,
+    address: str | None,
+    watch: Watch | None,
+    note: Callable[[str], None] | None,
+    compat: Compat = "default",
+    limit: int | None = None,
+) -> RunOptions:
+    """How to run, checked before anything is read. `address`: of a Ray cluster; "local" is this machine."""
+    check_budget(budget)
+    if limit is not None and limit < 1:
+        raise SpecError(f"limit {limit}: expected 1 item or more; leave it out for all items")
+    return RunOptions(budget, executor, None if address in (None, "", "local") else address, watch, compat, note, limit)
+
+
+def opened_run(run_id: str, store: str | None) -> RunStore:
+    """The run whose id begins with `run_id`. Raises StoreError if none or several match."""
+    return Store(store_uri(store)).run(run_id)
+
+
+def stored_run(run_id: str, store: str | None) -> tuple[Workload[Any], RunStore]:
+    """A stored run, and its workload."""
+    stored = opened_run(run_id, store)
+    return engine.workload_of(stored), stored

@@ -1,0 +1,199 @@
+"""What a spec does: runs, plans, jobs, and whether this machine is ready for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from summhay_ray import engine
+from summhay_ray.api.opened import Spec, Watch, check_budget, load, run_options, store_of, store_uri, uri_of
+from summhay_ray.api.scores import make_report
+from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
+from summhay_ray.store import Store
+
+
+@dataclass(frozen=True)
+class ReportableResult(RunResult):
+    """The result of a run and the store that holds it, so that it can draw figures."""
+
+    store: str = ""
+
+    def figure(self, name: str) -> Any:
+        """A section's chart, such as "cost_quality", as a matplotlib figure. Raises UserError, which lists the charts."""
+        return make_report(self.run, self.store).figure(name)
+
+
+def run(
+    spec: Spec,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    compat: Compat = "default",
+    executor: str | None = None,
+    limit: int | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> ReportableResult:
+    """Run or resume the work of a spec of any kind. The dollars spent never exceed `budget` (default: the spec's).
+
+    `executor`: inline (this process, no Ray), ray, or auto, which takes the faster one. `note` is called with a line that says
+    which. `limit`: answer only this many items in all, a fair sample; the run can be resumed without it. `address`: the address
+    of a Ray cluster. `watch` is called about twice a second, in a thread of its own.
+    """
+    options = run_options(budget, executor, address, watch, note, compat, limit)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    opened = store_of(loaded, store)
+    result = engine.run_workload(loaded, opened, options)
+    return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
+
+
+def retrieve(
+    spec: Spec,
+    store: str | None = None,
+    budget: float | None = None,
+    address: str | None = None,
+    watch: Watch | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    trec: str | Path | None = None,
+    beir: str | Path | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Rank documents and measure the rankings; the spec's summarizers and judges are ignored. The same call resumes.
+
+    `trec`: a folder to write each retriever's rankings to, as RETRIEVER.run, and `qrels`. `beir`: a folder to write each corpus
+    to, as a BEIR folder. Raises SpecError for a kind without retrieval, and UserError rather than overwrite a file.
+    """
+    from summhay_ray.benchmarks import retrieval
+
+    options = run_options(budget, executor, address, watch, note)
+    place, change = (lambda parsed: Store(uri_of(parsed, store))), retrieval.retrieval_alone
+    loaded = engine.load_workload(spec, overrides, place, change, untrusted)
+    opened = store_of(loaded, store)
+    result = engine.run_workload(loaded, opened, options)
+    if trec is not None:
+        retrieval.write_trec(opened.run(result.run), Path(trec))
+    if beir is not None:
+        retrieval.write_beir(loaded, Path(beir))
+    return result
+
+
+def coverage(
+    spec: str | Path,
+    evaluators: str | Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    watch: Watch | None = None,
+    *,
+    sample: int | None = None,
+    chunk_tokens: int | None = None,
+    overrides: Iterable[str] = (),
+    address: str | None = None,
+    executor: str | None = None,
+    note: Callable[[str], None] | None = None,
+    untrusted: bool = False,
+) -> RunResult:
+    """Measure information coverage: the share of a context's chunks that a benchmark's questions need (ETHIC, appendix A).
+
+    `spec`: the path of any benchmark's spec, or of one of kind coverage. `evaluators`: models, `offline/coverage`,
+    `offline/coverage-embed`. `sample`: questions per task and domain. Raises SpecError or StoreError before any call is made.
+    """
+    from summhay_ray.benchmarks import coverage as measuring
+
+    options = run_options(budget, executor, address, watch, note)
+    named = (evaluators,) if isinstance(evaluators, str) else tuple(evaluators)
+    given = {"sample": sample, "chunk_tokens": chunk_tokens, "evaluators": list(named) or None}
+    (fields, folder), changes, opened = engine.read_fields(str(spec)), tuple(overrides), Store(store_uri(store))
+    measured = measuring.coverage_fields(Path(spec), fields, given, changes)
+    own = changes if fields.get("kind") == measuring.Coverage.kind else ()
+    loaded = engine.load_workload(measured, own, opened, untrusted=untrusted, folder=folder)
+    if not isinstance(loaded, measuring.Coverage):
+        raise SpecError(f"{spec}: is of kind {loaded.kind}; expected a benchmark's spec")
+    return engine.run_workload(loaded, opened, options)
+
+
+def submit(
+    spec: Spec,
+    address: str,
+    store: str | None = None,
+    budget: float | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    compat: Compat = "default",
+    untrusted: bool = False,
+) -> RayJob:
+    """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
+
+    Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
+    """
+    check_budget(budget)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    return engine.submit(loaded, engine.JobOrder(uri_of(loaded.spec, store), budget, compat, untrusted), address)
+
+
+def plan(
+    spec: Spec,
+    store: str | None = None,
+    overrides: Iterable[str] = (),
+    budget: float | None = None,
+    *,
+    untrusted: bool = False,
+) -> PlanResult:
+    """Calls, tokens and dollars of a run per stage and model, before any call; `reused` counts answers already paid for.
+
+    The result warns if `budget` (default: the spec's) will stop the run, and if a key is missing on this machine.
+    """
+    check_budget(budget)
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    opened = store_of(loaded, store)
+    made = engine.plan(loaded, opened, budget)
+    asked = any(stage.calls for stage in made.stages)
+    going = engine.left_of_going(opened, made.run)
+    return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
+
+
+def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
+    """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
+    from summhay_ray import local_models
+
+    offline = Check("offline models", True, ", ".join(local_models.local_names()))
+    loaded = load(spec, store=store, untrusted=untrusted) if spec is not None else None
+    uri = store_uri(store) if loaded is None else uri_of(loaded.spec, store)
+    checks = [*engine.examine(uri, loaded), offline, *_models_here(loaded)]
+    # A store that cannot be opened is reported by its own check.
+    is_open = all(check.ok for check in checks if check.name == "store")
+    return [*checks, *engine.examine_runs(Store(uri))] if store is not None and is_open else checks
+
+
+def _models_here(loaded: Workload[Any] | None) -> list[Check]:
+    """Check the spec's embedding and reranking models by loading them; without a spec, check where the default ones are."""
+    from summhay_ray import encoders
+    from summhay_ray.retrieve import MPNET
+
+    wanted = getattr(loaded, "encoders_here", [])
+    try:
+        device = encoders.best_device()
+    except encoders.NoModel as error:
+        return [Check("models in this process", not wanted, str(error))]
+    checks = [Check("models in this process", True, f"on {device}")]
+    for encoder in wanted:
+        try:
+            encoders.load_encoder(encoder) if isinstance(encoder, encoders.Encoding) else encoders.load_scorer(encoder)
+            checks.append(Check(f"model {encoder.model}", True, f"loaded, on {device}"))
+        except encoders.NoModel as error:
+            checks.append(Check(f"model {encoder.model}", False, str(error)))
+    for name, retriever in () if loaded is not None else ((MPNET, "vector"), ("all-MiniLM-L6-v2", "{embed: all-MiniLM-L6-v2}")):
+        try:
+            found = encoders.check_model(name)
+            checks.append(Check(f"model {name}", True, f"for {retriever}: {found.folder or 'the model hub'}"))
+        except encoders.NoModel as error:
+            # The check passes: not every spec needs this model.
+            checks.append(Check(f"model {name}", True, f"not here, for {retriever}: {error}"))
+    return checks

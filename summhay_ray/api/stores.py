@@ -1,0 +1,203 @@
+"""What a store holds: the state of runs, their tables and files; and how it is cleaned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from summhay_ray import engine, plugins
+from summhay_ray.api.opened import opened_run, store_uri, stored_run
+from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
+from summhay_ray.errors import UserError
+from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, StoreError, TableFormat, open_files, unneeded, write_tables
+from summhay_ray.store import migrate as migrate_store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def runs(store: str | None = None) -> list[RunEntry]:
+    """All runs of the store, latest first."""
+    with plugins.own_code_allowed(False):
+        return engine.entries(Store(store_uri(store)))
+
+
+def full_id(run_id: str, store: str | None = None) -> str:
+    """The full id of the run whose id begins with `run_id`. Raises StoreError if none or several match."""
+    return opened_run(run_id, store).run_id
+
+
+def status(run_id: str, store: str | None = None) -> StatusResult:
+    """The state of a run: progress, cost, failures, damage. Imports no code of the user's."""
+    with plugins.own_code_allowed(False):
+        return engine.status(opened_run(run_id, store))
+
+
+def stop(run_id: str, store: str | None = None) -> str:
+    """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
+
+    Raises UserError if the run has no live driver.
+    """
+    return engine.stop(opened_run(run_id, store))
+
+
+def release(run_id: str, store: str | None = None) -> ReleaseResult:
+    """Free the run's uncertain money, so that the run may spend it. Raises UserError while the run's driver is at work."""
+    return engine.release(opened_run(run_id, store))
+
+
+def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
+    """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
+    stored = opened_run(run_id, store)
+    frame = stored.table("failures")
+    with plugins.own_code_allowed(False):
+        try:
+            places = engine.workload_of(stored).reader.places(stored, frame[frame.columns[0]].unique().to_list())
+        except plugins.UnknownName:
+            # A kind of the user's own.
+            places = {}
+    return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
+
+
+def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
+    """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
+    workload, stored = stored_run(run_id, store)
+    return workload.reader.explain(stored, key, compat)
+
+
+WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "subtopic_id", "repeat")
+"""The columns of `summaries` that say which system made a summary, and for which input."""
+
+
+def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
+    """A table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raises UserError if unknown.
+
+    `scores` and `judgments` get the columns WHOSE of their summary.
+    """
+    import polars as pl
+
+    from summhay_ray.metrics import with_labels
+
+    stored = opened_run(run_id, store)
+    if name not in stored.declared:
+        raise plugins.unknown("table", name, stored.declared)
+    frame = stored.table(name)
+    if name not in ("scores", "judgments") or "summaries" not in stored.declared or "cell_id" not in frame.columns:
+        return frame
+    summaries = stored.table("summaries")
+    if "label" not in summaries.columns:  # of an earlier version
+        summaries = with_labels(summaries)
+    frame = frame.drop(column for column in WHOSE if column in frame.columns)
+    whose = [column for column in WHOSE if column in summaries.columns]
+    joined = frame.join(summaries.select("cell_id", *whose), on="cell_id", how="left", maintain_order="left")
+    return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
+
+
+def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
+    """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write."""
+    workload, stored = stored_run(run_id, store)
+    return workload.reader.export(stored, Path(out), judge)
+
+
+def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
+    """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
+
+    A table is one file, `<table>/part-0.<kind>`, sorted by key; in CSV, lists are JSON. ATTRIBUTION beside them is the source and
+    licence of their texts, where the run has them. Raises UserError.
+    """
+    run = opened_run(run_id, store)
+    if Path(target).is_file():
+        raise UserError(f"{target} is a file; give a folder, or s3://BUCKET/PREFIX")
+    files = open_files(str(target))
+    try:
+        written = write_tables(run, files, kind=kind)
+        if attribution := run.record.get(ATTRIBUTION):
+            files.put("ATTRIBUTION", f"{attribution}\n".encode())
+    except OSError as error:
+        # An error in reading the store is not a problem of the target.
+        if files.folder is None or not _is_below(error.filename, files.folder):
+            raise
+        why = error.strerror or type(error).__name__
+        raise UserError(f"{target}: no table can be written there ({why}); give another folder, or s3://BUCKET/PREFIX") from error
+    return {table: files.where(name) for table, name in written.items()}
+
+
+def _is_below(name: str | bytes | None, folder: Path) -> bool:
+    """Whether the path in an error is the folder, inside it, or one of its parents."""
+    if name is None:
+        return False
+    path, target = Path(os.fsdecode(name)).absolute(), folder.absolute()
+    return path.is_relative_to(target) or target.is_relative_to(path)
+
+
+@dataclass(frozen=True)
+class CleanResult:
+    """The unneeded files of a store: their number and bytes, in total and by kind."""
+
+    files: int
+    bytes: int
+    kinds: Mapping[str, Mapping[str, int]]
+    dry_run: bool
+    warnings: Sequence[str] = ()
+    """A line for each damaged run, which was left alone, and for each damaged record of a driver."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay clean`."""
+        return asdict(self)
+
+
+def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
+    """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are never deleted.
+
+    Runs do this themselves once a day. `dry_run`: only report what would be freed. Raises StoreError, for example if there is no
+    store, and OSError.
+    """
+    opened = Store(store_uri(store))
+    files = opened.files
+    if opened.is_new:
+        raise StoreError(f"there is no store at {files.uri}; another one is given by --store or $SUMMHAY_STORE")
+    kinds: dict[str, dict[str, int]] = {}
+    damaged: list[str] = []
+    for file in unneeded(files, older_s, damaged=damaged):
+        if not dry_run:
+            file.delete(files)
+        kind = kinds.setdefault(file.what, {"files": 0, "bytes": 0})
+        kind["files"] += 1
+        kind["bytes"] += file.size
+    total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
+    return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
+
+
+@dataclass(frozen=True)
+class MigrateResult:
+    """What was brought over from an old store's log."""
+
+    store: str
+    migrated: bool
+    """False if there was nothing to migrate."""
+    answers: int = 0
+    """Answers that were brought over."""
+    known: int = 0
+    """Answers that were there already, because an earlier migration was interrupted or the old log held them twice."""
+    damaged: int = 0
+    """Records of the old log that cannot be read; a run that needs their answers asks again."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document of `summhay migrate`."""
+        return asdict(self)
+
+
+def migrate(store: str | None = None) -> MigrateResult:
+    """Bring the answers of a store of an earlier version into the present format. Interrupted, it can be called again.
+
+    A run again makes its tables from the answers, without a call. Raises StoreError if there is no store, if it is of a newer
+    version, or while a run is at work in it.
+    """
+    uri = store_uri(store)
+    done = migrate_store(uri)
+    if done is None:
+        return MigrateResult(uri, False)
+    return MigrateResult(uri, True, done["written"], done["known"], done["damaged"])
