@@ -207,31 +207,21 @@ def _micros(dollars: float) -> int:
 class _Planning:
     """Makes a plan in a thread of its own while Ray and the workers start, and passes it to `keep` once the run has `begun`.
 
-    The thread ends with the block; a thread left in native code would abort the process at its exit. No plan is made unless it
-    is `wanted`.
+    The thread ends with the block; a thread left in native code would abort the process at its exit.
     """
 
     def __init__(
-        self,
-        make: Callable[[Callable[[], bool]], PlanResult],
-        keep: Callable[[PlanResult], None] | None = None,
-        wanted: bool = True,
+        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
     ) -> None:
         self._plan: Future[PlanResult] = Future()
         self._make = make
         self._keep = keep
-        self._wanted = wanted
         self._unwanted = threading.Event()
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
 
     def __enter__(self) -> _Planning:
-        if self._wanted:
-            self._thread.start()
-        else:
-            self._plan.cancel()
-            # Who waits for it is told: otherwise they would wait for as long as they have patience.
-            self._plan.set_running_or_notify_cancel()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -245,8 +235,7 @@ class _Planning:
         """Give up what is not planned yet."""
         self._unwanted.set()
         self._begun.set()
-        if self._wanted:
-            self._thread.join()
+        self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -262,13 +251,12 @@ class _Planning:
 
     def plan(self) -> PlanResult | None:
         """The plan; None until there is one."""
-        made = self._plan.done() and not self._plan.cancelled() and self._plan.exception() is None
-        return self._plan.result() if made else None
+        return None if not self._plan.done() or self._plan.exception() is not None else self._plan.result()
 
     def result(self, patience_s: float | None = None) -> PlanResult | str:
-        """The plan; or why none could be made, which does not stop the run. Empty if it is not made in `patience_s`."""
+        """The plan; or why none could be made, which does not stop the run. Empty if it is not made within `patience_s`."""
         wait([self._plan], patience_s)
-        if not self._plan.done() or self._plan.cancelled():
+        if not self._plan.done():
             return ""
         try:
             return self._plan.result()
@@ -421,9 +409,8 @@ class Start:
             return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
 
         # A plan prepares and counts every item, which is about as much work as answering it by a local model.
-        settings = self.workload.models.settings().values()
-        wanted = self._paying() or not all(model.local for model in settings)
-        planning = _Planning(make, planned_now, wanted)
+        wanted = self._paying() or not all(model.local for model in self.workload.models.settings().values())
+        planning = _Planning(make if wanted else _no_plan, planned_now)
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
@@ -550,6 +537,10 @@ class Start:
                 watch(progress)
 
         return tell
+
+
+def _no_plan(_: object) -> PlanResult:
+    raise Unplannable
 
 
 def _failed(run: RunStore, error: BaseException, what: str = "") -> RunFailed:
