@@ -5,7 +5,7 @@ from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, hay
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
 from summhay_ray.mine.mining import Mining, Step, mine
-from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder
+from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder, read_table
 from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
 
@@ -32,4 +32,5 @@ __all__ = [
     "merged",
     "mine",
     "read_folder",
+    "read_table",
 ]

@@ -33,8 +33,13 @@ CORE = 0.25
 """Least share of the like sentences that have a fact of the core."""
 SAYS, UNSURE = 0.45, 0.6
 """A window says an insight from the first share of its core's weight on; below the second one it is unsure."""
+FULL = 0.88
+"""Mean share from which its documents say all of an insight: those that repeat it word for word (background, mostly) do not say
+it more surely than those that word it themselves."""
 NEAR = 0.1
 """A window that lacks no more than this comes near the insight, and is shown to a person or a model."""
+WORDED = 0.2
+"""Least share of the weight of the core's words in a window that says it: numbers alone say nothing."""
 WORTH = (1.0, 0.95, 0.9)
 """Factors of that share in one, two and three sentences: longer windows hold more words by chance."""
 REPEATS = 0.5
@@ -47,8 +52,8 @@ WORDS = "words"
 _MOST_NEIGHBOURS = 200
 """The nearest sentences describe a group; the bound limits memory where a sentence is in most documents."""
 _MOST_POSTED = 1000
-"""A fact that more sentences have tells little: only so many of them, evenly spread, are compared by it, and no window is looked
-for by it alone. So time stays linear."""
+"""A fact that more sentences have tells little: only about so many of them are compared by it, and no window is looked for by it
+alone. So time stays linear. The samples of all facts are of the same sentences, which are therefore found by all they have."""
 _MOST_COMPARED = 500
 """Only so many sentences are compared in full with one, those that share most of what they are found by: where a collection has
 few different words, every sentence shares some with very many."""
@@ -150,7 +155,8 @@ def find_insights(comparing: Comparing, compared: Iterable[Compared]) -> list[Mi
 
     def confidence(found: _Found) -> float:
         # How surely its documents say it, times how specific it is.
-        return float(found.scores[found.within()].mean() * math.log(1 + of.sizes[found.sentence]))
+        surely = min(1.0, float(found.scores[found.within()].mean()) / FULL)
+        return surely * math.log(1 + of.sizes[found.sentence])
 
     def shown(found: _Found) -> tuple[tuple[Evidence, ...], tuple[Evidence, ...]]:
         listed = [
@@ -226,7 +232,9 @@ class Comparing:
         # A lighter sentence is like none.
         self._may: npt.NDArray[np.bool_] = statements.states & (statements.sizes >= ALIKE * self._light - _ROUNDING)
         self._thinned, self._counts = _thinned(statements, self._may)
-        self._first = _first_alike(statements)
+        self._first, spread = _equal(statements)
+        self.commonplaces = np.flatnonzero(self._first & ~self._may & (spread >= least))
+        """Statements that recur in the same words, all of them so common that they tell no document from another."""
 
     def block(self, begin: int, end: int) -> Compared:
         """The candidates among the sentences of the documents from `begin` to before `end`.
@@ -235,15 +243,16 @@ class Comparing:
         """
         of = self.of
         first, last = np.searchsorted(of.documents, [begin, end]).tolist()
+        asked = first + np.flatnonzero(self._may[first:last] & self._first[first:last])
         found: list[_Found] = []
-        for at in range(first, last, _AT_ONCE):
-            sentences = np.arange(at, min(at + _AT_ONCE, last))
+        for at in range(0, asked.size, _AT_ONCE):
+            sentences = asked[at : at + _AT_ONCE]
             rows, near, likeness = self._alike(sentences)
             strengths, spread = self._strengths(sentences, rows, near, likeness)
             starts = np.searchsorted(rows, np.arange(sentences.size + 1))
-            for row in np.flatnonzero((spread >= max(2, self.least - 1)) & self._first[sentences]).tolist():
+            for row in np.flatnonzero(spread >= max(2, self.least - 1)).tolist():
                 span = slice(starts[row], starts[row + 1])
-                found.append(self._found(at + row, float(strengths[row]), near[span], likeness[span]))
+                found.append(self._found(int(sentences[row]), float(strengths[row]), near[span], likeness[span]))
         none = np.zeros(0, dtype=np.int64)
         return Compared(
             np.array([one.sentence for one in found], dtype=np.int64),
@@ -272,24 +281,27 @@ class Comparing:
         of = self.of
         asked, untold = self._telling(block)
         touched = asked @ self._thinned
+        # What a like sentence of the sample shares at least; where more is untold, a pair cannot be told from chance.
+        floor = (1 - _LEFT_OUT) * ALIKE * self._light
+        least = (np.maximum(ALIKE * self._light - untold, floor) - _ROUNDING).astype(np.float32)
         # Most pairs end here, so this comes first, and is kept cheap.
-        least = (ALIKE * self._light - _ROUNDING - untold).astype(np.float32)
-        sizes = np.diff(touched.indptr)
-        rough = touched.data >= np.repeat(least, sizes)
-        passed = np.diff(np.concatenate([[0], np.cumsum(rough)])[touched.indptr])
+        places = np.flatnonzero(touched.data >= least.min(initial=np.inf))
+        rows = np.searchsorted(touched.indptr, places, side="right") - 1
+        passed = np.bincount(rows[touched.data[places] >= least[rows]], minlength=block.size)
         for row in np.flatnonzero(passed > _MOST_COMPARED).tolist():
             told = touched.data[touched.indptr[row] : touched.indptr[row + 1]]
             least[row] = np.partition(told, -_MOST_COMPARED)[-_MOST_COMPARED]
-        if passed.max(initial=0) > _MOST_COMPARED:
-            rough = touched.data >= np.repeat(least, sizes)
-        rows = np.repeat(np.arange(block.size), sizes)[rough]
-        two, told = touched.indices[rough].astype(np.int64), touched.data[rough] + untold[rows]
+        rough = touched.data[places] >= least[rows]
+        places, rows = places[rough], rows[rough]
+        two, told = touched.indices[places].astype(np.int64), touched.data[places] + untold[rows]
         may = told >= ALIKE * np.minimum(of.sizes[block[rows]], of.sizes[two]) - _ROUNDING
         rows, two = rows[may], two[may]
         one = block[rows]
         shared = self._shared(one, two, of.weights)
         alike = np.minimum(1.0, shared / np.maximum(np.minimum(of.sizes[one], of.sizes[two]), self._light))
-        near = alike >= ALIKE
+        near = np.flatnonzero(alike >= ALIKE)
+        words = self._shared(one[near], two[near], self._words)
+        near = near[words >= WORDED * np.minimum(self._worded[one[near]], self._worded[two[near]]) - 1e-9]
         rows, two, alike = rows[near], two[near], np.round(alike[near], 6)
         order = np.lexsort((two, -alike, rows))
         rows, two, alike = rows[order], two[order], alike[order]
@@ -310,7 +322,6 @@ class Comparing:
         keep[order] = summed - before[rows[order]] >= _LEFT_OUT * ALIKE * self._light
         missed = ~keep | (self._counts[facts] > _MOST_POSTED)
         untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
-        keep &= self._may[block][rows]
         kept = (weights[keep].astype(np.float32), (rows[keep], facts[keep]))
         return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), untold
 
@@ -329,7 +340,7 @@ class Comparing:
         facts, rows = of.facts_of(others)
         both, numeric = self._places(own, facts) >= 0, of.numeric[facts]
         shared = np.bincount(rows[both], self._words[facts[both]], others.size)
-        same_words = shared >= OPPOSED * np.maximum(np.maximum(self._worded[sentence], self._worded[others]), 1.0)
+        same_words = shared >= OPPOSED * np.maximum(np.maximum(self._worded[sentence], self._worded[others]), _ROUNDING)
         theirs = np.bincount(rows[numeric], minlength=others.size)
         common = np.bincount(rows[numeric & both], minlength=others.size)
         other_numbers = (common < of.numeric[own].sum()) & (common < theirs)
@@ -365,9 +376,13 @@ class Comparing:
         places = self._places(facts, theirs)
         held = np.zeros((rows.size, facts.size), dtype=bool)
         held[owners[places >= 0], places[places >= 0]] = True
-        says = np.flatnonzero(held @ weights >= SAYS - NEAR)
-        held[says[self.opposite(sentence, rows[says])]] = False
-        best, sizes = held @ weights, np.ones(rows.size, dtype=np.int64)
+        held[self.opposite(sentence, rows)] = False
+        words = np.where(of.numeric[facts], 0.0, weights)
+
+        def score(window: npt.NDArray[np.bool_]) -> Floats:
+            return np.where(window @ words >= WORDED * words.sum() - 1e-9, window @ weights, 0.0)
+
+        best, sizes = score(held), np.ones(rows.size, dtype=np.int64)
         window = held
         for size in range(2, len(WORTH) + 1):
             step = size - 1
@@ -376,9 +391,9 @@ class Comparing:
             added = np.zeros_like(held)
             added[:-step] = held[step:]
             window = window | (added & follows[:, None])
-            score = (window @ weights) * WORTH[step]
-            longer = follows & (score > best + 1e-9)
-            best, sizes = np.where(longer, score, best), np.where(longer, size, sizes)
+            scores = score(window) * WORTH[step]
+            longer = follows & (scores > best + 1e-9)
+            best, sizes = np.where(longer, scores, best), np.where(longer, size, sizes)
         kept = best >= SAYS - NEAR
         rows, sizes, best = rows[kept], sizes[kept], np.round(best[kept], 6)
         documents = of.documents[rows]
@@ -416,29 +431,31 @@ def _distinct(places: Ints) -> Ints:
 
 
 def _thinned(of: Statements, may: npt.NDArray[np.bool_]) -> tuple[sparse.csr_matrix, Ints]:
-    """Fact x sentence, of the sentences that `may` be like another, where a fact that very many of them have keeps an even sample
-    of them; and how many of them have each fact."""
+    """Fact x sentence, of the sentences that `may` be like another, where a fact that very many of them have keeps a sample of
+    them, by the sentence's lot; and how many of them have each fact."""
     sizes = np.diff(of.bags.indptr)
     held = np.repeat(may, sizes)
     facts, sentences = of.bags.indices[held], np.repeat(np.arange(of.n, dtype=np.int32), sizes)[held]
     by_fact = sparse.csr_matrix((of.bags.data[held], (facts, sentences)), of.bags.shape[::-1])
     counts = np.diff(by_fact.indptr).astype(np.int64)
     if counts.size and counts.max() > _MOST_POSTED:
-        place = np.arange(by_fact.indices.size) - np.repeat(by_fact.indptr[:-1], counts)
-        share = np.repeat(np.minimum(1.0, _MOST_POSTED / np.maximum(counts, 1)), counts)
-        keep = np.floor((place + 1) * share) > np.floor(place * share)
+        share = np.repeat(_MOST_POSTED / np.maximum(counts, 1), counts)
+        keep = np.random.default_rng(0).random(of.n)[by_fact.indices] < share
         rows = np.repeat(np.arange(counts.size), counts)[keep]
         by_fact = sparse.csr_matrix((by_fact.data[keep], (rows, by_fact.indices[keep])), by_fact.shape)
     return by_fact, counts
 
 
-def _first_alike(of: Statements) -> npt.NDArray[np.bool_]:
-    """Whether no earlier statement has the same facts (n): of those that are equal, one is a candidate."""
+def _equal(of: Statements) -> tuple[npt.NDArray[np.bool_], Ints]:
+    """Whether no earlier statement has the same facts (n): of equal ones one is a candidate. And its documents (n)."""
     lots = np.random.default_rng(0).integers(0, 2**62, len(of.weights))
     stating = np.flatnonzero(of.states)
-    first = np.zeros(of.n, dtype=bool)
+    first, spread = np.zeros(of.n, dtype=bool), np.zeros(of.n, dtype=np.int64)
     if stating.size:
         # Sums of random numbers: those of different facts differ, but for a chance of one in 2**63.
         sums = 2 * np.add.reduceat(lots[of.bags.indices], of.bags.indptr[:-1]) + of.denies
-        first[stating[np.unique(sums[stating], return_index=True)[1]]] = True
-    return first
+        _, firsts, groups = np.unique(sums[stating], return_index=True, return_inverse=True)
+        first[stating[firsts]] = True
+        held = np.unique(groups * of.n_documents + of.documents[stating]) // of.n_documents
+        spread[stating[firsts]] = np.bincount(held)
+    return first, spread

@@ -54,6 +54,11 @@ class Mining:
         """Pairs (document, earlier one) of equal documents."""
         return [(place, kept) for place, kept in enumerate(self._copy_of) if place != kept]
 
+    @property
+    def commonplaces(self) -> list[str]:
+        """What recurs in words that nearly every document has: boilerplate, which is no insight."""
+        return [self._all.of.texts[sentence] for sentence in self._all.commonplaces.tolist()]
+
     def do(self, step: Step) -> bytes:
         """Do a step, or take its result from where it is kept. To compare a block, all blocks are read."""
         return self._keep(step, functools.partial(self._read if step.name == "read" else self._compare, step.begin))

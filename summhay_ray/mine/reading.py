@@ -127,7 +127,7 @@ def _read(path: Path, name: str, folder: Path, bare: bool) -> Iterator[Source | 
     if kind in (".jsonl", ".ndjson"):
         yield from _lines(text, name, bare)
     elif kind in (".csv", ".tsv"):
-        yield from _table(text, name, "\t" if kind == ".tsv" else ",")
+        yield from _table(text, name)
     elif kind in (".html", ".htm", ".xhtml"):
         yield Source(name, _Plain.of(text))
     else:
@@ -148,9 +148,19 @@ def _lines(text: str, name: str, bare: bool) -> Iterator[Source | Unread]:
         yield _row(name, row, number, bare)
 
 
-def _table(text: str, name: str, comma: str) -> Iterator[Source | Unread]:
+def read_table(text: str, column: str) -> csv.DictReader[str]:
+    """The rows of a CSV text, whose fields are parted by what parts its first line so that it has the column: comma, semicolon
+    (as spreadsheets write where the comma is the decimal sign) or tab."""
     csv.field_size_limit(2**31 - 1)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=comma)
+    for comma in ",;\t":
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=comma)
+        if column in (reader.fieldnames or ()):
+            return reader
+    return csv.DictReader(io.StringIO(text, newline=""))
+
+
+def _table(text: str, name: str) -> Iterator[Source | Unread]:
+    reader = read_table(text, "text")
     if "text" not in (reader.fieldnames or ()):
         yield Unread(name, "columns", "has no column `text`; name its columns id, text and title in the first line")
         return

@@ -9,18 +9,24 @@ from collections.abc import Iterator
 ABBREVIATIONS = ("Mr", "Ms", "Dr", "St", "No", "vs", "Mrs", "Inc", "Ltd")
 """Abbreviations: their full stop does not end a sentence."""
 
+_BEFORE_ORDINAL = ("am", "im", "vom", "zum", "beim", "der", "dem", "des", "seit")
+"""German words after which a number of one or two digits with a full stop is an ordinal one ("am 3. Mai")."""
 _LONGEST = 600
 """In characters, about 100 words: anything longer lacks sentence ends, and is cut."""
 
 
 def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list[str]:
-    """The sentences of a text in order, stripped. A line break ends a sentence; none is longer than 600 characters."""
+    """The sentences of a text in order, stripped. A line break ends a sentence; none is longer than 600 characters.
+
+    The full stop of an abbreviation, or of a German ordinal number after a preposition or article, ends none.
+    """
     return [piece for part in _end(abbreviations).split(text) for piece in _pieces(part.strip()) if piece]
 
 
 @functools.cache
 def _end(abbreviations: tuple[str, ...]) -> re.Pattern[str]:
-    none_of_them = "".join(rf"(?<!\b{word}\.)" for word in abbreviations)
+    ordinals = [rf"[{word[0].upper()}{word[0]}]{word[1:]} {digits}" for word in _BEFORE_ORDINAL for digits in (r"\d", r"\d\d")]
+    none_of_them = "".join(rf"(?<!\b{word}\.)" for word in (*abbreviations, *ordinals))
     return re.compile(
         rf"(?:(?<=[.!?])|(?<=[.!?][\"'”’)\]])){none_of_them}\s+(?=[^a-z\s])"
         r"|(?<=[。！？])|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+"

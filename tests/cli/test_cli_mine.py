@@ -60,8 +60,9 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
             row |= {"reword": "Old badges are refused.", "add_documents": "ticket-00.txt"}
         if "Orbis" in row["insight"]:
             row |= {"keep": "no"}
+    # As a spreadsheet writes it where the comma is the decimal sign.
     with open("sheet.csv", "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
+        writer = csv.DictWriter(file, rows[0], delimiter=";")
         writer.writeheader()
         writer.writerows(rows)
     accepted = cli("mine", "--accept", "sheet.csv", "--out", "mine.json", "--store", "st", "--json").document
@@ -110,6 +111,10 @@ def test_where_all_documents_are_equal_this_is_told(tmp_path: Path, cli: Cli) ->
         (tmp_path / f"{number}.txt").write_text("The depot in Velden was flooded to 1.9 metres, and 140 pallets were lost.")
     said = cli("mine", str(tmp_path), "--store", str(tmp_path / ".st"))
     assert said.code == 4 and "3 of them are equal to an earlier one" in said.out
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_text(f"The depot in Velden was flooded to 1.9 metres. {'ABCD'[number] * 4} came by.")
+    said = cli("mine", str(tmp_path), "--store", str(tmp_path / ".st"))
+    assert said.code == 4 and "but what nearly all of them say: 1 sentence, such as 'The depot" in " ".join(said.out.split())
     missing = cli("mine", str(tmp_path / "none"), "--store", str(tmp_path / ".st"))
     assert missing.code == 2 and "no such folder" in missing.err
 

@@ -21,6 +21,7 @@ from simulated_provider import until
 from summhay_ray import api
 from summhay_ray.engine import Counted, Item, Queue
 from summhay_ray.engine.run.execution import INLINE_WITHIN_S, Work, choose
+from summhay_ray.engine.run.run import PLANNED_AFTER_S
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
@@ -169,7 +170,9 @@ def test_a_second_driver_takes_the_run_over_and_the_first_loses_nothing(desk: Of
 
 def test_the_executor_that_is_taken_is_said_with_its_reason(tmp_path: Path) -> None:
     said: list[str] = []
+    began = time.monotonic()
     result = api.run(SAMPLE, str(tmp_path / "store"), note=said.append)
+    assert time.monotonic() - began < PLANNED_AFTER_S, "it waits for no plan, which free models do not need"
     [line] = said
     assert line.startswith("executor: inline, since 4 cells take about ") and "less than a cluster needs to start" in line
     assert result.executor == "inline"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,11 @@ from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
 from summhay_ray.engine.ask import ConcurrencyLimiter
 from summhay_ray.engine.plan.plan import CountingAsk, micros_of
 from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.run.run import _Planning
-from summhay_ray.engine.spec.own_code import Unplannable
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.providers.prices import Price
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store, StoreError
+from summhay_ray.store import RUN, Finished, LogWriter, MoneyRecord, Store
 
 pytestmark = pytest.mark.core
 
@@ -258,21 +256,6 @@ def test_stages_stand_in_the_benchmarks_order_whoever_asks_first(tmp_path: Path)
     ]
 
 
-def test_a_plan_that_a_persons_own_code_spoils_is_a_warning_of_the_run() -> None:
-    def raising(error: Exception) -> Any:
-        def make(unwanted: Callable[[], bool]) -> Any:
-            raise error
-
-        with _Planning(make) as planning:
-            return planning.result(10)
-
-    told = "the run cannot be planned: 'x' raises SystemExit: 0"
-    assert raising(Unplannable(told)) == told
-    assert raising(RuntimeError("judge is\nill")) == "the run cannot be planned: RuntimeError: judge is ill"
-    assert raising(OSError(28, "no space left")) == "the run cannot be planned: OSError: [Errno 28] no space left"
-    assert raising(StoreError("the store is damaged; mend it")) == "the run cannot be planned: the store is damaged; mend it"
-
-
 Figures = tuple[str, str, int, int, int, int, int]
 # Stage, model, calls, input tokens, micro-dollars expected, at least, at most.
 RELEASED: dict[int, list[Figures]] = {
@@ -302,10 +285,10 @@ def test_a_released_haystack_is_planned_to_the_token_and_the_micro_dollar(tmp_pa
 
 @pytest.mark.parametrize("summarizer", [MODEL, pytest.param("offline/lead", marks=pytest.mark.soak)])
 def test_a_marked_repeat_is_planned_as_an_unmarked_one(tmp_path: Path, summarizer: str | dict[str, object]) -> None:
-    too_long = {**MODEL, "model": "openai/long", "max_tokens": 1_000_000}
-    grid = grid_of(repeats=4, summarizers=[summarizer, too_long], judges=[JUDGE, "offline/judge"])
+    too_long = {**MODEL, "model": "openai/long", "max_tokens": 150_000}
+    grid = grid_of(repeats=2, summarizers=[summarizer, too_long], judges=[JUDGE, "offline/judge"])
     items = list(grid.items())
-    assert sum(bool(item.repeat_of) for item in items) == 3 * len(items) // 4
+    assert sum(bool(item.repeat_of) for item in items) == len(items) // 2
     found = plan(grid, Store(str(tmp_path)))
     grid.items = lambda: (replace(item, repeat_of="") for item in items)  # type: ignore[method-assign]
     assert plan(grid, Store(str(tmp_path))) == found

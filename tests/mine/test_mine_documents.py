@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tickets import FACTS, OPPOSITE, write_tickets
 
-from summhay_ray.mine import Source, mine, read_folder
+from summhay_ray.mine import Mining, Source, mine, read_folder
 
 pytestmark = pytest.mark.core
 
@@ -52,6 +54,41 @@ def test_a_statement_and_its_denial_in_the_same_words_are_two_insights(tmp_path:
     assert found == {stated: ({1, 3, 5}, (places[denied],)), denied: ({0, 2, 4}, (places[stated],))}
 
 
+def test_tickets_of_one_template_say_the_same_only_with_the_same_numbers() -> None:
+    lots = random.Random(3)
+    text = "Customer {} reports that the printer in hall {} stopped after {} labels. It was closed after {} minutes without cost."
+    closed = [lots.randint(1, 150) for _ in range(400)]
+    tickets = [text.format(lots.randint(100, 999), lots.randint(1, 9), lots.randint(151, 900), minutes) for minutes in closed]
+    mined, _ = mine([Source(str(place), ticket) for place, ticket in enumerate(tickets)], 3)
+    said = {f"It was closed after {minutes} minutes without cost.": minutes for minutes in closed}
+    assert len(mined) > 20 and {one.text for one in mined} <= said.keys()
+    for one in mined:
+        assert {evidence.document for evidence in one.evidence} == {
+            place for place, minutes in enumerate(closed) if minutes == said[one.text]
+        }
+
+
+def test_a_block_takes_no_longer_in_a_folder_of_more_documents_of_few_words() -> None:
+    lots = random.Random(1)
+    words = [f"{first}{last}rk" for first in "bdfgklmnpt" for last in ("a", "e", "i", "o", "u", "ar", "er", "ir", "or", "ur")]
+
+    def block(documents: int) -> float:
+        sentences = [" ".join(lots.choices(words, k=lots.randint(6, 12))).capitalize() for _ in range(3 * documents)]
+        texts = [". ".join(sentences[at : at + 3]) + "." for at in range(0, len(sentences), 3)]
+        mining = Mining([Source(str(place), text) for place, text in enumerate(texts)], 3)
+        taken = []
+        # The first one waits until all are read.
+        for step in mining.comparing[:4]:
+            began = time.process_time()
+            mining.do(step)
+            taken.append(time.process_time() - began)
+        return min(taken)
+
+    # In the larger folder, each word is in more than a thousand sentences.
+    few, many = block(1200), block(4800)
+    assert many < 1.3 * few
+
+
 def test_equal_documents_count_once_and_all_hold_the_insight() -> None:
     fact = "The nightly export to Orbis fails when a customer has more than 512 orders."
     others = ["Sabine asked for a second monitor and collects it.", "The kettle was blamed first, wrongly as it turned out."]
@@ -73,6 +110,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
     (tmp_path / "a/note.md").write_text("# Title\n\nA note.", encoding="utf-8")
     (tmp_path / "page.html").write_text("<title>T</title><script>no()</script><p>A &amp; B.</p><nav>menu</nav>", encoding="utf-8")
     (tmp_path / "rows.csv").write_text("id,title,text\n7,Head,Body\n,,Plain\n", encoding="utf-8")
+    (tmp_path / "semicolons.csv").write_text("id;text\n8;Half, and half.\n", encoding="utf-8")
     lines = [json.dumps({"id": "x", "text": "One."}), "{broken", json.dumps({"title": "no text"})]
     (tmp_path / "lines.jsonl").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
@@ -89,6 +127,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
         "page.html": "T\nA & B.",
         "rows.csv#7": "Head\nBody",
         "rows.csv#2": "Plain",
+        "semicolons.csv#8": "Half, and half.",
     }
     assert {one.document_id: one.error for one in unread} == {
         "empty.txt": "empty",

@@ -155,7 +155,7 @@ def age(folder: Path) -> None:
 
 def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
     """A writer commits, merges and deletes what is older than a read takes, and each reader sees a moment's table."""
-    run, files, stop, seen, wrong, older_s = new_run(tmp_path), LocalFiles(tmp_path), threading.Event(), [], [], 1.0
+    run, files, stop, seen, wrong, older_s = new_run(tmp_path), LocalFiles(tmp_path), threading.Event(), [], [], 0.5
 
     def read() -> None:
         mine = Store(str(tmp_path)).run("run")
@@ -175,7 +175,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
-    ends = time.monotonic() + 2.5
+    ends = time.monotonic() + 1.5
     while time.monotonic() < ends or not seen:
         committer.add([run.write("cell", [done(f"c{number:03d}")])])
         committer.compact()

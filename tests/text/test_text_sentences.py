@@ -16,6 +16,18 @@ def test_sentences_keep_titles_and_turns() -> None:
     assert sentences(text) == ["Dr. Quill came.", '"Good."', "She left!", "Tobias: Yes.", "No. 5 is mine。", "次です。"]
 
 
+def test_a_german_ordinal_number_ends_no_sentence() -> None:
+    text = "Am 3. Mai fiel er aus, im 2. Quartal nicht. Zum 31. Dezember endet er. I have 3. Then I left. Es war 1989. Er ging."
+    assert sentences(text) == [
+        "Am 3. Mai fiel er aus, im 2. Quartal nicht.",
+        "Zum 31. Dezember endet er.",
+        "I have 3.",
+        "Then I left.",
+        "Es war 1989.",
+        "Er ging.",
+    ]
+
+
 def test_a_text_without_ends_is_cut() -> None:
     pieces = sentences("word " * 1000)
     assert max(map(len, pieces)) <= 600 and " ".join(pieces).split() == ["word"] * 1000

@@ -85,6 +85,7 @@ def test_a_million_blanks_before_a_word(blank: str) -> None:
     assert len(tokens.encode_tokens("one" + run + tail)) == 1 + len(reference(run)) + len(reference(tail))
 
 
+@pytest.mark.soak
 def test_a_million_blanks_over_lines_before_a_word() -> None:
     lines = " " * 600_000 + "\n"
     expected = len(reference("one")) + len(reference(lines)) + len(reference(" " * 600_000)) + len(reference(" word"))

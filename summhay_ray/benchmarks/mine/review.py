@@ -14,7 +14,7 @@ from summhay_ray.benchmarks.mine.workload import haystack_of, reviews_of, write_
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
-from summhay_ray.mine import COLUMNS, accepted, doubts_first
+from summhay_ray.mine import COLUMNS, accepted, doubts_first, read_table
 from summhay_ray.text import quoted, unquoted
 
 _STYLE = (
@@ -87,8 +87,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
     except UnicodeDecodeError as error:
         row = error.object.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path} line {row}: is not UTF-8; save the sheet as CSV UTF-8") from error
-    csv.field_size_limit(2**31 - 1)
-    reader = csv.DictReader(io.StringIO(text, newline=""))
+    reader = read_table(text, COLUMNS[0])
     if lacking := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
         raise UserError(f"{path}: has no column {lacking[0]}; give the sheet that --review wrote, with its columns")
     try:

@@ -282,6 +282,8 @@ class Mine(Benchmark[MineSpec]):
             n_copies = len(mining.copies)
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
             what = f"nothing recurs in {least} of the {len(self._sources)} documents{equal}"
+            if mining.commonplaces:
+                what += f" but what nearly all of them say: {_cut(mining.commonplaces)}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
             mined = await self._checked(mined, ask)
@@ -295,7 +297,7 @@ class Mine(Benchmark[MineSpec]):
         grouped = await asyncio.to_thread(group_insights, [one.text for one in mined], topic)
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
-        notes = _notes(self._sources, mining.copies, "check" in models)
+        notes = _notes(self._sources, mining, "check" in models)
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
@@ -590,10 +592,17 @@ def _read(spec: MineSpec, inputs: Inputs) -> bytes:
     return source_bytes(held)
 
 
-def _notes(sources: Sequence[Source], copies: Sequence[tuple[int, int]], checked: bool) -> list[str]:
+def _cut(sentences: Sequence[str]) -> str:
+    """How many sentences there are, with the first of them."""
+    return f"{len(sentences)} {'sentence' if len(sentences) == 1 else 'sentences'}, such as {sentences[0][:CUT]!r}"
+
+
+def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str]:
     """What a person should know about the documents."""
     notes = []
-    if copies:
+    if mining.commonplaces:
+        notes.append(f"what nearly all documents say is left out as no finding: {_cut(mining.commonplaces)}")
+    if copies := mining.copies:
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
         notes.append(f"{len(copies)} documents are equal to an earlier one, and count once for recurrence: {such}")

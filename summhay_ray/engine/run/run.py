@@ -230,6 +230,8 @@ class _Planning:
             self._thread.start()
         else:
             self._plan.cancel()
+            # Who waits for it is told: otherwise they would wait for as long as they have patience.
+            self._plan.set_running_or_notify_cancel()
         return self
 
     def __exit__(self, *_: object) -> None:

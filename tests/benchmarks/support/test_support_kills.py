@@ -25,6 +25,7 @@ def say(model: str, prompt: str) -> str:
     return json.dumps({"verdict": "supported" if supported else "not", "evidence": ""})
 
 
+@pytest.mark.soak
 def test_a_killed_panel_asks_nothing_durable_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPORT_KEY", KEY)
     (tmp_path / "documents").mkdir()
