@@ -354,7 +354,7 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     ),
     "a method of a part": (
         {SCORED: f"{SCORED}\n    def explain(self, run, key): return {{}}"},
-        "explain is a method of the reader and nothing calls it here; write it in a class derived from Reader",
+        "explain is a method of the reader, and is not called here; write it in a class derived from Reader",
     ),
     "one stage without a comma": ({'(Stage("ask"),)': 'Stage("ask")'}, "expected a tuple: stages = (Stage(...),)"),
     "one table without a comma": (

@@ -177,7 +177,7 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
     for name, part in inspect.getmembers(benchmark, lambda one: isinstance(one, type) and issubclass(one, WorkloadPart)):
         if unread := sorted(one for one in own if callable(getattr(part, one, None))):
             write = f"write it in a class derived from {part.__name__}, and {name} = Part(THAT CLASS), or give it another name"
-            raise SpecError(f"{where}: {unread[0]} is a method of the {name} and nothing calls it here; {write}")
+            raise SpecError(f"{where}: {unread[0]} is a method of the {name}, and is not called here; {write}")
 
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
