@@ -28,7 +28,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 SHOWN = ("examples/needle.py", "examples/needle.yaml", "examples/word_judge.py", "examples/word_retriever.py")
 """Files that a page quotes in its other blocks of the same language."""
 PATIENCE_S = 240
-LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "odsum", "report", "retrieval", "stores", "your-documents")
+LONG = ("compare", "ethic", "extract-then-evaluate", "haystacks", "odsum", "report", "retrieval", "stores")
 """Pages whose commands take long."""
 
 
