@@ -56,7 +56,7 @@ class Mining:
 
     @property
     def commonplaces(self) -> list[str]:
-        """What recurs in words that nearly every document has: boilerplate, which is no insight."""
+        """What recurs in words that very many documents have: boilerplate, mostly, which is no insight."""
         return [self._all.of.texts[sentence] for sentence in self._all.commonplaces.tolist()]
 
     def do(self, step: Step) -> bytes:

@@ -283,7 +283,7 @@ class Mine(Benchmark[MineSpec]):
             equal = f" ({n_copies} of them are equal to an earlier one, and count once)" if n_copies else ""
             what = f"nothing recurs in {least} of the {len(self._sources)} documents{equal}"
             if mining.commonplaces:
-                what += f" but what nearly all of them say: {_cut(mining.commonplaces)}"
+                what += f" but in words that very many of them have: {_cut(mining.commonplaces)}"
             return self._nothing(ask, "group", f"{what}; lower min_documents, or give more that overlap")
         if "check" in models:
             mined = await self._checked(mined, ask)
@@ -601,7 +601,7 @@ def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str
     """What a person should know about the documents."""
     notes = []
     if mining.commonplaces:
-        notes.append(f"what nearly all documents say is left out as no finding: {_cut(mining.commonplaces)}")
+        notes.append(f"what recurs in words that very many documents have is left out: {_cut(mining.commonplaces)}")
     if copies := mining.copies:
         later, earlier = copies[0]
         such = f"{sources[later].document_id} is equal to {sources[earlier].document_id}"
