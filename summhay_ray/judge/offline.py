@@ -1,4 +1,4 @@
-"""`offline/judge`, a judge that needs no key. Part of the judge room.
+"""`offline/judge`, the free judge: it needs no key. Part of the judge room.
 
 It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
 turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,

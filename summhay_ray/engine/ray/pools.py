@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
-from summhay_ray.engine.ray.ray_data import quiet
+from summhay_ray.engine.ray.ray_data_settings import quiet
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
 from summhay_ray.engine.run.prepared import prepares
 from summhay_ray.engine.run.queues import WorkItem, answers_here, batch_text, read_batch

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from summhay_ray.engine.ray.ray_data import quiet
+from summhay_ray.engine.ray.ray_data_settings import quiet
 from summhay_ray.engine.run.execution import before_ray
 from summhay_ray.errors import UserError
 

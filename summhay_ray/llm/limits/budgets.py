@@ -1,7 +1,7 @@
 """Money of a run: what is spent, reserved and uncertain, and what fits the budgets. Part of the llm room.
 
-All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted only if its worst case
-fits under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
+All amounts are integer micro-dollars. Money is durable in the ledger's records alone: a call is granted (in `ledger.py`) only if
+its worst case fits under the ceiling of the newest record, so that whatever a kill leaves unknown is within that ceiling.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A model's limits over the whole cluster: requests and tokens per minute, and calls in flight. Part of the llm room.
 
-The time is always passed in as an argument, so that tests need not wait.
+`ledger.py` asks before each call. The time is always passed in as an argument, so that tests need not wait.
 """
 
 from __future__ import annotations
