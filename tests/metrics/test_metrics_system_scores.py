@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import VALUES, SystemScore, insight_sums, system_scores
-from summhay_ray.metrics import systems as systems_module
+from summhay_ray.metrics import system_scores as systems_module
 from summhay_ray.metrics.system_scores import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
