@@ -36,7 +36,7 @@ from summhay_ray.metrics.position import PositionSensitivity, position_sensitivi
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
 from summhay_ray.metrics.score_intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
-from summhay_ray.metrics.system_scores import (
+from summhay_ray.metrics.scores_by_system import (
     FIGURES,
     ByLabels,
     SystemScore,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from summhay_ray.metrics.score_intervals import Z_95
-from summhay_ray.metrics.system_scores import SystemScore, TakenOff
+from summhay_ray.metrics.scores_by_system import SystemScore, TakenOff
 
 
 @dataclass(frozen=True, slots=True)

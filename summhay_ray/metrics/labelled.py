@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from summhay_ray.metrics.score_intervals import Z_95
-from summhay_ray.metrics.system_scores import ByLabels, Corrected, SystemScore
+from summhay_ray.metrics.scores_by_system import ByLabels, Corrected, SystemScore
 
 FEWEST = 10
 """Least number of labels of a system by which it is corrected alone; with fewer, by the labels of all systems together."""

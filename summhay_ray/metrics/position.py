@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from summhay_ray.metrics.system_scores import SystemScore
+from summhay_ray.metrics.scores_by_system import SystemScore
 
 BASELINES = ("random", "given")
 EXTREMES = ("top", "bottom")

@@ -1,6 +1,6 @@
 """95 % intervals of the mean of any column, and the draws of a cluster bootstrap. Part of the metrics room.
 
-Intervals of a `SystemScore` are made in `system_scores.py`, those of differences between systems in `paired_differences.py`.
+Intervals of a `SystemScore` are made in `scores_by_system.py`, those of differences between systems in `paired_differences.py`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 
 from summhay_ray.metrics import VALUES, SystemScore, haystack_scores, insight_sums, mean_interval, system_scores
 from summhay_ray.metrics.score_intervals import generator, ratio_intervals, resampled_sums
-from summhay_ray.metrics.system_scores import CLUSTER, KEYS
+from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
 

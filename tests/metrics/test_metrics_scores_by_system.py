@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.metrics import VALUES, SystemScore, insight_sums, system_scores
-from summhay_ray.metrics import system_scores as systems_module
-from summhay_ray.metrics.system_scores import CLUSTER, KEYS
+from summhay_ray.metrics import scores_by_system as systems_module
+from summhay_ray.metrics.scores_by_system import CLUSTER, KEYS
 
 pytestmark = pytest.mark.core
 
