@@ -98,10 +98,10 @@ def _telling_of_an_exit() -> Iterator[None]:
 
     It would end the process at once, with any exit code and without a word.
     """
-    end, here, told = os._exit, os.getpid(), -1
+    end, here, stderr = os._exit, os.getpid(), -1
     with contextlib.suppress(OSError):
         # While Ray starts, stderr itself shows nothing.
-        told = os.dup(2)
+        stderr = os.dup(2)
 
     def ended(status: int) -> NoReturn:
         # Not a process that was forked off: it ends in no other way.
@@ -111,7 +111,7 @@ def _telling_of_an_exit() -> Iterator[None]:
             mend = "let it return or raise an error instead, and run again to go on: what was answered is kept"
             line = _line(f"own code ended the process: os._exit({status}) in {place}; {mend}")
             with contextlib.suppress(OSError):
-                os.write(told, line.encode(errors="backslashreplace"))
+                os.write(stderr, line.encode(errors="backslashreplace"))
             status = FAILED
         end(status)
 
@@ -121,7 +121,7 @@ def _telling_of_an_exit() -> Iterator[None]:
     finally:
         os._exit = end
         with contextlib.suppress(OSError):
-            os.close(told)
+            os.close(stderr)
 
 
 def _usage(problem: Exception) -> str:

@@ -74,11 +74,11 @@ async def _flaws(
     unsound = plan_flaws(
         outline, planned, [pieces[document.number].written for document in planned], work.recipe.difficulty.least
     )
-    many = f"after {REWRITES} rewritings ({len(unsound)} such)"
+    after = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
         flaws.setdefault(
             number,
-            GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND_UNSOUND)}"),
+            GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {after}; {MENDS.get(reason, MEND_UNSOUND)}"),
         )
     for document in planned:
         if document.document_id in copies:
