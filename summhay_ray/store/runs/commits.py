@@ -1,7 +1,7 @@
 """The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "parts"}. `driver` is the number of the driver
-that owns the run, and `told` says where it runs. `added` counts all parts ever added; merging does not change it.
+`runs/<run>/commits/00000001.json`, ...: {"driver", "added", "parts"}. `driver` is the number of the driver that owns the run.
+`added` counts all parts ever added; merging does not change it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ class Manifest:
 
     number: int = 0
     driver: int = 0
-    where: str = ""
-    """Where the driver runs, for a message; `told` in the file."""
     added: int = 0
     parts: tuple[Parts, ...] = ()
 
@@ -71,7 +69,7 @@ class Manifests:
 
     def lost(self) -> bool:
         """Whether the run has parts, but no manifest that names them."""
-        return not self.chain.latest() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
+        return not self.chain.numbers() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
@@ -80,10 +78,6 @@ class Manifests:
         if self.lost():
             yield f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
             return
-        last, gone = self.chain.known()
-        for number in gone:
-            newer = "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
-            yield f"{self.files.where(self.chain.name(number))} is gone; {newer if number < last else again}"
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
@@ -99,13 +93,8 @@ class Manifests:
 
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
-        body = {
-            "driver": manifest.driver,
-            "told": manifest.where,
-            "added": manifest.added,
-            "parts": [parts.to_json() for parts in manifest.parts],
-        }
-        return self.chain.append(manifest.number, body)
+        parts = [one.to_json() for one in manifest.parts]
+        return self.chain.append(manifest.number, {"driver": manifest.driver, "added": manifest.added, "parts": parts})
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
@@ -152,9 +141,8 @@ class Manifests:
 class Committer:
     """Commits and merges parts for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
 
-    def __init__(self, manifests: Manifests, tables: Tables, driver: int, where: str = "") -> None:
+    def __init__(self, manifests: Manifests, tables: Tables, driver: int) -> None:
         self.driver = driver
-        self._where = where
         self._tables = tables
         self._manifests = manifests
         self._appending = threading.Lock()
@@ -165,13 +153,9 @@ class Committer:
     def _claimed(self, newest: Manifest) -> Manifest:
         """The manifest with this driver as owner; the same object if it owns the run already. Raises Superseded."""
         if newest.driver > self.driver:
-            who = f" ({newest.where})" if newest.where else ""
-            raise Superseded(
-                f"run {self._manifests.run_id}: another driver{who} took the run over; this one stops, nothing is lost"
-            )
-        if (newest.driver, newest.where) == (self.driver, self._where):
-            return newest
-        return dataclasses.replace(newest, driver=self.driver, where=self._where)
+            run = self._manifests.run_id
+            raise Superseded(f"run {run}: another driver took the run over; this one stops, nothing is lost")
+        return newest if newest.driver == self.driver else dataclasses.replace(newest, driver=self.driver)
 
     def add(self, parts: Sequence[Parts]) -> None:
         """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
@@ -207,7 +191,7 @@ def add_parts(manifests: Manifests, parts: Parts) -> None:
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
     parts = tuple(map(Parts.from_json, body["parts"]))
-    return Manifest(number, body["driver"], body["told"], body["added"], parts)
+    return Manifest(number, body["driver"], body["added"], parts)
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:
