@@ -41,14 +41,6 @@ class Manifest:
         return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
 
 
-Claim = Callable[[Manifest], Manifest]
-"""The manifest as a process may go on from it; what it raises says that it may not."""
-
-
-def _as_it_is(newest: Manifest) -> Manifest:
-    return newest
-
-
 class Manifests:
     """The manifests of one run, and the files of their parts."""
 
@@ -111,32 +103,6 @@ class Manifests:
                 return wanted
             newest = self.newest()
 
-    def replace(self, newest: Manifest, merged: Sequence[Parts], by: Parts, claimed: Claim = _as_it_is) -> Manifest:
-        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
-
-        def replaced(newest: Manifest) -> Manifest:
-            mine, names = claimed(newest), [parts.name for parts in merged]
-            known = [parts.name for parts in mine.parts]
-            start = known.index(names[0]) if names and names[0] in known else 0
-            if known[start : start + len(names)] != names:
-                return mine
-            return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
-
-        return self.change(newest, replaced)
-
-    def end(self, tables: Tables, claimed: Claim = _as_it_is) -> Manifest:
-        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
-
-        Raises StoreError, OSError; what was committed stays as it is, and ending again goes on.
-        """
-        newest = self.newest()
-        while (final := newest.final) is None:
-            newest = self.replace(newest, newest.parts, merge(self.parts, tables, newest.parts, final=True), claimed)
-        self.parts.show(final)
-        # Another process may have ended the run anew meanwhile, and this one have moved its parts.
-        now = self.newest()
-        return newest if now.final in (final, None) else self.end(tables, claimed)
-
 
 class Committer:
     """Commits and merges parts for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
@@ -175,18 +141,36 @@ class Committer:
                 return 0
             merged = merge(self._manifests.parts, self._tables, group)
             with self._appending:
-                self._newest = self._manifests.replace(self._newest, group, merged, self._claimed)
+                self._replace(group, merged)
             return len(group)
 
     def finish(self) -> None:
-        """See `Manifests.end`. Raises Superseded."""
+        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
+
+        Raises Superseded, StoreError, OSError; what was committed stays as it is, and finishing again goes on.
+        """
         with self._merging, self._appending:
-            self._newest = self._manifests.end(self._tables, self._claimed)
+            self._newest, final = self._manifests.newest(), None
+            # Another process may end the run anew meanwhile, and this one have moved its parts.
+            while self._newest.final not in (final, None) or final is None:
+                while (final := self._newest.final) is None:
+                    parts = self._newest.parts
+                    self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True))
+                self._manifests.parts.show(final)
+                self._newest = self._manifests.newest()
 
+    def _replace(self, merged: Sequence[Parts], by: Parts) -> None:
+        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
 
-def add_parts(manifests: Manifests, parts: Parts) -> None:
-    """Commit parts on top of the newest manifest without changing the run's owner."""
-    manifests.change(manifests.newest(), lambda newest: _with(newest, [parts]))
+        def replaced(newest: Manifest) -> Manifest:
+            mine, names = self._claimed(newest), [parts.name for parts in merged]
+            known = [parts.name for parts in mine.parts]
+            start = known.index(names[0]) if names and names[0] in known else 0
+            if known[start : start + len(names)] != names:
+                return mine
+            return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
+
+        self._newest = self._manifests.change(self._newest, replaced)
 
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:

@@ -22,7 +22,7 @@ from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files, open_files, read_whole
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
-from summhay_ray.store.runs.commits import Committer, Manifest, Manifests, add_parts
+from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
 from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
 from summhay_ray.store.tables.rows import Reader, digests_of
 from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of
@@ -267,14 +267,18 @@ class RunStore:
     def commit(self, stage: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            add_parts(self._manifests, self.write(stage, finished))
+            self._own_committer().add([self.write(stage, finished)])
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
 
         Raises StoreError, OSError; ending again then goes on.
         """
-        self._manifests.end(self.declared)
+        self._own_committer().finish()
+
+    def _own_committer(self) -> Committer:
+        """A committer for the run's present owner."""
+        return self.committer(self._manifests.newest().driver)
 
     def finished(self, stage: str) -> dict[str, bool]:
         """Every committed unit of a stage -> whether it failed in a way that may be retried."""
