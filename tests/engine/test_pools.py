@@ -45,7 +45,7 @@ class Counted:
         pass
 
     def rank(self, subtopic, haystack):
-        (Path(__file__).parent / "searched" / f"{os.getppid()}-{os.getpid()}-{os.urandom(4).hex()}").write_text(subtopic.subtopic_id)
+        (Path(__file__).parent / "searched" / f"{os.getppid()}-{os.urandom(8).hex()}").write_text(subtopic.subtopic_id)
         return [Ranked(number, 1.0) for number in range(1, 9)]
 """
 
@@ -75,7 +75,7 @@ def test_a_grid_of_free_and_called_models_prepares_a_source_once_and_has_the_tab
         found = provider.again(provider.spec(**changes), pooled, "ray")
         assert provider.tables_of(found, pooled) == provider.tables_of(one, alone)
         assert provider.served() - before == 8 and set(logged(pooled).values()) == {1}
-        # The plan of a run, too, is made by a child of this process.
+        # The command is a child of this process, and searches for its plan; actors are children of Ray's.
         actors = [path for path in own.iterdir() if int(path.name.partition("-")[0]) not in (os.getpid(), os.getppid())]
         assert len(actors) == 4 == len({path.read_text() for path in actors})
         again = provider.again(provider.spec(**changes), pooled, "ray")
