@@ -1,7 +1,7 @@
 """The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"driver", "told", "added", "parts"}. `driver` is the number of the driver
-that owns the run, and `told` says where it runs. `added` counts all parts ever added; merging does not change it.
+`runs/<run>/commits/00000001.json`, ...: {"session", "where", "added", "parts"}. `session` is the number of the session
+that owns the run, and `where` says where its driver runs. `added` counts all parts ever added; merging does not change it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Manifest:
     """One manifest; see the module for its fields. `number` 0: none was written yet."""
 
     number: int = 0
-    driver: int = 0
+    session: int = 0
     where: str = ""
-    """Where the driver runs, for a message; `told` in the file."""
+    """Where the session's driver runs, for a message."""
     added: int = 0
     parts: tuple[Parts, ...] = ()
 
@@ -100,8 +100,8 @@ class Manifests:
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
         body = {
-            "driver": manifest.driver,
-            "told": manifest.where,
+            "session": manifest.session,
+            "where": manifest.where,
             "added": manifest.added,
             "parts": [parts.to_json() for parts in manifest.parts],
         }
@@ -150,10 +150,10 @@ class Manifests:
 
 
 class Committer:
-    """Commits and merges parts for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
+    """Commits and merges parts for the session that owns the run. Thread-safe; made by `RunStore.committer`."""
 
-    def __init__(self, manifests: Manifests, tables: Tables, driver: int, where: str = "") -> None:
-        self.driver = driver
+    def __init__(self, manifests: Manifests, tables: Tables, session: int, where: str = "") -> None:
+        self.session = session
         self._where = where
         self._tables = tables
         self._manifests = manifests
@@ -163,15 +163,15 @@ class Committer:
         self._newest = manifests.change(manifests.newest(), self._claimed)
 
     def _claimed(self, newest: Manifest) -> Manifest:
-        """The manifest with this driver as owner; the same object if it owns the run already. Raises Superseded."""
-        if newest.driver > self.driver:
+        """The manifest with this session as owner; the same object if it owns the run already. Raises Superseded."""
+        if newest.session > self.session:
             who = f" ({newest.where})" if newest.where else ""
             raise Superseded(
                 f"run {self._manifests.run_id}: another driver{who} took the run over; this one stops, nothing is lost"
             )
-        if (newest.driver, newest.where) == (self.driver, self._where):
+        if (newest.session, newest.where) == (self.session, self._where):
             return newest
-        return dataclasses.replace(newest, driver=self.driver, where=self._where)
+        return dataclasses.replace(newest, session=self.session, where=self._where)
 
     def add(self, parts: Sequence[Parts]) -> None:
         """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
@@ -207,7 +207,7 @@ def add_parts(manifests: Manifests, parts: Parts) -> None:
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
     parts = tuple(map(Parts.from_json, body["parts"]))
-    return Manifest(number, body["driver"], body["told"], body["added"], parts)
+    return Manifest(number, body["session"], body["where"], body["added"], parts)
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:

@@ -30,7 +30,7 @@ from summhay_ray.store.tables.rows import Reader, digests_of
 from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of
 
 FORMAT = 3
-RUN_FORMAT = 4
+RUN_FORMAT = 5
 """The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder, and of its
 record."""
 MAX_RECORD = 64 * 2**20
@@ -263,22 +263,22 @@ class RunStore:
         """Whether the table has rows."""
         return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
 
-    def write(self, stage: str, finished: Sequence[Finished]) -> Parts:
+    def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
         """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
         self._chosen(sorted({table for unit in finished for table in unit.rows}))
-        return write_parts(self._manifests.parts, self.declared, stage, finished)
+        return write_parts(self._manifests.parts, self.declared, kind, finished)
 
-    def committer(self, driver: int, where: str = "") -> Committer:
-        """Take the run over for a driver and return its committer. `where`: where the driver runs, such as "on HOST, pid 7".
+    def committer(self, session: int, where: str = "") -> Committer:
+        """Take the run over for a session and return its committer. `where`: where its driver runs, such as "on HOST, pid 7".
 
-        Raises Superseded if a driver with a higher number owns the run.
+        Raises Superseded if a session with a higher number owns the run.
         """
-        return Committer(self._manifests, self.declared, driver, where)
+        return Committer(self._manifests, self.declared, session, where)
 
-    def commit(self, stage: str, finished: Sequence[Finished]) -> None:
+    def commit(self, kind: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            add_parts(self._manifests, self.write(stage, finished))
+            add_parts(self._manifests, self.write(kind, finished))
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
@@ -287,10 +287,10 @@ class RunStore:
         """
         self._manifests.end(self.declared)
 
-    def finished(self, stage: str) -> dict[str, bool]:
-        """Every committed unit of a stage -> whether it failed in a way that may be retried."""
+    def finished(self, kind: str) -> dict[str, bool]:
+        """Every committed unit of a kind -> whether it failed in a way that may be retried."""
         won = self._reader({}).units()[0]
-        return dict(won.filter(pl.col("stage") == stage).select("unit", "retry").iter_rows())
+        return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, each once, sorted by primary key. `units`: only the rows of units with these names.
@@ -317,9 +317,9 @@ class RunStore:
         """The rows of a table whose first key column is from `low` to `high`, both included."""
         return self._reader(self._chosen([table])).between(table, low, high)
 
-    def shared_row(self, table: str, stage: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row of a table that two units of a stage have: the units, and its key; None if there is none."""
-        return self._reader(self._chosen([table])).shared_row(table, stage)
+    def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
+        """The first row of a table that two units of a kind have: the units, and its key; None if there is none."""
+        return self._reader(self._chosen([table])).shared_row(table, kind)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
         """Each finished unit with its rows of these tables; a few units are in memory at a time."""
