@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from ray.util.state import list_cluster_events
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.run.execution import Work
-from summhay_ray.engine.run.queues import Kind, QueueSettings, answers_here, queue_settings
+from summhay_ray.engine.run.prepared import divided
+from summhay_ray.engine.run.queues import Kind, QueueSettings, queue_settings
 from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
 from summhay_ray.errors import UserError
 
@@ -97,7 +99,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
-    left = {queue: n for queue, n in work.in_queues().items() if not answers_here(workload, queue)}
+    called, free = divided(workload, work.left)
+    left = Counter(item.queue for items in called.values() for item in items)
     now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
     if said := workload.spec.workers:
         bounds = Bounds(max(1, said.min), said.max)
@@ -108,7 +111,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
     workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
     seats = {kind: some.fewest for kind, some in workers.items()}
-    kinds = [POOL] if len(left) < len(work.in_queues()) else []
+    kinds = [POOL] if free else []
     if workload.computation.parts([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)
