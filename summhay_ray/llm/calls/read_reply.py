@@ -302,9 +302,9 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
     raw = RawAnswer(
         # A key of a repeated or failed attempt begins with that of the request.
         record["key"].partition("/")[0],
-        *(record[name] for name in _FIELDS),
+        **{name: record[name] for name in _FIELDS},
         # Records of earlier versions lack these.
-        *(record.get(name, 0) for name in _NEW_FIELDS),
+        **{name: record.get(name, 0) for name in _NEW_FIELDS},
         further_texts=tuple(record.get("further_texts", ())),
         logprobs=record.get("logprobs", ""),
         origin=record.get("origin", ""),
