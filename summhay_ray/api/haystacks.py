@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
-def import_released(paths: str | Path | Sequence[str | Path], store: str | None = None) -> haystacks.ImportResult:
-    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid."""
+def import_released(
+    paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
+) -> haystacks.ImportResult:
+    """Import released SummHay files as a run. Raises InvalidHaystack, and writes nothing, if a file is invalid.
+
+    Hundreds of files are read by a local Ray, or by the Ray cluster at `address`, whose nodes must see the files and the store.
+    """
     from summhay_ray.benchmarks import summhay as haystacks
 
     listed = [paths] if isinstance(paths, str | Path) else paths
-    return haystacks.import_released([str(path) for path in listed], Store(store_uri(store)))
+    return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
 
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
@@ -117,17 +122,20 @@ def synth(
     return synthesis.run_synth(loaded, store_of(loaded, store), options, None if out is None else Path(out))
 
 
-def verify(paths: str | Path | Sequence[str | Path], out: str | Path | None = None) -> list[synthesis.VerifiedFile]:
+def verify(
+    paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
+) -> list[synthesis.VerifiedFile]:
     """Check haystack files against their own annotations, offline, and list mismatches. `out`: a CSV file for all checks.
 
-    Raises InvalidHaystack, and UserError if `out` exists.
+    More than eight files are checked by a local Ray, or by the Ray cluster at `address`, whose nodes must see them. Raises
+    InvalidHaystack, and UserError if `out` exists.
     """
     from summhay_ray.benchmarks import synth as synthesis
 
     listed = [paths] if isinstance(paths, str | Path) else paths
     if out is not None and Path(out).exists():
         raise UserError(f"{out} exists; give another file")
-    verified = [synthesis.verify_file(str(path)) for path in listed]
+    verified = synthesis.verify_files([str(path) for path in listed], address or "")
     if out is not None:
         synthesis.write_checks(verified, Path(out))
     return verified

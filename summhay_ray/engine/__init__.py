@@ -39,6 +39,7 @@ from summhay_ray.engine.jobs.jobs import JobEnd, JobError, JobLost, RayJob
 from summhay_ray.engine.jobs.submit import JobOrder, submit
 from summhay_ray.engine.plan.plan import PlanResult, plan
 from summhay_ray.engine.plan.stage_plan import StagePlan
+from summhay_ray.engine.ray.tasks import map_in_tasks, ray_tasks
 from summhay_ray.engine.read.doctor import Check, examine, examine_runs, key_check, missing_keys
 from summhay_ray.engine.read.expected import ITEM_ID, expected_rows
 from summhay_ray.engine.read.explain import Replay, first_request
@@ -157,12 +158,14 @@ __all__ = [
     "kinds",
     "left_of_going",
     "load_workload",
+    "map_in_tasks",
     "missing_keys",
     "model_entry",
     "model_settings",
     "open_run",
     "plan",
     "planning",
+    "ray_tasks",
     "read_fields",
     "read_json",
     "release",

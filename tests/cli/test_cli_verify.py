@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from summhay_ray import api
 from summhay_ray.benchmarks.synth import verify as verifying
 from summhay_ray.cli import main
+from summhay_ray.engine import ray_tasks
+from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample
 
 
@@ -72,3 +76,18 @@ def test_what_is_no_haystack_is_refused_in_one_line(tmp_path: Path, capsys: pyte
     ) and err == f"summhay: {path}: subtopics: expected a list of at least one subtopic, found an empty list\n"
     code, out, err = command(capsys, str(tmp_path / "none.json"))
     assert (code, out) == (2, "") and "none.json: cannot be read" in err and err.count("\n") == 1
+
+
+@pytest.mark.soak
+@pytest.mark.ray
+def test_many_files_go_over_ray_and_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [sample(tmp_path), sample(tmp_path, "conversation")]
+    alone = api.verify(paths)
+    assert [one.file for one in alone] == paths
+    monkeypatch.setattr(verifying, "FILES_ALONE", 1)
+    # One Ray for both.
+    with ray_tasks():
+        monkeypatch.setattr(verifying, "ray_tasks", contextlib.nullcontext)
+        assert api.verify(paths) == alone
+        with pytest.raises(UserError, match=r"broken\.json: subtopics"):
+            api.verify([*paths, sample(tmp_path, file="broken", subtopics=[])])

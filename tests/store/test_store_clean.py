@@ -44,7 +44,7 @@ def merged_run(root: Path, n: int = 20) -> RunStore:
     run = new_run(root)
     committer = run.committer(0)
     for number in range(n):
-        committer.add([run.write("cell", [done(f"c{number}")])])
+        committer.add([run.write("item", [done(f"c{number}")])])
         committer.compact()
     committer.finish()
     return run
@@ -145,7 +145,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
         thread.start()
     ends = time.monotonic() + 1.5
     while time.monotonic() < ends or not seen:
-        committer.add([run.write("cell", [done(f"c{number:03d}")])])
+        committer.add([run.write("item", [done(f"c{number:03d}")])])
         committer.compact()
         clean(files, older_s)
         number += 1
@@ -159,7 +159,7 @@ def test_readers_at_work_are_not_harmed(tmp_path: Path) -> None:
 def test_what_a_driver_at_work_has_written_is_left(tmp_path: Path) -> None:
     run, files = merged_run(tmp_path), LocalFiles(tmp_path)
     session = begin_session(files, "run", False)
-    parts = run.write("cell", [done("soon")])
+    parts = run.write("item", [done("soon")])
     assert clean(files) == []
     run.committer(session.number).add([parts])
     session.end("done")

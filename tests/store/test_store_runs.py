@@ -35,16 +35,16 @@ def test_two_drivers_with_other_batches_give_the_tables_of_one(
             if batch:
                 commit(both, [done(cell) for cell in batch])
     assert both.digests() == alone.digests()
-    assert both.finished("cell") == alone.finished("cell") == dict.fromkeys(CELLS, False)
+    assert both.finished("item") == alone.finished("item") == dict.fromkeys(CELLS, False)
 
 
 def test_a_success_supersedes_the_failure_and_what_came_with_it(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    assert (run.version(), run.finished("cell"), run.table("failures").height) == (0, {}, 0)
+    assert (run.version(), run.finished("item"), run.table("failures").height) == (0, {}, 0)
     commit(run, [done("a"), lost("b"), lost("c")])
-    assert run.finished("cell") == {"a": False, "b": True, "c": True} and run.version() == 1
+    assert run.finished("item") == {"a": False, "b": True, "c": True} and run.version() == 1
     commit(run, [done("b", "again "), lost("c")])
-    assert run.finished("cell") == {"a": False, "b": False, "c": True} and run.version() == 2
+    assert run.finished("item") == {"a": False, "b": False, "c": True} and run.version() == 2
     assert run.table("summaries")["bullets"].to_list() == [["a"], ["again b"]]
     assert run.table("failures")["cell_id"].to_list() == ["c"]
     commit(run, [done("c")])
@@ -76,8 +76,8 @@ def test_of_rows_with_one_key_the_first_units_counts_in_any_order(tmp_path: Path
 def test_a_unit_of_one_stage_is_none_of_another(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     commit(run, [done("a")])
-    run.commit("context", [Finished("a", {}, retry=True)])
-    assert (run.finished("cell"), run.finished("context"), run.finished("no")) == ({"a": False}, {"a": True}, {})
+    run.commit("prepared", [Finished("a", {}, retry=True)])
+    assert (run.finished("item"), run.finished("prepared"), run.finished("no")) == ({"a": False}, {"a": True}, {})
     assert run.table("summaries").height == 1
 
 
@@ -107,7 +107,7 @@ def test_a_table_that_a_run_has_not_is_refused_and_those_named_that_it_has(tmp_p
     for use in (
         lambda: run.table("nonsense"),
         lambda: run.tables(["summaries", "nonsense"]),
-        lambda: run.write("cell", [Finished("a", {"nonsense": []})]),
+        lambda: run.write("item", [Finished("a", {"nonsense": []})]),
     ):
         with pytest.raises(StoreError, match=message):
             use()
@@ -121,7 +121,7 @@ def test_the_same_commit_twice_is_one(tmp_path: Path) -> None:
     commit(run, [])
     assert (run.version(), run.added(), run.table("summaries").height) == (1, 1, 1)
     with pytest.raises(ValueError, match="one unit at least"):
-        run.write("cell", [])
+        run.write("item", [])
 
 
 def test_a_view_stays_as_it_was(tmp_path: Path) -> None:
@@ -131,16 +131,16 @@ def test_a_view_stays_as_it_was(tmp_path: Path) -> None:
     still = run.at()
     commit(run, [done("b")])
     run.committer(1).finish()
-    assert (nothing.version(), nothing.finished("cell")) == (0, {})
+    assert (nothing.version(), nothing.finished("item")) == (0, {})
     assert (still.version(), still.table("summaries").height, run.table("summaries").height) == (1, 1, 2)
-    assert still.at().finished("cell") == {"a": False} and still.record == run.record
+    assert still.at().finished("item") == {"a": False} and still.record == run.record
 
 
 def test_parts_that_no_manifest_names_and_foreign_files_are_not_read(tmp_path: Path) -> None:
     run, _ = watched_run(tmp_path)
     commit(run, [done("a")])
     known = run.digests()
-    run.write("cell", [done("b")])
+    run.write("item", [done("b")])
     (tmp_path / "runs" / "run" / "commits" / "notes.json").write_text("{}")
     assert run.digests() == known
 
@@ -151,9 +151,9 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     known = run.digests()
     commit(run, [done("b")])
     record = tmp_path / "runs/run/commits/00000002.json"
-    record.write_bytes(record.read_bytes().replace(b'"driver"', b'"drivel"'))
+    record.write_bytes(record.read_bytes().replace(b'"session"', b'"passion"'))
     with pytest.raises(StoreError, match=r"run run is damaged .*commits/00000002.json is damaged.; run summhay doctor --store "):
-        run.finished("cell")
+        run.finished("item")
     [flaw] = run.flaws()
     assert "commits/00000002.json is damaged; delete it and run or import again" in flaw
     record.unlink()
@@ -215,7 +215,7 @@ GUESSES = Table("guesses", Guess, ("number",))
 
 def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp_path: Path) -> None:
     Store(str(tmp_path)).create_run("r", {"kind": "mine"}, [GUESSES]).commit(
-        "cell", [Finished("a", {"guesses": [Guess(2, True), Guess(10, False, 0.5)]})]
+        "item", [Finished("a", {"guesses": [Guess(2, True), Guess(10, False, 0.5)]})]
     )
     code = (
         "import sys; from summhay_ray.store import Store; run = Store(sys.argv[1]).run('r'); "
@@ -238,7 +238,7 @@ def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp
 
 
 def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
-    new_run(tmp_path).commit("cell", [done("a")])
+    new_run(tmp_path).commit("item", [done("a")])
     run, files = watched_run(tmp_path)
     run.table("summaries")
     files.asked.clear()
@@ -249,7 +249,7 @@ def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
 
 def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    parts = RunStore(store, "r", declared=columns_of([GUESSES])).write("cell", [Finished("a", {"guesses": [Guess(1, True)]})])
+    parts = RunStore(store, "r", declared=columns_of([GUESSES])).write("item", [Finished("a", {"guesses": [Guess(1, True)]})])
     assert store.run_ids() == []
     run = store.create_run("r", {"kind": "mine"}, [GUESSES])
     run.committer(0).add([parts])

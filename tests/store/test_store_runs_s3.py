@@ -29,7 +29,7 @@ def test_a_run_in_a_bucket_has_the_tables_of_one_in_a_folder(tmp_path: Path, s3_
         run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "mine"}, TABLES)
         committer = run.committer(1)
         for cell in CELLS:
-            committer.add([run.write("cell", [lost(cell)]), run.write("cell", [done(cell)])])
+            committer.add([run.write("item", [lost(cell)]), run.write("item", [done(cell)])])
             committer.compact()
         assert run.digests() == expected(tmp_path)
         committer.finish()
@@ -46,7 +46,7 @@ def test_lost_answers_and_slow_downs_double_nothing(tmp_path: Path, s3_bucket: B
         run = Store(s3_bucket.uri(url=proxy.url)).create_run("run", {"kind": "mine"}, TABLES)
         committer = run.committer(1)
         for cells in batches(CELLS, 2):
-            committer.add([run.write("cell", [done(cell) for cell in cells])])
+            committer.add([run.write("item", [done(cell) for cell in cells])])
         committer.compact()
     run = Store(s3_bucket.uri()).run("run")
     assert (run.added(), sum(parts.units.rows for parts in run.manifest().parts)) == (10, 20)
@@ -82,4 +82,4 @@ def test_a_driver_elsewhere_that_was_superseded_stops(s3_bucket: Bucket) -> None
     first = run.committer(1)
     Store(s3_bucket.uri()).run("run").committer(2)
     with pytest.raises(Superseded, match="another driver took the run over"):
-        first.add([run.write("cell", [done("a")])])
+        first.add([run.write("item", [done("a")])])

@@ -4,7 +4,7 @@ from summhay_ray.benchmarks.synth.audit import Sample, read_sheet, write_sheet
 from summhay_ray.benchmarks.synth.results import FailedTopic, MadeHaystack
 from summhay_ray.benchmarks.synth.run import run_synth
 from summhay_ray.benchmarks.synth.spec import SynthSpec
-from summhay_ray.benchmarks.synth.verify import VerifiedFile, verify_file, write_checks
+from summhay_ray.benchmarks.synth.verify import VerifiedFile, verify_files, write_checks
 from summhay_ray.benchmarks.synth.workload import Synth
 
 __all__ = [
@@ -16,7 +16,7 @@ __all__ = [
     "VerifiedFile",
     "read_sheet",
     "run_synth",
-    "verify_file",
+    "verify_files",
     "write_checks",
     "write_sheet",
 ]

@@ -1,19 +1,27 @@
-"""Checks haystack files against their own annotations, without a model. Part of the benchmark's room."""
+"""Checks haystack files against their own annotations, without a model. Part of the benchmark's room.
+
+A few files are checked in this process; many in a Ray Data pipeline, one task each.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.benchmark import map_in_tasks, ray_tasks
 from summhay_ray.benchmarks.summhay.haystacks.imports import read_file
 from summhay_ray.errors import UserError
+from summhay_ray.haystack import InvalidHaystack
 from summhay_ray.synth import ExistingCheck, verify_haystack
 from summhay_ray.text import quoted
+
+FILES_ALONE = 8
+"""Most files that are checked without Ray, which takes seconds to start."""
 
 COLUMNS = ("file", "kind", "subject", "object", "expected", "found", "sure", "score", "evidence", "text")
 """Columns of the CSV: the file's path, then those of `VerifiedFile.rows`."""
@@ -60,10 +68,22 @@ class VerifiedFile:
         }
 
 
-def verify_file(path: str) -> VerifiedFile:
-    """Check a released file offline. Raises InvalidHaystack if it is not a haystack."""
+def verify_files(paths: Sequence[str], address: str = "") -> list[VerifiedFile]:
+    """Check released files offline. Many files are checked by a local Ray, or by the one at `address`, which must have them.
+
+    Raises InvalidHaystack for the first file that is not a haystack.
+    """
+    if not address and len(paths) <= FILES_ALONE:
+        return [_verified(path, verify_file(path)) for path in paths]
+    with ray_tasks(address or "local"):
+        checked = map_in_tasks(verify_file, paths, InvalidHaystack)
+        return [_verified(path, one) for path, one in zip(paths, checked, strict=True)]
+
+
+def verify_file(path: str) -> dict[str, Any]:
+    """The checks of one file, as JSON."""
     source = read_file(path)
-    return VerifiedFile(path, source.haystack.haystack_id, tuple(_row(check) for check in verify_haystack(source, path)))
+    return {"haystack_id": source.haystack.haystack_id, "rows": [_row(check) for check in verify_haystack(source, path)]}
 
 
 def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
@@ -79,6 +99,10 @@ def write_checks(files: Iterable[VerifiedFile], out: Path) -> None:
             file.write(buffer.getvalue())
     except FileExistsError as error:
         raise UserError(f"{out} exists; give another file") from error
+
+
+def _verified(path: str, checked: Mapping[str, Any]) -> VerifiedFile:
+    return VerifiedFile(path, checked["haystack_id"], tuple(checked["rows"]))
 
 
 def _row(existing: ExistingCheck) -> dict[str, Any]:

@@ -118,8 +118,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
         fixed = n_pools + sum(n for kind, n in seats.items() if kind in resources)
         fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(1, len(seats.keys() - resources.keys()))
         mend = f"set workers: {fit} or less" if seats and fit > 0 else "start more nodes"
-        beside = f" and {n_pools} pools" if n_pools else ""
-        raise PlacementError(f"{seated} workers{beside} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
+        and_pools = f" and {n_pools} pools" if n_pools else ""
+        raise PlacementError(f"{seated} workers{and_pools} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
     room = cpus - CPUS_A_WORKER * seated
     # A cluster without CPUs is a head that scales.
     share = max(CPUS_A_WORKER, room / max(1, n_pools)) if cpus else 1.0
@@ -192,14 +192,14 @@ class NodeTypes:
 
     def check(self) -> list[str]:
         """What the autoscaler has said since. Raises PlacementError if no type of node has what is asked."""
-        told = [event.message for event in self._events() if event.event_id not in self._known]
+        messages = [event.message for event in self._events() if event.event_id not in self._known]
         for kind, needs in self._asked.items():
             wanted = [f"'{name}': {n}" for name, n in needs.items() if n]
-            if any(NO_TYPE in message and all(part in message for part in wanted) for message in told):
+            if any(NO_TYPE in message and all(part in message for part in wanted) for message in messages):
                 needed = f"{needs['GPU']:g} GPUs and {needs['CPU']:.2g} CPUs"
                 lack = f"an actor needs {needed}, and no type of the cluster's nodes has them"
                 raise PlacementError(f"resources.{kind}: {lack}; ask for less, or give the cluster nodes that have them")
-        return told
+        return messages
 
     async def watch(self) -> None:
         """Check while the actors wait, until cancelled: a busy autoscaler may say it late. Raises PlacementError."""

@@ -309,15 +309,15 @@ def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, 
     if not damaged:
         if now.stop is not None:
             return dict(now.stop.get("left") or {})
-        if told := _told_left(run):
-            return {**told, "cells": open_items, **({} if now.driver else {"seconds": None})}
+        if left := _left_by_driver(run):
+            return {**left, "cells": open_items, **({} if now.driver else {"seconds": None})}
     if damaged or (benchmark is not None and benchmark.planner.bounds is not Planner.bounds):
         with contextlib.suppress(UserError):
             return {**plan(workload_of(run), run.store, at=run).left, "cells": open_items}
     return unknown
 
 
-def _told_left(run: RunStore) -> dict[str, Any] | None:
+def _left_by_driver(run: RunStore) -> dict[str, Any] | None:
     """The remaining work as the driver of the latest start told it last; None if it told none, or not how many calls."""
     start = latest_start(run)
     left = None if start is None else told_by(run.store.files, start["session"]).get("left")
@@ -327,7 +327,7 @@ def _told_left(run: RunStore) -> dict[str, Any] | None:
 def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
     """The remaining work of a run that goes on, as its driver tells it; None if it does not go on or nothing was told yet."""
     run = RunStore(store, run_id)
-    return _told_left(run) if _driver(run)[0] else None
+    return _left_by_driver(run) if _driver(run)[0] else None
 
 
 def _benchmark(record: Mapping[str, Any]) -> type[Workload[Any]] | None:

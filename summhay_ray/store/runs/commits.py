@@ -1,7 +1,7 @@
 """The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"driver", "added", "parts"}. `driver` is the number of the driver that owns the run.
-`added` counts all parts ever added; merging does not change it.
+`runs/<run>/commits/00000001.json`, ...: {"session", "added", "parts"}. `session` is the number of the session that
+owns the run. `added` counts all parts ever added; merging does not change it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Manifest:
     """One manifest; see the module for its fields. `number` 0: none was written yet."""
 
     number: int = 0
-    driver: int = 0
+    session: int = 0
     added: int = 0
     parts: tuple[Parts, ...] = ()
 
@@ -86,7 +86,7 @@ class Manifests:
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
         parts = [one.to_json() for one in manifest.parts]
-        return self.chain.append(manifest.number, {"driver": manifest.driver, "added": manifest.added, "parts": parts})
+        return self.chain.append(manifest.number, {"session": manifest.session, "added": manifest.added, "parts": parts})
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
@@ -105,10 +105,10 @@ class Manifests:
 
 
 class Committer:
-    """Commits and merges parts for the driver that owns the run. Thread-safe; made by `RunStore.committer`."""
+    """Commits and merges parts for the session that owns the run. Thread-safe; made by `RunStore.committer`."""
 
-    def __init__(self, manifests: Manifests, tables: Tables, driver: int) -> None:
-        self.driver = driver
+    def __init__(self, manifests: Manifests, tables: Tables, session: int) -> None:
+        self.session = session
         self._tables = tables
         self._manifests = manifests
         self._appending = threading.Lock()
@@ -117,11 +117,11 @@ class Committer:
         self._newest = manifests.change(manifests.newest(), self._claimed)
 
     def _claimed(self, newest: Manifest) -> Manifest:
-        """The manifest with this driver as owner; the same object if it owns the run already. Raises Superseded."""
-        if newest.driver > self.driver:
+        """The manifest with this session as owner; the same object if it owns the run already. Raises Superseded."""
+        if newest.session > self.session:
             run = self._manifests.run_id
             raise Superseded(f"run {run}: another driver took the run over; this one stops, nothing is lost")
-        return newest if newest.driver == self.driver else dataclasses.replace(newest, driver=self.driver)
+        return newest if newest.session == self.session else dataclasses.replace(newest, session=self.session)
 
     def add(self, parts: Sequence[Parts]) -> None:
         """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
@@ -175,7 +175,7 @@ class Committer:
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
     parts = tuple(map(Parts.from_json, body["parts"]))
-    return Manifest(number, body["driver"], body["added"], parts)
+    return Manifest(number, body["session"], body["added"], parts)
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:

@@ -28,7 +28,7 @@ from summhay_ray.store.tables.rows import Reader, digests_of
 from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of
 
 FORMAT = 3
-RUN_FORMAT = 4
+RUN_FORMAT = 5
 """The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder, and of its
 record."""
 MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
@@ -255,19 +255,19 @@ class RunStore:
         """Whether the table has rows."""
         return any(parts.tables[table].rows for parts in self.manifest().parts if table in parts.tables)
 
-    def write(self, stage: str, finished: Sequence[Finished]) -> Parts:
+    def write(self, kind: str, finished: Sequence[Finished]) -> Parts:
         """Write the rows of finished units (at least one). Readers ignore them until they are committed."""
         self._chosen(sorted({table for unit in finished for table in unit.rows}))
-        return write_parts(self._manifests.parts, self.declared, stage, finished)
+        return write_parts(self._manifests.parts, self.declared, kind, finished)
 
-    def committer(self, driver: int) -> Committer:
-        """Take the run over for a driver and return its committer. Raises Superseded if one with a higher number owns the run."""
-        return Committer(self._manifests, self.declared, driver)
+    def committer(self, session: int) -> Committer:
+        """Take the run over for a session. Raises Superseded if one with a higher number owns the run."""
+        return Committer(self._manifests, self.declared, session)
 
-    def commit(self, stage: str, finished: Sequence[Finished]) -> None:
+    def commit(self, kind: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            self._own_committer().add([self.write(stage, finished)])
+            self._own_committer().add([self.write(kind, finished)])
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
@@ -278,12 +278,12 @@ class RunStore:
 
     def _own_committer(self) -> Committer:
         """A committer for the run's present owner."""
-        return self.committer(self._manifests.newest().driver)
+        return self.committer(self._manifests.newest().session)
 
-    def finished(self, stage: str) -> dict[str, bool]:
-        """Every committed unit of a stage -> whether it failed in a way that may be retried."""
+    def finished(self, kind: str) -> dict[str, bool]:
+        """Every committed unit of a kind -> whether it failed in a way that may be retried."""
         won = self._reader({}).units()[0]
-        return dict(won.filter(pl.col("stage") == stage).select("unit", "retry").iter_rows())
+        return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """All committed rows of a table, each once, sorted by primary key. `units`: only the rows of units with these names.
@@ -310,9 +310,9 @@ class RunStore:
         """The rows of a table whose first key column is from `low` to `high`, both included."""
         return self._reader(self._chosen([table])).between(table, low, high)
 
-    def shared_row(self, table: str, stage: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row of a table that two units of a stage have: the units, and its key; None if there is none."""
-        return self._reader(self._chosen([table])).shared_row(table, stage)
+    def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
+        """The first row of a table that two units of a kind have: the units, and its key; None if there is none."""
+        return self._reader(self._chosen([table])).shared_row(table, kind)
 
     def by_unit(self, names: Sequence[str]) -> Iterator[tuple[str, Mapping[str, pl.DataFrame]]]:
         """Each finished unit with its rows of these tables; a few units are in memory at a time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.metadata import keep_metadata, metadata_of, source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, keep_metadata, metadata_of, source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.sources import changed
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.reader import Summaries
@@ -76,29 +76,57 @@ class ImportResult:
         return {name: value for name, value in asdict(self).items() if name != "warnings"}
 
 
-def import_released(paths: Sequence[str], store: Store) -> ImportResult:
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The files of one commit's rows, and the store they go into. `ids` (haystack_ids) and `run_id` are set after the check."""
+
+    store_uri: str
+    paths: tuple[str, ...]
+    run_id: str = ""
+    ids: tuple[str, ...] = ()
+
+
+class Workbench:
+    """Runs the batches, in order: here one after the other; in `imports_on_ray.OnRay` in parallel."""
+
+    def check(self, batches: Iterable[Batch]) -> Iterator[Sequence[HaystackMetadata]]:
+        """Check each batch; yields the metadata of its files. Raises InvalidHaystack for the first broken file."""
+        return map(check_batch, batches)
+
+    def keep(self, batches: Iterable[Batch]) -> Iterator[tuple[Parts, Mapping[str, int]]]:
+        """Write each batch; yields its parts, not yet committed, and the number of its rows by table."""
+        return map(keep_batch, batches)
+
+
+def import_released(paths: Sequence[str], store: Store, workbench: Workbench | None = None) -> ImportResult:
     """Import released files as one run. Every file is checked before anything is written. Raises InvalidHaystack."""
-    # Only metadata is kept: together, the files may be larger than the memory.
-    metadata = [metadata_of(read_file(path)) for path in paths]
+    bench = workbench or Workbench()
+    metadata = [
+        haystack
+        for checked in bench.check(Batch(store.files.uri, tuple(part)) for part in blocks_of(paths))
+        for haystack in checked
+    ]
     first: dict[str, str] = {}
     for path, haystack in zip(paths, metadata, strict=True):
         if haystack.haystack_id in first:
             raise InvalidHaystack(f"{path}: has the same content as {first[haystack.haystack_id]}; remove one")
         first[haystack.haystack_id] = path
     run_id = "i" + hashlib.sha256("\n".join(sorted(first)).encode()).hexdigest()[:12]
+    pairs = list(first.items())
+    batches = [
+        Batch(store.files.uri, tuple(path for _, path in part), run_id, tuple(haystack_id for haystack_id, _ in part))
+        for part in blocks_of(pairs)
+    ]
     written: list[Parts] = []
     counted = Counter(dict.fromkeys(COUNTED, 0))
-    # The run itself is created after all parts are written.
-    run = RunStore(store, run_id, declared=columns_of(all_tables(Import)))
-    for block in blocks_of(list(first.items())):
-        finished = [_kept(store, path, haystack_id) for haystack_id, path in block]
-        written.append(run.write(STAGE, finished))
-        counted.update({table: sum(len(one.rows.get(table, ())) for one in finished) for table in COUNTED})
+    for parts, rows in bench.keep(batches):
+        written.append(parts)
+        counted.update({table: rows.get(table, 0) for table in COUNTED})
     name = ", ".join(haystack.name for haystack in metadata)
     record = {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)}
     run = store.create_run(run_id, record, all_tables(Import))
     if not first.keys() <= run.finished(STAGE).keys():
-        run.committer(driver=0).add(written)
+        run.committer(session=0).add(written)
     run.end()
     return ImportResult(
         run=run_id,
@@ -110,13 +138,26 @@ def import_released(paths: Sequence[str], store: Store) -> ImportResult:
     )
 
 
-def _kept(store: Store, path: str, haystack_id: str) -> Finished:
-    """A file's rows; the file goes into the store. Raises UserError for a file changed since its check."""
-    source = read_file(path)
-    if source.haystack.haystack_id != haystack_id:
-        raise changed(path)
-    store.put_object("haystack", source_bytes(source.raw))
-    return Finished(haystack_id, {**haystack_rows(source), **_imported(source)})
+def check_batch(batch: Batch) -> list[HaystackMetadata]:
+    """The metadata of the haystacks in a batch's files, read one at a time. Raises InvalidHaystack."""
+    return [metadata_of(read_file(path)) for path in batch.paths]
+
+
+def keep_batch(batch: Batch) -> tuple[Parts, Mapping[str, int]]:
+    """Put the files into the store, and their rows into parts. Raises UserError for a file changed since its check."""
+    store = Store(batch.store_uri)
+    finished = []
+    counted: Counter[str] = Counter()
+    for path, haystack_id in zip(batch.paths, batch.ids, strict=True):
+        source = read_file(path)
+        if source.haystack.haystack_id != haystack_id:
+            raise changed(path)
+        store.put_object("haystack", source_bytes(source.raw))
+        rows = {**haystack_rows(source), **_imported(source)}
+        counted.update({table: len(records) for table, records in rows.items()})
+        finished.append(Finished(haystack_id, rows))
+    # The run itself is created after all parts are written.
+    return RunStore(store, batch.run_id, declared=columns_of(all_tables(Import))).write(STAGE, finished), counted
 
 
 def read_file(path: str) -> ReleasedFile:
