@@ -120,11 +120,11 @@ def samples_told(ratings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     read = pl.col("n_votes") > 0
     sums = (pl.col(name).filter(read).sum().cast(pl.Int64) for name in ("n_votes", "n_asked"))
     counted = ratings.group_by(by, maintain_order=True).agg(*sums)
-    told = (
+    counts = (
         pl.when(pl.col("n_votes") > 0).then(name).alias(column)
         for name, column in (("n_votes", "samples"), ("n_asked", "samples_expected"))
     )
-    return counted.select(*by, *told)
+    return counted.select(*by, *counts)
 
 
 def rater_entry(value: Any) -> Any:

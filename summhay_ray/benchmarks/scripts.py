@@ -30,10 +30,10 @@ class OfWordsSpec(Spec):
     def tells_foreign(self, what: str, texts: Iterable[Sequence[str]]) -> list[str]:
         """A warning where texts that are not Latin are read as if they were. `texts`: those that are compared together."""
         foreign = [] if self.script == "auto" else [not is_latin(*together) for together in texts]
-        told = (
+        warning = (
             f"{what}: {sum(foreign)} of {len(foreign)} are not in Latin script, where script: latin finds no word; {MEND_SCRIPT}"
         )
-        return [told] if any(foreign) else []
+        return [warning] if any(foreign) else []
 
 
 def unmatched(pieces: Iterable[pl.DataFrame], query: Sequence[str], retrievers: Collection[str], mend: str) -> list[str]:

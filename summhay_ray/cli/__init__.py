@@ -7,8 +7,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Sequence
 
 import typer
 
@@ -36,8 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        with _telling_of_an_exit():
-            code = _command(arguments)
+        code = _command(arguments)
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _say(INTERRUPTED, "stopped; run the same command again to resume")
@@ -90,38 +88,6 @@ def _command(arguments: Sequence[str] | None) -> int:
         # typer turns Ctrl-C into this code without a message.
         raise KeyboardInterrupt
     return code if isinstance(code, int) else DONE
-
-
-@contextlib.contextmanager
-def _telling_of_an_exit() -> Iterator[None]:
-    """While the block runs, `os._exit`, which own code may call, says so and ends the command as a failed one.
-
-    It would end the process at once, with any exit code and without a word.
-    """
-    end, here, told = os._exit, os.getpid(), -1
-    with contextlib.suppress(OSError):
-        # While Ray starts, stderr itself shows nothing.
-        told = os.dup(2)
-
-    def ended(status: int) -> NoReturn:
-        # Not a process that was forked off: it ends in no other way.
-        if os.getpid() == here:
-            caller = sys._getframe(1)
-            place = f"{caller.f_code.co_filename}, line {caller.f_lineno}"
-            mend = "let it return or raise an error instead, and run again to go on: what was answered is kept"
-            line = _line(f"own code ended the process: os._exit({status}) in {place}; {mend}")
-            with contextlib.suppress(OSError):
-                os.write(told, line.encode(errors="backslashreplace"))
-            status = FAILED
-        end(status)
-
-    os._exit = ended
-    try:
-        yield
-    finally:
-        os._exit = end
-        with contextlib.suppress(OSError):
-            os.close(told)
 
 
 def _usage(problem: Exception) -> str:

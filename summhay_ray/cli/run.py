@@ -110,7 +110,7 @@ def retrieve(
     from summhay_ray import api
 
     def start(display: ProgressDisplay) -> RunResult:
-        return api.retrieve(
+        return api.specs.retrieve(
             spec,
             store,
             budget,
@@ -400,14 +400,14 @@ def _carry_out(
     start: Callable[[ProgressDisplay], RunResult],
     first: str,
     store: str | None,
-    again: str,
+    command: str,
     as_json: bool,
     everything: bool = False,
 ) -> None:
     """Start a run, print its results, and exit with its code.
 
-    `first`: shown until there is progress. `again`: the command that resumes the run, without its store; empty if it is the same
-    command. `everything`: show all tables.
+    `first`: shown until there is progress. `command`: the command that resumes the run, without its store; empty if it is
+    the same one. `everything`: show all tables.
     """
     from summhay_ray import api
     from summhay_ray.cli.progress import ProgressDisplay
@@ -420,11 +420,11 @@ def _carry_out(
     if as_json:
         document(result.to_json())
     else:
-        _show(result, api.store_uri(store), again, everything)
+        _show(result, api.store_uri(store), command, everything)
     raise typer.Exit(EXIT_CODES[result.status])
 
 
-def _show(result: RunResult, store: str, again: str, everything: bool) -> None:
+def _show(result: RunResult, store: str, command: str, everything: bool) -> None:
     from summhay_ray.cli.show import ended, facts, sections, show_agreement, store_option
 
     shows = {
@@ -434,8 +434,8 @@ def _show(result: RunResult, store: str, again: str, everything: bool) -> None:
         "judge_bench": lambda: show_agreement(result.scores),
     }
     shows.get(result.kind, lambda: sections(result.sections, everything))()
-    head = ("run", result.run) if again else ("rejudge", f"{result.run} of {result.of}")
-    go_on = f": {again}{store_option(store)} --budget MORE" if again else " the same command and a larger --budget"
+    head = ("run", result.run) if command else ("rejudge", f"{result.run} of {result.of}")
+    go_on = f": {command}{store_option(store)} --budget MORE" if command else " the same command and a larger --budget"
     written = result.results.details.get("files", ()) if result.kind in ("synth", "mine") else ()
     facts([*ended(result, head, result.unit, store, go_on), *(("written", path) for path in written)])
 

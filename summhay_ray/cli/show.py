@@ -115,8 +115,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         *((f"stopped {model}", why) for model, why in result.stopped_models.items()),
     ]
     if left:
-        again = go_on.removesuffix(" --budget MORE") + ", every stored answer is reused" if result.status == "limited" else go_on
-        pairs.append(("left", left_over(left, unit, again)))
+        how = go_on.removesuffix(" --budget MORE") + ", every stored answer is reused" if result.status == "limited" else go_on
+        pairs.append(("left", left_over(left, unit, how)))
     if most := result.commonest_failure:
         where = f"{most['stage']}: " if most["stage"] else ""
         # The reason why a model was stopped is printed above already.

@@ -80,8 +80,8 @@ def release(run: RunArgument, store: StoreOption = None, as_json: JsonOption = F
     if as_json:
         document(result.to_json())
         return
-    told = f"{result.released:.6f} dollars" if result.released else "nothing: no money of this run is uncertain"
-    facts([("run", result.run), ("released", told), ("dollars", dollars_line(result.usd))])
+    released = f"{result.released:.6f} dollars" if result.released else "nothing: no money of this run is uncertain"
+    facts([("run", result.run), ("released", released), ("dollars", dollars_line(result.usd))])
 
 
 def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:

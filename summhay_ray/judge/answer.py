@@ -101,13 +101,15 @@ class Object:
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
+        self._named = [(_SEPARATOR.sub("", name.lower()), value) for name, value in pairs]
 
     def values(self, key: str) -> list[Any]:
         """All values of a key. Case, blanks and underscores are ignored: `bulletid` matches Bullet ID and bullet_id."""
-        return [value for name, value in self.pairs if _SEPARATOR.sub("", name.lower()) == key]
+        return [value for name, value in self._named if name == key]
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=Object, strict=False)
+_ENCODER = json.JSONEncoder(allow_nan=False, default=lambda inner: dict(inner.pairs))
 
 
 def read_verdict(text: str, finish_reason: str = "stop") -> Verdict | Malformed:
@@ -278,7 +280,7 @@ def _fraction(values: Sequence[Any]) -> float | None:
 def _plain(value: Any) -> str:
     """A decoded value as JSON text; a number that JSON cannot express (1e999) becomes a string."""
     try:
-        return json.dumps(value, allow_nan=False, default=lambda inner: dict(inner.pairs))
+        return _ENCODER.encode(value)
     except ValueError:
         return json.dumps(str(value))
 

@@ -77,8 +77,8 @@ class Composed(Generic[Q, V]):
         usd_micros = sum(outcome.usd_micros for outcome in said)
         for part, outcome in zip(named.parts, checked, strict=True):
             if not isinstance(outcome, Answer):
-                told = f"{part.text}: {outcome.message}" if named.kind == "panel" else outcome.message
-                return replace(outcome, message=told, usd_micros=usd_micros)
+                message = f"{part.text}: {outcome.message}" if named.kind == "panel" else outcome.message
+                return replace(outcome, message=message, usd_micros=usd_micros)
         verdicts = [outcome.value for outcome in checked if isinstance(outcome, Answer)]
         verdict = self.blend(verdicts[0], verdicts[1]) if named.kind == "blend" else self.panel(verdicts)
         return Answer(verdict, key=said[0].key, attempts=said[0].attempts, usd_micros=usd_micros)

@@ -37,8 +37,8 @@ def check_bertscore(model: str, layer: int | None = None) -> None:
         raise ValueError(f"bertscore: the best layer of {model!r} is not known; write layer: N") from None
     # bert_score asserts its layers; transformers raises OSError or ValueError for a model that is none, RuntimeError for weights.
     except (AssertionError, OSError, ValueError, RuntimeError, TypeError, AttributeError) as error:
-        told = " ".join(str(error).split())[:200]
-        raise ValueError(f"bertscore: {model!r} cannot be used ({type(error).__name__}: {told})") from error
+        why = " ".join(str(error).split())[:200]
+        raise ValueError(f"bertscore: {model!r} cannot be used ({type(error).__name__}: {why})") from error
 
 
 @functools.lru_cache(maxsize=2)

@@ -186,9 +186,9 @@ class Paired:
             apart, means = own[:, a] - own[:, b], own.mean(axis=0)
             difference, spread = apart.mean(axis=0), apart.std(axis=0, ddof=min(1, n - 1))
             wins, losses = (apart > _TIE).sum(axis=0), (apart < -_TIE).sum(axis=0)
-            told = {"n_queries": n, "n_haystacks": len(np.unique(self._haystack[rows])), "a": means[a], "b": means[b]}
-            told |= {"difference": difference, "effect": difference / np.where(spread > _TIE, spread, np.nan)}
-            told |= {"wins": wins, "ties": n - wins - losses, "losses": losses}
+            compared = {"n_queries": n, "n_haystacks": len(np.unique(self._haystack[rows])), "a": means[a], "b": means[b]}
+            compared |= {"difference": difference, "effect": difference / np.where(spread > _TIE, spread, np.nan)}
+            compared |= {"wins": wins, "ties": n - wins - losses, "losses": losses}
             if spaces := self._spaces(rows):
                 units, freedom, normals, residuals = spaces[-1]
                 lengths = [np.linalg.norm(of(apart), axis=0) for *_, of in spaces]
@@ -196,10 +196,10 @@ class Paired:
                 # If every query has the same difference: as if one more had none.
                 se = np.hypot(np.where(se > _TIE, se, np.abs(difference) / n), 0.0 if extra is None else extra[place])
                 se[se <= _TIE] = np.nan
-                told |= {"se": se, "freedom": freedom, "p": 2 * special.stdtr(freedom, -np.abs(difference) / se)}
+                compared |= {"se": se, "freedom": freedom, "p": 2 * special.stdtr(freedom, -np.abs(difference) / se)}
                 kept = lengths[-1] > _TIE
                 groups.append(_Group(place[kept], a[kept], b[kept], lengths[-1][kept], residuals(own), units, normals))
-            for name, column in told.items():
+            for name, column in compared.items():
                 found[name][place] = column
         return found, groups
 

@@ -242,8 +242,8 @@ def _scores(
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
         fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
         # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
-        told = row["words_per_bullet"]
-        fields["words_per_bullet"] = math.fsum(told) / len(told) if told else None
+        lengths = row["words_per_bullet"]
+        fields["words_per_bullet"] = math.fsum(lengths) / len(lengths) if lengths else None
         yield tuple(row[name] for name in within), SystemScore(**fields, ci=ci)
 
 

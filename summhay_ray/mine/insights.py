@@ -279,22 +279,22 @@ class Comparing:
     def _alike(self, block: Ints) -> tuple[Ints, Ints, Floats]:
         """The pairs of a sentence of the block and one that is like it, itself included: place in the block, index, likeness."""
         of = self.of
-        asked, untold = self._telling(block)
+        asked, left_out = self._telling(block)
         touched = asked @ self._thinned
-        # What a like sentence of the sample shares at least; where more is untold, a pair cannot be told from chance.
+        # What a like sentence of the sample shares at least; where more is left out, a pair cannot be told from chance.
         floor = (1 - _LEFT_OUT) * ALIKE * self._light
-        least = (np.maximum(ALIKE * self._light - untold, floor) - _ROUNDING).astype(np.float32)
+        least = (np.maximum(ALIKE * self._light - left_out, floor) - _ROUNDING).astype(np.float32)
         # Most pairs end here, so this comes first, and is kept cheap.
         places = np.flatnonzero(touched.data >= least.min(initial=np.inf))
         rows = np.searchsorted(touched.indptr, places, side="right") - 1
         passed = np.bincount(rows[touched.data[places] >= least[rows]], minlength=block.size)
         for row in np.flatnonzero(passed > _MOST_COMPARED).tolist():
-            told = touched.data[touched.indptr[row] : touched.indptr[row + 1]]
-            least[row] = np.partition(told, -_MOST_COMPARED)[-_MOST_COMPARED]
+            in_common = touched.data[touched.indptr[row] : touched.indptr[row + 1]]
+            least[row] = np.partition(in_common, -_MOST_COMPARED)[-_MOST_COMPARED]
         rough = touched.data[places] >= least[rows]
         places, rows = places[rough], rows[rough]
-        two, told = touched.indices[places].astype(np.int64), touched.data[places] + untold[rows]
-        may = told >= ALIKE * np.minimum(of.sizes[block[rows]], of.sizes[two]) - _ROUNDING
+        two, in_common = touched.indices[places].astype(np.int64), touched.data[places] + left_out[rows]
+        may = in_common >= ALIKE * np.minimum(of.sizes[block[rows]], of.sizes[two]) - _ROUNDING
         rows, two = rows[may], two[may]
         one = block[rows]
         shared = self._shared(one, two, of.weights)
@@ -321,9 +321,9 @@ class Comparing:
         keep = np.zeros(weights.size, dtype=bool)
         keep[order] = summed - before[rows[order]] >= _LEFT_OUT * ALIKE * self._light
         missed = ~keep | (self._counts[facts] > _MOST_POSTED)
-        untold: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
+        left_out: Floats = np.bincount(rows[missed], weights[missed], block.size).astype(np.float64)
         kept = (weights[keep].astype(np.float32), (rows[keep], facts[keep]))
-        return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), untold
+        return sparse.csr_matrix(kept, (block.size, of.bags.shape[1])), left_out
 
     def _shared(self, one: Ints, two: Ints, weights: Floats) -> Floats:
         """The weight of the facts that each pair of sentences has in common."""

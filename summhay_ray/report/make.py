@@ -77,8 +77,8 @@ class Report:
         return [*made, *written]
 
     def _named(self) -> list[tuple[str, Section]]:
-        many = len(self.runs) > 1
-        begins = [f"{reported.run.run_id}_" if many else "" for reported in self.runs]
+        several = len(self.runs) > 1
+        begins = [f"{reported.run.run_id}_" if several else "" for reported in self.runs]
         return [
             (f"{begin}{name}", section)
             for begin, reported in zip(begins, self.runs, strict=True)

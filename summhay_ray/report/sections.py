@@ -106,15 +106,15 @@ def chart_lines(section: Section, width: int) -> list[str]:
     percent = section.units.get(chart.y) in SHARES
     low, high = min(0.0, *values), max(1.0 if percent else 0.0, *values)
     labels = [_value(row[chart.x], 1, False) for row in rows]
-    told = [f"{_figure(section, row, chart.y)}{'  n ' + _n(row) if 'n' in row else ''}" for row in rows]
-    wide, wide_told = max(map(cell_len, labels)), max(map(len, told))
-    room = min(_LONGEST, max(_NARROWEST, width - wide - wide_told - 4))
+    figures = [f"{_figure(section, row, chart.y)}{'  n ' + _n(row) if 'n' in row else ''}" for row in rows]
+    wide, wide_figure = max(map(cell_len, labels)), max(map(len, figures))
+    room = min(_LONGEST, max(_NARROWEST, width - wide - wide_figure - 4))
     lines = [f"{chart.y}{' (' + section.units[chart.y] + ')' if chart.y in section.units else ''}, by {chart.x}"]
     series = list(dict.fromkeys(row[chart.series] for row in rows)) if chart.series else [None]
     for one in series:
         if one is not None:
             lines += ["", _value(one, 1, False)]
-        for row, label, text in zip(rows, labels, told, strict=True):
+        for row, label, text in zip(rows, labels, figures, strict=True):
             if one is None or row[chart.series] == one:
                 bar = _bar(row[chart.y], low, high, room)
                 lines.append(f"{' ' * (wide - cell_len(label))}{label} │{bar} {text}".rstrip())

@@ -223,5 +223,5 @@ def runs_table(runs: Sequence[Mapping[str, Any]]) -> TextTable:
 def _finished(cells: Mapping[str, int] | None) -> str:
     if cells is None:
         return "-"
-    told = f"{cells['done']}/{cells['total']}"
-    return f"{told}, {cells['failed']} failed" if cells["failed"] else told
+    finished = f"{cells['done']}/{cells['total']}"
+    return f"{finished}, {cells['failed']} failed" if cells["failed"] else finished

@@ -63,8 +63,8 @@ def _field(name: str) -> str:
 
 
 def _query(query: Query) -> dict[str, Any]:
-    told = {"references": list(query.references), "split": query.split}
-    metadata = {name: value for name, value in told.items() if value}
+    fields = {"references": list(query.references), "split": query.split}
+    metadata = {name: value for name, value in fields.items() if value}
     return {"_id": query.query_id, "text": query.text, **({"metadata": metadata} if metadata else {})}
 
 

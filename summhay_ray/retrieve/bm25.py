@@ -8,6 +8,7 @@ tests/perf/bm25_costs.py measures what each of them costs.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from array import array
@@ -41,7 +42,8 @@ def _split(text: str) -> list[str]:
 
 def _words(text: str) -> list[str]:
     """Runs of letters and digits, in lower case, without English stop words: `post-SVB` is two terms, `?` none."""
-    return [term for term in _WORD.findall(text.lower()) if term not in stop_words()]
+    stop = stop_words()
+    return [term for term in _WORD.findall(text.lower()) if term not in stop]
 
 
 def _stems(text: str) -> list[str]:
@@ -62,7 +64,8 @@ def _any_stems(text: str) -> list[str]:
 def _wordnet(text: str) -> list[str]:
     """Porter stems of WordNet's noun lemmas: the second BM25 of ODSum's release, used for its Table 6 and story rankings."""
     terms = word_tokens(_NO_WORD.sub("", text.lower()))
-    return [_lemma_stem(term) for term in terms if term not in stop_words() and term not in _STORY_WORDS]
+    left_out = stop_words().union(_STORY_WORDS)
+    return [_lemma_stem(term) for term in terms if term not in left_out]
 
 
 @functools.lru_cache(maxsize=200_000)
@@ -113,8 +116,7 @@ class Index:
         import numpy as np
         from scipy.sparse import csr_array
 
-        columns: defaultdict[str, int] = defaultdict()
-        columns.default_factory = columns.__len__
+        columns: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         terms, frequencies, ends, lengths = array("i"), array("i"), array("q", [0]), array("q")
         for document in documents:
             found = Counter(document)

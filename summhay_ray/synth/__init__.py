@@ -14,8 +14,8 @@ from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
 from summhay_ray.synth.making.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
     Difficulty,
-    Outline,
     PlannedDocument,
+    PlannedHaystack,
     PlannedInsight,
     PlannedSubtopic,
     Shape,
@@ -44,8 +44,8 @@ __all__ = [
     "Labels",
     "ModelAsker",
     "OfflineWriter",
-    "Outline",
     "PlannedDocument",
+    "PlannedHaystack",
     "PlannedInsight",
     "PlannedSubtopic",
     "Shape",

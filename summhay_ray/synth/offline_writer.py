@@ -396,7 +396,5 @@ class OfflineWriter:
         try:
             answer = _ANSWERS[given["task"]](given, seeded(request.prompt, request.sample))
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise LookupError(
-                f"the input of task {given['task']} lacks a field or has one of another type ({error!r})"
-            ) from error
+            raise LookupError(f"the input of task {given['task']} lacks a field or has one of a wrong type: {error!r}") from error
         return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

@@ -11,6 +11,8 @@ ABBREVIATIONS = ("Mr", "Ms", "Dr", "St", "No", "vs", "Mrs", "Inc", "Ltd")
 
 _BEFORE_ORDINAL = ("am", "im", "vom", "zum", "beim", "der", "dem", "des", "seit")
 """German words after which a number of one or two digits with a full stop is an ordinal one ("am 3. Mai")."""
+_BREAKS = r"\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
+_WIDE_END = re.compile("[。！？]")
 _LONGEST = 600
 """In characters, about 100 words: anything longer lacks sentence ends, and is cut."""
 
@@ -20,16 +22,17 @@ def sentences(text: str, abbreviations: tuple[str, ...] = ABBREVIATIONS) -> list
 
     The full stop of an abbreviation, or of a German ordinal number after a preposition or article, ends none.
     """
-    return [piece for part in _end(abbreviations).split(text) for piece in _pieces(part.strip()) if piece]
+    lines = _WIDE_END.sub("\\g<0>\n", text)
+    return [piece for part in _end(abbreviations).split(lines) for piece in _pieces(part.strip()) if piece]
 
 
 @functools.cache
 def _end(abbreviations: tuple[str, ...]) -> re.Pattern[str]:
     ordinals = [rf"[{word[0].upper()}{word[0]}]{word[1:]} {digits}" for word in _BEFORE_ORDINAL for digits in (r"\d", r"\d\d")]
-    none_of_them = "".join(rf"(?<!\b{word}\.)" for word in (*abbreviations, *ordinals))
+    none_of_them = "".join(rf"(?<!\b{word}\.\s)" for word in (*abbreviations, *ordinals))
+    # What a pattern begins with is looked for fast if it is one kind of character.
     return re.compile(
-        rf"(?:(?<=[.!?])|(?<=[.!?][\"'”’)\]])){none_of_them}\s+(?=[^a-z\s])"
-        r"|(?<=[。！？])|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+"
+        rf"\s(?:(?:(?<=[.!?]\s)|(?<=[.!?][\"'”’)\]]\s)){none_of_them}\s*+(?=[^a-z\s])|(?<=[{_BREAKS}])[{_BREAKS}]*)"
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import Said, command, released, write_json, write_spec
+from commands import Said, released, write_json, write_spec
 
 from summhay_ray import api
 from summhay_ray.engine import Check
@@ -48,16 +48,6 @@ class Breaks:
     async def judge(self, insights, bullets, settings, ask):
         raise KeyError("verdict")
 
-
-class Ends:
-    name = "ends"
-
-    async def summarize(self, task, ask):
-        import os
-
-        if os.fork() == 0:
-            os._exit(0)
-        os._exit(7)
 """
 SMALL = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "token_budget": 1500, "executor": "inline"}
 
@@ -89,14 +79,6 @@ def test_ones_own_code_that_raises_is_told_with_file_and_line(mine: Path, cli: C
     }
     lost = next(row for row in found["failures"] if row["error"] == "strategy_error")
     assert "SystemExit: bye (of_mine.py:18)" in cli("explain", found["run"], lost["cell_id"]).out
-
-
-def test_ones_own_code_that_ends_the_process_is_told_with_file_and_line(mine: Path) -> None:
-    spec = write_spec(mine, {**SMALL, "summarizers": [{"model": "offline/lead", "strategy": "of_mine:Ends"}]})
-    said = command("run", spec, "--store", "store", "--json", cwd=mine)
-    lines = [line for line in said.err.splitlines() if line.startswith("summhay: ")]
-    assert (said.code, said.out, len(lines)) == (1, "", 1), said
-    assert f"own code ended the process: os._exit(7) in {mine / 'of_mine.py'}, line 36" in lines[0]
 
 
 def test_a_plan_tries_ones_own_code_and_says_what_comes_of_it(mine: Path, cli: Cli) -> None:

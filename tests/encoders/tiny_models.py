@@ -15,7 +15,7 @@ def tokenizer(folder: Path) -> None:
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *letters, *(f"##{letter}" for letter in letters)]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(dict.fromkeys(vocabulary)), encoding="utf-8")
-    BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(str(folder))
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(str(folder))
 
 
 def config(positions: int, labels: int = 2) -> object:
@@ -69,4 +69,19 @@ def entailer(folder: Path) -> Path:
     sized.id2label, sized.initializer_range = dict(enumerate(labels)), 0.6  # type: ignore[attr-defined]
     BertForSequenceClassification(sized).eval().save_pretrained(str(folder))
     tokenizer(folder)
+    return folder
+
+
+def writer(folder: Path) -> Path:
+    """A model that writes words of no sense."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    tokenizer(folder)
+    known = len(AutoTokenizer.from_pretrained(str(folder)))
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    ends = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}
+    torch.manual_seed(5)
+    made = LlamaConfig(vocab_size=known, max_position_embeddings=32_768, initializer_range=1.0, **sizes, **ends)
+    LlamaForCausalLM(made).save_pretrained(str(folder))
     return folder

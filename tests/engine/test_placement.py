@@ -124,8 +124,8 @@ def test_only_what_asks_a_provider_has_workers_and_the_rest_is_a_pool(monkeypatc
     free = place(grid_work(summarizers=["offline/lead", "replay/gpt-4o"]))
     assert not free.workers and free.pools == {POOL: Pool(1, MOST_IN_A_POOL, CPUS_IN_A_POOL, first=2)}
     both = place(grid_work(summarizers=["offline/lead", CALLED]))
-    assert both.workers == {"calling": Bounds(2, 2)}
-    assert both.pools == {POOL: Pool(1, MOST_IN_A_POOL, CPUS_IN_A_POOL, first=2)}
+    # What is prepared for one serves both.
+    assert both.workers == {"calling": Bounds(2, 2), "computing": Bounds(2, 2)} and not both.pools
     assert place(grid_work(summarizers=["offline/lead"], workers=3)).pools[POOL].most == 3
     assert not place(grid_work(summarizers=[CALLED])).pools
     # A free summarizer with a judge that is paid asks a provider.
@@ -163,11 +163,11 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
         return place(grid_work(summarizers=["offline/lead", "replay/mine"], workers=3, resources={"replay": own}))
 
     found = placement_of(actors=2, cpus=2, gpus=0)
-    assert found.workers == {"replay": Bounds(2, 2)} and list(found.pools) == [POOL]
+    assert found.workers == {"replay": Bounds(2, 2), "computing": Bounds(3, 3)} and not found.pools
     assert found.holds("replay") == {"num_cpus": 2, "num_gpus": 0} and found.holds("calling") == {"num_cpus": CPUS_A_WORKER}
-    assert placement_of(actors={"max": 3}).workers == {"replay": Bounds(1, 3)}
+    assert placement_of(actors={"max": 3}).workers["replay"] == Bounds(1, 3)
     # As many CPUs as there are beside the others; an actor never waits for more than a machine has.
-    assert placement_of(actors=2, cpus=9).holds("replay")["num_cpus"] == (8 - CPUS_A_WORKER * 2) / 2
+    assert placement_of(actors=2, cpus=9).holds("replay")["num_cpus"] == (8 - CPUS_A_WORKER * 5) / 2
     with pytest.raises(PlacementError, match="resources.replay: an actor needs 0.5 GPUs and this machine has 0; set gpus: 0, or"):
         placement_of(actors=2, gpus=0.5)
     with pytest.raises(
@@ -185,8 +185,8 @@ def test_models_with_resources_have_actors_of_their_own(monkeypatch: pytest.Monk
     [
         (2.0, {"workers": 8}, ""),
         (2.0, {"workers": 9}, "9 workers need 2.25 CPUs and the cluster has 2; set workers: 8 or less"),
-        # What asks no provider has a pool beside them.
-        (2.0, {"workers": 8, "both": True}, "8 workers and 1 pools need 2.25 CPUs and the cluster has 2; set workers: 7 or less"),
+        # So many that call, and so many that compute what asks no provider about the same sources.
+        (2.0, {"workers": 5, "both": True}, "10 workers need 2.5 CPUs and the cluster has 2; set workers: 4 or less"),
         (0.2, {"workers": 1}, "1 workers need 0.25 CPUs and the cluster has 0.2; start more nodes"),
         (0.2, {}, "0 workers and 1 pools need 0.25 CPUs and the cluster has 0.2; start more nodes"),
         (0.5, {"workers": {"min": 1, "max": 20}}, ""),

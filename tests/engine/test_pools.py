@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,14 +30,40 @@ def test_a_block_is_whole_sources_that_read_the_same(sizes: Sequence[tuple[int, 
     assert sum(len({item.source for item in block}) for block in found) == len(sources)
 
 
+COUNTED = """
+import os
+from pathlib import Path
+
+from summhay_ray.retrieve.base import Ranked
+
+
+class Counted:
+    name = "counted"
+    whole = False
+
+    def __init__(self, argument="", seed=0):
+        pass
+
+    def rank(self, subtopic, haystack):
+        (Path(__file__).parent / "searched" / f"{os.getppid()}-{os.urandom(8).hex()}").write_text(subtopic.subtopic_id)
+        return [Ranked(number, 1.0) for number in range(1, 9)]
+"""
+
+
 @pytest.mark.ray
-def test_a_grid_of_free_and_called_models_has_the_tables_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_of_free_and_called_models_prepares_a_source_once_and_has_the_tables_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
+    (own := tmp_path / "own" / "searched").mkdir(parents=True)
+    (own.parent / "counted.py").write_text(COUNTED)
+    monkeypatch.syspath_prepend(own.parent)
+    monkeypatch.setenv("PYTHONPATH", str(own.parent))
     with simulated_provider("--cache-lifetime", "0") as simulated:
         provider = Office(simulated, tmp_path / "specs", {}, 0, 0.0)
         models = [{"model": "openai/writer", "api_base": simulated.base, "api_key_env": KEY_ENV, "price": 0}]
         changes = {
-            "retrievers": ["bm25", "full"],
+            "retrievers": ["counted:Counted", "full"],
             "summarizers": [*models, "offline/lead"],
             "judges": ["offline/judge"],
             "limits": {},
@@ -48,5 +75,8 @@ def test_a_grid_of_free_and_called_models_has_the_tables_of_one_process(tmp_path
         found = provider.again(provider.spec(**changes), pooled, "ray")
         assert provider.tables_of(found, pooled) == provider.tables_of(one, alone)
         assert provider.served() - before == 8 and set(logged(pooled).values()) == {1}
+        # The command is a child of this process, and searches for its plan; actors are children of Ray's.
+        actors = [path for path in own.iterdir() if int(path.name.partition("-")[0]) not in (os.getpid(), os.getppid())]
+        assert len(actors) == 4 == len({path.read_text() for path in actors})
         again = provider.again(provider.spec(**changes), pooled, "ray")
         assert again["calls"]["made"] == 0

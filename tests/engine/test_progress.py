@@ -172,7 +172,7 @@ def test_a_snapshot_of_a_run_reads_each_table_once_and_the_same(tmp_path: Path, 
         found = before.tables(names)
         assert all(found[name].equals(before.table(name)) and found[name].equals(expected[name]) for name in names)
     assert len(reads) == len(set(reads))
-    assert before.finished("cell") == run.finished("cell")
+    assert before.finished("item") == run.finished("item")
     state = state_of(loaded(), before)
     assert (state.total, state.left(), sum(item.size for item in state.items())) == (N_QUERIES, {}, N_INSIGHTS)
 

@@ -23,8 +23,6 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 KEPT = {
     # Documents of `run`, `plan` and `status`, and the records of runs, have said `cells` since before there was an engine.
     *{("contract.py", "cells"), ("plan.py", "cells"), ("run.py", "cells"), ("status.py", "cells")},
-    # What the commits of stored runs call an item.
-    ("items_left.py", "cell"),
     # The option of `summhay export`, which hands it to the benchmark.
     ("contract.py", "judge"),
 }

@@ -51,7 +51,7 @@ def lost(cell: str) -> Finished:
 
 
 def commit(run: RunStore, finished: Sequence[Finished]) -> None:
-    run.commit("cell", finished)
+    run.commit("item", finished)
 
 
 def batches(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:

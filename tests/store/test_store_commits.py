@@ -41,7 +41,7 @@ def units_of(run: RunStore) -> int:
 
 def test_parts_travel_between_processes(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    parts = run.write("cell", [done("a")])
+    parts = run.write("item", [done("a")])
     assert pickle.loads(pickle.dumps(parts)) == parts == Parts.from_json(parts.to_json())  # noqa: S301
     run.committer(1).add([parts])
     assert run.manifest().parts == (parts,)
@@ -49,7 +49,7 @@ def test_parts_travel_between_processes(tmp_path: Path) -> None:
 
 def test_parts_are_added_once_even_after_they_were_merged(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    parts = [run.write("cell", [done(f"c{place:02d}")]) for place in range(17)]
+    parts = [run.write("item", [done(f"c{place:02d}")]) for place in range(17)]
     committer = run.committer(1)
     committer.add([*parts[:3], parts[0]])
     committer.add(parts[1:])
@@ -62,23 +62,23 @@ def test_parts_are_added_once_even_after_they_were_merged(tmp_path: Path) -> Non
 
 def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    first = run.committer(1, "on a, pid 1")
-    first.add([run.write("cell", [done("a")])])
-    second = run.committer(2, "on b, pid 2")
-    message = r"run run: another driver \(on b, pid 2\) took the run over; this one stops, nothing is lost"
-    late = run.write("cell", [done("b")])
-    for attempt in (lambda: first.add([late]), lambda: run.committer(1, "on a, pid 1")):
+    first = run.committer(1)
+    first.add([run.write("item", [done("a")])])
+    second = run.committer(2)
+    message = r"run run: another driver took the run over; this one stops, nothing is lost"
+    late = run.write("item", [done("b")])
+    for attempt in (lambda: first.add([late]), lambda: run.committer(1)):
         with pytest.raises(Superseded, match=message) as refused:
             attempt()
         assert refused.value.exit_code == 1
     second.add([late])
-    assert run.table("summaries").height == 2 and run.manifest().driver == 2
+    assert run.table("summaries").height == 2 and run.manifest().session == 2
 
 
 def test_what_a_lower_driver_merges_late_changes_nothing(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     first = run.committer(1)
-    first.add([run.write("cell", [done(f"c{place}")]) for place in range(20)])
+    first.add([run.write("item", [done(f"c{place}")]) for place in range(20)])
     known = run.digests()
     run.committer(2)
     for work in (first.compact, first.finish):
@@ -89,11 +89,11 @@ def test_what_a_lower_driver_merges_late_changes_nothing(tmp_path: Path) -> None
 
 def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    committer = run.committer(5, "on a, pid 1")
+    committer = run.committer(5)
     run.commit("haystack", [done("h")])
-    committer.add([run.write("cell", [done("a")])])
+    committer.add([run.write("item", [done("a")])])
     commit(run, [done("b")])
-    assert (run.manifest().driver, run.manifest().where, units_of(run)) == (5, "on a, pid 1", 3)
+    assert (run.manifest().session, units_of(run)) == (5, 3)
 
 
 @pytest.mark.parametrize("driver", [pytest.param(None, marks=pytest.mark.soak), 7])
@@ -108,12 +108,12 @@ def test_of_16_that_commit_at_once_every_commit_is_there_once(tmp_path: Path, dr
             if committer is None:
                 commit(run, finished)
             else:
-                committer.add([run.write("cell", finished)])
+                committer.add([run.write("item", finished)])
 
     at_once(16, work)
     run = Store(str(tmp_path)).run("run")
     assert (len(run.manifest().parts), run.added(), units_of(run)) == (32, 32, 32)
-    assert len(run.finished("cell")) == run.table("summaries").height == 32
+    assert len(run.finished("item")) == run.table("summaries").height == 32
     alone = new_run(tmp_path / "alone")
     commit(alone, [done(f"c{who}-{place}") for who in range(16) for place in range(2)])
     assert run.digests() == alone.digests()
@@ -126,17 +126,17 @@ def test_of_many_drivers_the_highest_goes_on_and_what_counted_before_stays(tmp_p
     def work(who: int) -> None:
         run = Store(str(tmp_path)).run("run")
         try:
-            committer = run.committer(who, f"on host, pid {who}")
+            committer = run.committer(who)
             for place in range(10):
-                committer.add([run.write("cell", [done(f"c{who}-{place}")])])
+                committer.add([run.write("item", [done(f"c{who}-{place}")])])
                 counted.setdefault(who, []).append(f"c{who}-{place}")
         except Superseded:
             pass
 
     at_once(16, work)
     run = Store(str(tmp_path)).run("run")
-    assert run.manifest().driver == 15 and len(counted[15]) == 10
-    assert sorted(run.finished("cell")) == sorted(cell for cells in counted.values() for cell in cells)
+    assert run.manifest().session == 15 and len(counted[15]) == 10
+    assert sorted(run.finished("item")) == sorted(cell for cells in counted.values() for cell in cells)
 
 
 def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
             if who < 2:
                 committer.compact()
             else:
-                committer.add([run.write("cell", [done(f"c{who}-{place}")])])
+                committer.add([run.write("item", [done(f"c{who}-{place}")])])
 
     at_once(8, work)
     committer.compact()
@@ -159,19 +159,19 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
 def work_of(run: RunStore) -> None:
     """A run's way: taken over, parts added and merged, all merged twice; every step may be its last."""
-    committer = run.committer(1, "on a, pid 1")
+    committer = run.committer(1)
     for place in range(3):
-        committer.add([run.write("cell", [done(f"c{place}") if place else lost("c0")])])
+        committer.add([run.write("item", [done(f"c{place}") if place else lost("c0")])])
         committer.compact()
     committer.finish()
-    committer.add([run.write("cell", [done("c0")])])
+    committer.add([run.write("item", [done("c0")])])
     committer.finish()
 
 
 def look(root: Path) -> dict[str, Any]:
     run = Store(str(root)).run("run")
     names = ["summaries", "failures", "raw_answers"]
-    return {"tables": {name: digest(frame) for name, frame in run.tables(names).items()}, "finished": run.finished("cell")}
+    return {"tables": {name: digest(frame) for name, frame in run.tables(names).items()}, "finished": run.finished("item")}
 
 
 @pytest.mark.parametrize("stride", [17, pytest.param(1, marks=pytest.mark.soak)])
@@ -210,20 +210,20 @@ def test_a_stop_at_any_write_shows_the_old_or_the_new_and_going_on_ends_alike(
 def test_a_store_that_fails_for_a_while_loses_nothing(tmp_path: Path) -> None:
     run, files = watched_run(tmp_path)
     committer = run.committer(1)
-    parts = run.write("cell", [done("a")])
+    parts = run.write("item", [done("a")])
     files.stop_at, files.stop_after = 0, True
     # The manifest is written, but nobody heard of it.
     with pytest.raises(Stopped):
         committer.add([parts])
     committer.add([parts])
-    committer.add([run.write("cell", [done("b")])])
+    committer.add([run.write("item", [done("b")])])
     assert (run.added(), units_of(run)) == (2, 2)
 
 
 def test_a_missing_part_stops_merging_with_a_clear_line(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     committer = run.committer(1)
-    committer.add([run.write("cell", [done(f"c{place}")]) for place in range(20)])
+    committer.add([run.write("item", [done(f"c{place}")]) for place in range(20)])
     name = run.manifest().parts[15].tables["judgments"].name
     (tmp_path / "runs/run/parts" / name).unlink()
     for work in (committer.compact, committer.finish):

@@ -60,7 +60,7 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
         patch.setattr("summhay_ray.store.runs.commits.MOST", fewest)
         patch.setattr(rows, "TOGETHER", data.draw(st.sampled_from([1, 700, 1 << 20])))
         for batch in batches(finished, size):
-            committer.add([merged.write("cell", batch)])
+            committer.add([merged.write("item", batch)])
             match data.draw(st.sampled_from(["", "merge", "end"])):
                 case "merge":
                     committer.compact()
@@ -70,8 +70,8 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
         units = {unit: {name: set(frame.rows()) for name, frame in own.items()} for unit, own in merged.by_unit(["judgments"])}
         committer.finish()
     assert before == merged.digests() == plainly.digests() == tables_of(merged)
-    assert merged.finished("cell") == plainly.finished("cell")
-    assert units.keys() == merged.finished("cell").keys()
+    assert merged.finished("item") == plainly.finished("item")
+    assert units.keys() == merged.finished("item").keys()
     assert {cell: own for cell, own in units.items() if own} == {
         row[0]: {"judgments": {row}} for row in merged.table("judgments").rows()
     }
@@ -79,7 +79,7 @@ def test_neither_commits_nor_merges_nor_ends_change_a_table(
 
 def test_a_commit_writes_a_plain_file_for_each_table_that_has_rows(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    run.commit("cell", [done("b"), lost("a")])
+    run.commit("item", [done("b"), lost("a")])
     names = [path.name.partition("-")[0] for path in files_of(run)]
     assert names == ["_units", "failures", "judgments", "raw_answers", "summaries"]
     read = {path.name.partition("-")[0]: pl.read_parquet(path) for path in files_of(run)}
@@ -88,16 +88,16 @@ def test_a_commit_writes_a_plain_file_for_each_table_that_has_rows(tmp_path: Pat
 
 def test_equal_units_make_equal_parts(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    first, second = run.write("cell", [done("a"), lost("b")]), run.write("cell", [lost("b"), done("a"), lost("a")])
+    first, second = run.write("item", [done("a"), lost("b")]), run.write("item", [lost("b"), done("a"), lost("a")])
     assert first == second and len(files_of(run)) == 5
-    assert run.write("context", [done("a"), lost("b")]) != first
+    assert run.write("prepared", [done("a"), lost("b")]) != first
 
 
 def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path) -> None:
     run, committer, most, merged = new_run(tmp_path), None, 0, 0
     committer = run.committer(1)
     for place in range(36):
-        committer.add([run.write("cell", [done(f"c{place:03d}")])])
+        committer.add([run.write("item", [done(f"c{place:03d}")])])
         merged += committer.compact()
         most = max(most, len(run.manifest().parts))
     assert most <= 17 and merged < 36 * 3
@@ -111,10 +111,10 @@ def test_many_commits_leave_few_parts_and_are_merged_few_times(tmp_path: Path) -
 
 def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = new_run(tmp_path)
-    monkeypatch.setattr("summhay_ray.store.runs.commits.FULL_BYTES", 2 * run.write("cell", [done("c")]).unpacked)
+    monkeypatch.setattr("summhay_ray.store.runs.commits.FULL_BYTES", 2 * run.write("item", [done("c")]).unpacked)
     committer = run.committer(1)
     for place in range(40):
-        committer.add([run.write("cell", [done(f"c{place}"), done(f"d{place}")])])
+        committer.add([run.write("item", [done(f"c{place}"), done(f"d{place}")])])
         assert committer.compact() == 0
     committer.finish()
     assert len(run.manifest().parts) == 1 and run.table("summaries").height == 80
@@ -123,12 +123,12 @@ def test_parts_that_are_large_are_merged_at_the_end_alone(tmp_path: Path, monkey
 def test_a_run_that_ended_and_goes_on_ends_again_and_who_reads_goes_on_reading(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     run.commit("haystack", [documents("h", 5)])
-    run.commit("cell", [done("a"), lost("b")])
+    run.commit("item", [done("a"), lost("b")])
     run.end()
     early, tables, kept = run.at(), tables_of(run), files_of(run, "tables/documents")
     expected = {name: early.table(name) for name in NAMES}
     assert run.digests() == tables
-    run.commit("cell", [done("b"), done("c")])
+    run.commit("item", [done("b"), done("c")])
     assert tables_of(run) == tables != run.digests(), "until it ends again"
     assert run.table("summaries").height == 3 and run.table("failures").height == 0
     run.end()
@@ -137,7 +137,7 @@ def test_a_run_that_ended_and_goes_on_ends_again_and_who_reads_goes_on_reading(t
     assert files_of(run, "tables/documents") == kept, "a table without new rows is not written again"
     alone = new_run(tmp_path / "alone")
     alone.commit("haystack", [documents("h", 5)])
-    alone.commit("cell", [done("a"), done("b"), done("c")])
+    alone.commit("item", [done("a"), done("b"), done("c")])
     assert alone.digests() == run.digests()
 
 
@@ -193,7 +193,7 @@ def test_a_key_that_is_a_number_is_sorted_as_one(tmp_path: Path, monkeypatch: py
     run = Store(str(tmp_path)).create_run("run", {"kind": "mine"}, [draws])
     for place in range(6):
         drawn = [Draw(number, f"{place}") for number in range(-7 * place, 120, 6 + place)]
-        run.commit("cell", [Finished(f"u{place}", {"units": drawn})])
+        run.commit("item", [Finished(f"u{place}", {"units": drawn})])
     found = draws.records(run.table("units"))
     assert [one.number for one in found] == sorted({one.number for one in found}) and found[0].number == -35
     monkeypatch.setattr(rows, "TOGETHER", together)
@@ -205,14 +205,14 @@ def test_a_key_that_is_a_number_is_sorted_as_one(tmp_path: Path, monkeypatch: py
 
 def test_two_units_with_a_row_of_the_same_key_are_found(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    run.commit("cell", [done("a")])
-    run.commit("cell", [Finished("b", {"judgments": [Judgment("a", "j", "i", 0, "k", "NO_COVERAGE", '"NA"')]}), done("c")])
+    run.commit("item", [done("a")])
+    run.commit("item", [Finished("b", {"judgments": [Judgment("a", "j", "i", 0, "k", "NO_COVERAGE", '"NA"')]}), done("c")])
     for _ in range(2):
-        assert run.shared_row("judgments", "cell") == ("a", "b", ("a", "j", 0))
-        assert run.shared_row("summaries", "cell") is run.shared_row("judgments", "context") is None
+        assert run.shared_row("judgments", "item") == ("a", "b", ("a", "j", 0))
+        assert run.shared_row("summaries", "item") is run.shared_row("judgments", "prepared") is None
         run.end()
-    run.commit("cell", [Finished("b", {})])
-    assert run.shared_row("judgments", "cell") is None and run.table("judgments").height == 2
+    run.commit("item", [Finished("b", {})])
+    assert run.shared_row("judgments", "item") is None and run.table("judgments").height == 2
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -288,7 +288,7 @@ run = Store(sys.argv[1]).run("run")
 committer = run.committer(int(sys.argv[2]))
 for number in itertools.count():
     cells = [f"{sys.argv[2]}-{number}-{cell}" for cell in range(200)]
-    committer.add([run.write("cell", [(lost if number % 2 else done)(cell) for cell in cells])])
+    committer.add([run.write("item", [(lost if number % 2 else done)(cell) for cell in cells])])
     print(number, flush=True)
     committer.compact()
     if number % 3 == 2:
@@ -311,7 +311,7 @@ def test_a_kill_shows_whole_commits_only(tmp_path: Path, place: str, request: py
         process.wait()
         process.stdout.close()
         run = Store(uri).run("run")
-        units, tables = run.finished("cell"), run.tables(["summaries", "judgments", "failures"])
+        units, tables = run.finished("item"), run.tables(["summaries", "judgments", "failures"])
         assert len(units) % 200 == 0 and len(units) >= heights[-1] + 200 * (2 * driver - 1)
         done_ones = sum(not again for again in units.values())
         assert (tables["summaries"].height, tables["judgments"].height) == (done_ones, done_ones)

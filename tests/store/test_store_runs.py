@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from run_rows import NAMES, TABLES, batches, commit, done, lost, new_run, watched_run
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import RUN_FORMAT, Finished, RunStore, Store, StoreError, Table, columns_of
+from summhay_ray.store import RUN_FORMAT, Finished, RunStore, Store, StoreError, Table, columns_of, with_hash
 
 pytestmark = pytest.mark.core
 
@@ -35,16 +35,16 @@ def test_two_drivers_with_other_batches_give_the_tables_of_one(
             if batch:
                 commit(both, [done(cell) for cell in batch])
     assert both.digests() == alone.digests()
-    assert both.finished("cell") == alone.finished("cell") == dict.fromkeys(CELLS, False)
+    assert both.finished("item") == alone.finished("item") == dict.fromkeys(CELLS, False)
 
 
 def test_a_success_supersedes_the_failure_and_what_came_with_it(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    assert (run.version(), run.finished("cell"), run.table("failures").height) == (0, {}, 0)
+    assert (run.version(), run.finished("item"), run.table("failures").height) == (0, {}, 0)
     commit(run, [done("a"), lost("b"), lost("c")])
-    assert run.finished("cell") == {"a": False, "b": True, "c": True} and run.version() == 1
+    assert run.finished("item") == {"a": False, "b": True, "c": True} and run.version() == 1
     commit(run, [done("b", "again "), lost("c")])
-    assert run.finished("cell") == {"a": False, "b": False, "c": True} and run.version() == 2
+    assert run.finished("item") == {"a": False, "b": False, "c": True} and run.version() == 2
     assert run.table("summaries")["bullets"].to_list() == [["a"], ["again b"]]
     assert run.table("failures")["cell_id"].to_list() == ["c"]
     commit(run, [done("c")])
@@ -76,8 +76,8 @@ def test_of_rows_with_one_key_the_first_units_counts_in_any_order(tmp_path: Path
 def test_a_unit_of_one_stage_is_none_of_another(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     commit(run, [done("a")])
-    run.commit("context", [Finished("a", {}, retry=True)])
-    assert (run.finished("cell"), run.finished("context"), run.finished("no")) == ({"a": False}, {"a": True}, {})
+    run.commit("prepared", [Finished("a", {}, retry=True)])
+    assert (run.finished("item"), run.finished("prepared"), run.finished("no")) == ({"a": False}, {"a": True}, {})
     assert run.table("summaries").height == 1
 
 
@@ -107,7 +107,7 @@ def test_a_table_that_a_run_has_not_is_refused_and_those_named_that_it_has(tmp_p
     for use in (
         lambda: run.table("nonsense"),
         lambda: run.tables(["summaries", "nonsense"]),
-        lambda: run.write("cell", [Finished("a", {"nonsense": []})]),
+        lambda: run.write("item", [Finished("a", {"nonsense": []})]),
     ):
         with pytest.raises(StoreError, match=message):
             use()
@@ -121,7 +121,7 @@ def test_the_same_commit_twice_is_one(tmp_path: Path) -> None:
     commit(run, [])
     assert (run.version(), run.added(), run.table("summaries").height) == (1, 1, 1)
     with pytest.raises(ValueError, match="one unit at least"):
-        run.write("cell", [])
+        run.write("item", [])
 
 
 def test_a_view_stays_as_it_was(tmp_path: Path) -> None:
@@ -131,16 +131,16 @@ def test_a_view_stays_as_it_was(tmp_path: Path) -> None:
     still = run.at()
     commit(run, [done("b")])
     run.committer(1).finish()
-    assert (nothing.version(), nothing.finished("cell")) == (0, {})
+    assert (nothing.version(), nothing.finished("item")) == (0, {})
     assert (still.version(), still.table("summaries").height, run.table("summaries").height) == (1, 1, 2)
-    assert still.at().finished("cell") == {"a": False} and still.record == run.record
+    assert still.at().finished("item") == {"a": False} and still.record == run.record
 
 
 def test_parts_that_no_manifest_names_and_foreign_files_are_not_read(tmp_path: Path) -> None:
     run, _ = watched_run(tmp_path)
     commit(run, [done("a")])
     known = run.digests()
-    run.write("cell", [done("b")])
+    run.write("item", [done("b")])
     (tmp_path / "runs" / "run" / "commits" / "notes.json").write_text("{}")
     assert run.digests() == known
 
@@ -151,9 +151,9 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     known = run.digests()
     commit(run, [done("b")])
     record = tmp_path / "runs/run/commits/00000002.json"
-    record.write_bytes(record.read_bytes().replace(b'"driver"', b'"drivel"'))
+    record.write_bytes(record.read_bytes().replace(b'"session"', b'"passion"'))
     with pytest.raises(StoreError, match=r"run run is damaged .*commits/00000002.json is damaged.; run summhay doctor --store "):
-        run.finished("cell")
+        run.finished("item")
     [flaw] = run.flaws()
     assert "commits/00000002.json is damaged; delete it and run or import again" in flaw
     record.unlink()
@@ -168,9 +168,6 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     missing = "0" * 64
     with pytest.raises(StoreError, match=f"has no haystack {missing}: .* is gone"):
         store.get_object("haystack", missing)
-    for wrong in ("", ".", "..", "0000", "x/y", "a\0b", missing * 8):
-        with pytest.raises(StoreError, match=r"has no haystack .*: this is not a sha256"):
-            store.get_object("haystack", wrong)
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")
     with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged; delete it"):
@@ -218,7 +215,7 @@ GUESSES = Table("guesses", Guess, ("number",))
 
 def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp_path: Path) -> None:
     Store(str(tmp_path)).create_run("r", {"kind": "mine"}, [GUESSES]).commit(
-        "cell", [Finished("a", {"guesses": [Guess(2, True), Guess(10, False, 0.5)]})]
+        "item", [Finished("a", {"guesses": [Guess(2, True), Guess(10, False, 0.5)]})]
     )
     code = (
         "import sys; from summhay_ray.store import Store; run = Store(sys.argv[1]).run('r'); "
@@ -241,18 +238,18 @@ def test_a_run_describes_its_tables_so_that_whoever_reads_it_needs_no_record(tmp
 
 
 def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
-    new_run(tmp_path).commit("cell", [done("a")])
+    new_run(tmp_path).commit("item", [done("a")])
     run, files = watched_run(tmp_path)
     run.table("summaries")
     files.asked.clear()
     run.digests()
     run.at().table("judgments")
-    assert files.asked["read"] == 2 * 2, "hint and manifest; the parts are opened where they lie"
+    assert files.asked["read"] == 2, "the manifest; the parts are opened where they lie"
 
 
 def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    parts = RunStore(store, "r", declared=columns_of([GUESSES])).write("cell", [Finished("a", {"guesses": [Guess(1, True)]})])
+    parts = RunStore(store, "r", declared=columns_of([GUESSES])).write("item", [Finished("a", {"guesses": [Guess(1, True)]})])
     assert store.run_ids() == []
     run = store.create_run("r", {"kind": "mine"}, [GUESSES])
     run.committer(0).add([parts])
@@ -261,7 +258,7 @@ def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -
 
 def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    (tmp_path / "runs/run/run.json").write_text(json.dumps({"kind": "grid", "cells": 1}))
+    (tmp_path / "runs/run/run.json").write_bytes(with_hash({"kind": "grid", "cells": 1}))
     for use in (
         lambda: run.store.run("run").table("summaries"),
         lambda: run.store.run("run").digests(),
@@ -274,20 +271,6 @@ def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> N
             f"run run has a format without a number, and this version reads format {RUN_FORMAT}; "
             "run its spec or import its files again: a new run takes every answer from the log"
         )
-
-
-@pytest.mark.parametrize("change", ["type", "name", "missing"])
-def test_a_description_that_cannot_be_read_is_refused(tmp_path: Path, change: str) -> None:
-    new_run(tmp_path)
-    path = tmp_path / "runs/run/run.json"
-    record = json.loads(path.read_text())
-    columns = record["tables"][0]["columns"]
-    odd = {"type": {**columns[0], "type": "decimal"}, "name": {"type": "string"}, "missing": None}
-    columns[0] = odd[change]
-    del record["sha256"]
-    path.write_text(json.dumps(record))
-    with pytest.raises(StoreError, match=r"run run: its run\.json describes a table in a way that this version cannot read"):
-        Store(str(tmp_path)).run("run").table("summaries")
 
 
 def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path: Path) -> None:
@@ -322,7 +305,7 @@ def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path:
     [
         (json.dumps({"format": 4}), r"format 4 is newer than this version reads \(3\); upgrade"),
         (json.dumps({"format": 2}), "format 2 was written by an earlier version; `summhay migrate"),
-        (json.dumps({"format": "x"}), "names no format"),
+        (json.dumps({"format": "x"}), "is damaged"),
         ("{", "is damaged"),
         ("[]", "is damaged"),
     ],

@@ -16,8 +16,8 @@ from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth import (
     Domain,
-    Outline,
     PlannedDocument,
+    PlannedHaystack,
     PlannedInsight,
     PlannedSubtopic,
     Shape,
@@ -155,7 +155,7 @@ class FakeVerifier:
     def settle(self, document_id: str, round: int, last: int) -> None:
         self.settled.append((document_id, round, last))
 
-    async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
+    async def chapter(self, text: str, expected: PlannedInsight, outline: PlannedHaystack, document_id: str, round: int) -> bool:
         self.rounds["chapter", round] += 1
         return expected.text in text
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed, Malformed, Refusal
-from summhay_ray.synth import Difficulty, Outline, PlannedDocument, Shape, Topic
+from summhay_ray.synth import Difficulty, PlannedDocument, PlannedHaystack, Shape, Topic
 from summhay_ray.synth.making.asking import AT_ONCE, GaveUp, Work
 from summhay_ray.synth.making.documents import REWRITES, plan_flaws, write_documents
 from summhay_ray.synth.making.kinds import Written
@@ -23,7 +23,7 @@ from summhay_ray.synth.making.placement import place
 pytestmark = pytest.mark.core
 
 PLAN = Difficulty(documents_per_insight=7, conflicts=1, distractors=1, cross_references=0.5)
-Result = tuple[Outline, tuple[PlannedDocument, ...], tuple[Written, ...]]
+Result = tuple[PlannedHaystack, tuple[PlannedDocument, ...], tuple[Written, ...]]
 
 
 def written(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> Result:

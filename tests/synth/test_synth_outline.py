@@ -10,14 +10,14 @@ import pytest
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.outcome import Failed
-from summhay_ray.synth import Difficulty, Outline, Shape, Topic, TopicRecipe
+from summhay_ray.synth import Difficulty, PlannedHaystack, Shape, Topic, TopicRecipe
 from summhay_ray.synth.making.asking import GaveUp, Work
 from summhay_ray.synth.making.outline import half, make_outline, seeded
 
 pytestmark = pytest.mark.core
 
 
-def made(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> Outline:
+def made(world: World, eyes: FakeVerifier | None = None, **changes: Any) -> PlannedHaystack:
     return asyncio.run(make_outline(Work(job(**changes), world), eyes or FakeVerifier()))
 
 

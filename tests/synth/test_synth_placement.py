@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from summhay_ray.errors import UserError
 from summhay_ray.synth import (
     Difficulty,
-    Outline,
     PlannedDocument,
+    PlannedHaystack,
     PlannedInsight,
     PlannedSubtopic,
     Shape,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.core
 NEWS = replace(load_domain("news"), insights_per_document=3)
 
 
-def outline(shape: Shape, difficulty: Difficulty) -> Outline:
+def outline(shape: Shape, difficulty: Difficulty) -> PlannedHaystack:
     """An outline with the requested subtopics and insights; the first insights of the first subtopics have conflicting ones."""
     subtopics = []
     for s in range(shape.subtopics + difficulty.distractors):
@@ -42,7 +42,7 @@ def outline(shape: Shape, difficulty: Difficulty) -> Outline:
         ids += [other for other in sides.values() if other not in ids]
         insights = tuple(PlannedInsight(one, f"s{s}", "", f"text of {one}", sides.get(one, "")) for one in ids)
         subtopics.append(PlannedSubtopic(f"s{s}", "", f"subtopic {s}", "", insights, asked=s < shape.subtopics))
-    return Outline(Topic("t", "rain"), tuple(subtopics))
+    return PlannedHaystack(Topic("t", "rain"), tuple(subtopics))
 
 
 SHAPES = st.builds(Shape, st.integers(1, 5), st.integers(3, 6), st.integers(10, 60), st.sampled_from([150, 750]))
@@ -178,7 +178,7 @@ def test_impossible_shapes_are_refused_in_one_line_with_the_field_to_change(shap
 
 def test_two_insights_that_exclude_each_other_cannot_fill_an_odd_number_of_documents() -> None:
     one, other = PlannedInsight("a", "s", "", "1", "b"), PlannedInsight("b", "s", "", "2", "a")
-    pair = Outline(Topic("t", "rain"), (PlannedSubtopic("s", "", "x", "", (one, other)),))
+    pair = PlannedHaystack(Topic("t", "rain"), (PlannedSubtopic("s", "", "x", "", (one, other)),))
     with pytest.raises(
         UserError, match="2 insights in 5 documents each fill 10 of 11 documents, and none may be empty; lower documents to 10"
     ):

@@ -11,7 +11,7 @@ import pytest
 from synth_world import SMALL, FakeVerifier, World, domain, job
 
 from summhay_ray.haystack import read_released, released_from
-from summhay_ray.synth import Difficulty, Outline, Topic, TopicRecipe
+from summhay_ray.synth import Difficulty, PlannedHaystack, Topic, TopicRecipe
 from summhay_ray.synth.making.asking import Work
 from summhay_ray.synth.making.documents import write_documents
 from summhay_ray.synth.making.domains import TASKS
@@ -27,8 +27,8 @@ TOPIC = Topic("rain-1", "rain", ("Ann", "Bo"))
 MODELS: Any = {task: f"lab/{task}" for task in TASKS}
 
 
-def made(**changes: Any) -> tuple[TopicRecipe, Outline, tuple[Written, ...]]:
-    async def main() -> tuple[TopicRecipe, Outline, tuple[Written, ...]]:
+def made(**changes: Any) -> tuple[TopicRecipe, PlannedHaystack, tuple[Written, ...]]:
+    async def main() -> tuple[TopicRecipe, PlannedHaystack, tuple[Written, ...]]:
         mine = job(**{"difficulty": HARD, "topic": TOPIC, "shape": replace(SMALL, documents=20, words=250), **changes})
         work = Work(mine, World(faults={"document": 0.2}))
         outline = await make_outline(work, FakeVerifier())
@@ -38,7 +38,7 @@ def made(**changes: Any) -> tuple[TopicRecipe, Outline, tuple[Written, ...]]:
     return asyncio.run(main())
 
 
-def raw_of(models: Any = MODELS, **changes: Any) -> tuple[dict[str, Any], Outline, tuple[Written, ...]]:
+def raw_of(models: Any = MODELS, **changes: Any) -> tuple[dict[str, Any], PlannedHaystack, tuple[Written, ...]]:
     mine, outline, written = made(**changes)
     return released_json(mine, outline, written, models, 1234), outline, written
 

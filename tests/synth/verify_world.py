@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from summhay_ray.outcome import Answer, NoAnswer, Outcome
 from summhay_ray.synth.checking.verifier import Verifier
-from summhay_ray.synth.making.kinds import Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic
+from summhay_ray.synth.making.kinds import PlannedDocument, PlannedHaystack, PlannedInsight, PlannedSubtopic, Task, Topic
 
 T = TypeVar("T")
 GIVEN = {"topic": "A weekend", "domain": "news", "language": "English"}
@@ -52,7 +52,7 @@ def insight(insight_id: str, text: str, conflicts_with: str = "") -> PlannedInsi
     return PlannedInsight(insight_id, insight_id.split("-")[0], "Name", text, conflicts_with)
 
 
-def outline(**texts: str) -> Outline:
+def outline(**texts: str) -> PlannedHaystack:
     """An outline of two subtopics with two insights each. `texts`: id (`s1_i1`) -> another text."""
     usual = {"s1_i1": TICKET, "s1_i2": INSURANCE, "s2_i1": STEWARDS, "s2_i2": RESCUE} | texts
     planned = [insight(name.replace("_", "-"), text) for name, text in usual.items()]
@@ -62,7 +62,7 @@ def outline(**texts: str) -> Outline:
         )
         for number, name in ((1, "Money"), (2, "Safety"))
     ]
-    return Outline(Topic("t", "A weekend"), tuple(subtopics))
+    return PlannedHaystack(Topic("t", "A weekend"), tuple(subtopics))
 
 
 ALL = outline().insights

@@ -170,8 +170,8 @@ def _supporting(values: Sequence[float], weighted: Sequence[float], enough: floa
 
 def _read(prompt: str) -> tuple[list[str], str, list[str]]:
     try:
-        told = json.loads(prompt)
-        return told["passages"], told["query"], told["right_answer"]
+        request = json.loads(prompt)
+        return request["passages"], request["query"], request["right_answer"]
     except (ValueError, TypeError, KeyError):
         raise LookupError("this model reads the questions of `summhay coverage` alone") from None
 

@@ -187,9 +187,9 @@ class _Made:
         """Add a record, if its task is to be built. `context`: replaces that of the source. `more`: further fields of meta."""
         if task in self.tasks:
             shown = context or self.context
-            told = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
+            meta = json.dumps({**self.meta, "tokens": count_tokens(shown), **more}, sort_keys=True)
             head = (task, self.domain, self.name, f"{self.domain}/{self.name}", shown, prompts.SYSTEM, prompt)
-            self.records.append(EthicRecord(*head, tuple(answer), told))
+            self.records.append(EthicRecord(*head, tuple(answer), meta))
 
     def label(self, parts: Sequence[str], labels: Sequence[Sequence[str]], first: int = 0) -> None:
         """Add the labels of chunks. `first`: number of the single chunk of a Lookup question; 0: all chunks, for Recalling."""
@@ -322,8 +322,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             self._random("order", text.name).shuffle(order)
             shown = [options[place] for place in order]
             gold = ", ".join(f"[{order.index(place) + 1}]" for place in range(len(parts)))
-            told = self._by("summarizer", self.spec.summarizer)
-            made.add("Organizing", prompts.organizing(context, shown), (gold,), order=order, **told)
+            made_by = self._by("summarizer", self.spec.summarizer)
+            made.add("Organizing", prompts.organizing(context, shown), (gold,), order=order, **made_by)
         return made
 
     async def _of_collection(self, source: CollectionSource, collection: sources.Collection, ask: Ask) -> _Made:
@@ -393,9 +393,9 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         if written is None or not set(answer) - {lenient_metrics.NONE}:
             raise Unreadable(reply, "a line Question: and a line Answer: with what it names")
         made.label([parts[number - 1]], [answer], number)
-        told = self._by("questioner", self.spec.questioner)
+        made_by = self._by("questioner", self.spec.questioner)
         question = " ".join(written["question"].split())
-        made.add(LOOKUP, prompts.asked(context, question), answer, section=number, **told)
+        made.add(LOOKUP, prompts.asked(context, question), answer, section=number, **made_by)
 
     async def _forms(self, parts: Sequence[str], target: str, ask: Ask) -> set[str]:
         """The forms in which a decision is cited: those that the labeler lists and that occur in the text."""
@@ -581,8 +581,8 @@ def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
         rows = labeled.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
         kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(a_domain, len(rows))))
         for row in (rows[place] for place in kept):
-            told = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")
-            writer.writerow(map(quoted, told))
+            fields = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")
+            writer.writerow(map(quoted, fields))
     return out.getvalue().encode("utf-8")
 
 

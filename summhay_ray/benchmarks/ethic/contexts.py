@@ -80,8 +80,8 @@ def counter(tokenizer: str, path: str = "") -> Count:
         loaded = Tokenizer.from_str(tokenizer)
     # The library raises plain Exception for an invalid text.
     except Exception as error:
-        told = " ".join(str(error).split())[:100]
-        raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({told}); give the model's own") from error
+        why = " ".join(str(error).split())[:100]
+        raise SpecError(f"spec: models: tokenizer: {path} is no tokenizer.json ({why}); give the model's own") from error
     return lambda text: len(loaded.encode(text, add_special_tokens=False).ids)
 
 

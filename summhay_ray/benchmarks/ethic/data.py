@@ -87,9 +87,9 @@ def _of_hub(entry: HubSpec, file: str) -> bytes:
         endpoint = os.environ.get("HF_ENDPOINT") or None
         path = hf_hub_download(entry.hub, file, repo_type="dataset", revision=entry.revision, endpoint=endpoint)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        told = " ".join(str(error).split())[:150]
+        why = " ".join(str(error).split())[:150]
         raise SpecError(
-            f"spec: data: {entry.hub}/{file} at {entry.revision} cannot be fetched ({told}); fetch it and give the file"
+            f"spec: data: {entry.hub}/{file} at {entry.revision} cannot be fetched ({why}); fetch it and give the file"
         ) from error
     with open(path, "rb") as stream:
         return stream.read()

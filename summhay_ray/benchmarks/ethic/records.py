@@ -69,8 +69,8 @@ class Record:
     def context_first(self) -> str:
         """The prompt rearranged so that the context comes first: all records of a document share this prefix."""
         before, _, after = self.user.partition(self.context)
-        told = before.removesuffix(FRAME).strip()
-        return "\n\n".join(filter(None, (FRAME + self.context, told))) + after
+        instruction = before.removesuffix(FRAME).strip()
+        return "\n\n".join(filter(None, (FRAME + self.context, instruction))) + after
 
 
 def read_records(content: bytes, name: str) -> list[Record]:

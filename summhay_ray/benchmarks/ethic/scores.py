@@ -121,7 +121,7 @@ def _sample(
     unanswered = "open" if error is None else _CLASS_OF_ERROR.get(error, "failed")
     if row is None:
         return {"record": item["item_id"].rpartition("/")[2], "answer": unanswered}
-    told = {
+    facts = {
         "record": row.record,
         "tokens": row.tokens,
         "bucket": next(name for most, name in BUCKETS if row.tokens <= most),
@@ -129,16 +129,16 @@ def _sample(
         "n_sections": len(row.sections),
     }
     if row.task == "Organizing":
-        told["chance"] = lenient_metrics.chance(len(lenient_metrics.numbers_of(row.gold[0])))
+        facts["chance"] = lenient_metrics.chance(len(lenient_metrics.numbers_of(row.gold[0])))
     if row.outcome == "failed":
         # The scripts record a refusal as FAILED, and score an empty answer like any other.
         text = {"refused": release_metrics.FAILED, "empty": ""}.get(unanswered)
         released = None if text is None or row.task == "Summarizing" else _released(row, text)
-        return {**told, "answer": unanswered, "score_release": released}
+        return {**facts, "answer": unanswered, "score_release": released}
     if row.outcome != "answered":
         zero = LOWEST if row.task == "Summarizing" else 0.0
         scores = {"score": zero, "score_release": zero} if row.outcome == "zero" else {}
-        return {**told, "answer": "over_length", **scores}
+        return {**facts, "answer": "over_length", **scores}
     answer = raw[row.key]
     text = lenient_metrics.without_reasoning(answer["text"]) if how.reasoning == "strip" else answer["text"]
     if row.task == "Summarizing":
@@ -148,7 +148,7 @@ def _sample(
         # The scripts do not strip reasoning: they score the whole answer.
         figures["score_release"] = _released(row, answer["text"])
     kind = "cut" if answer["finish_reason"] == "length" else "unparsed" if unparsed else "answered"
-    return {**told, **figures, "answer": kind}
+    return {**facts, **figures, "answer": kind}
 
 
 def _released(row: EthicAnswer, text: str) -> float | None:
@@ -245,10 +245,10 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
         if both.is_empty():
             continue
         values = both.select("score", "score_high").to_numpy()
-        [told] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)]).to_dicts()
-        ends = {"difference_low": told["low"], "difference_high": told["high"]}
-        given = {"low": told["a"], "high": told["b"], "difference": told["difference"], "p": told["p"]}
-        rows.append({"model": model, **given, **ends, "n": told["n_queries"]})
+        [paired] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)]).to_dicts()
+        ends = {"difference_low": paired["low"], "difference_high": paired["high"]}
+        given = {"low": paired["a"], "high": paired["b"], "difference": paired["difference"], "p": paired["p"]}
+        rows.append({"model": model, **given, **ends, "n": paired["n_queries"]})
     figures = ("low", "high", "difference", "p", "difference_low", "difference_high")
     return pl.DataFrame(rows, schema={"model": pl.String, **dict.fromkeys(figures, pl.Float64), "n": pl.Int64})
 
@@ -272,11 +272,11 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     placed, cell = both.with_columns(fifth.alias("fifth")), ("model", "bucket", "fifth")
     means = mean_interval(placed, "score", cell, seed=how.seed, cluster="document")
     level = placed.group_by("model").agg(pl.col("score").mean().alias("level"))
-    beside = placed.group_by(*cell).agg(pl.col("missing").mean())
+    missing = placed.group_by(*cell).agg(pl.col("missing").mean())
     shown = pl.concat_str("model", "bucket", separator=", ").alias("shown")
     off = (pl.col("score") - pl.col("level")).alias("off_mean")
     columns = ("shown", "fifth", "score", "score_low", "score_high", "off_mean", "missing", "n")
-    joined = means.join(level, on="model").join(beside, on=cell)
+    joined = means.join(level, on="model").join(missing, on=cell)
     return joined.with_columns(shown, off).select(*columns).sort("shown", "fifth")
 
 

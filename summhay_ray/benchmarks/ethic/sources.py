@@ -187,6 +187,6 @@ def _of_haystack(haystack: Haystack) -> Iterator[Collection]:
         insights = haystack.insights_of(subtopic.subtopic_id)
         numbers = sorted({number for insight in insights for number in gold[insight.insight_id]})
         if numbers:
-            told = " ".join([subtopic.query or subtopic.text, *(insight.text for insight in insights)])
+            query = " ".join([subtopic.query or subtopic.text, *(insight.text for insight in insights)])
             documents = {_FIRST_ID + number - 1: haystack.documents[number - 1].text for number in numbers}
-            yield Collection(f"{haystack.name}-{subtopic.subtopic_id}", told, documents, haystack.haystack_id)
+            yield Collection(f"{haystack.name}-{subtopic.subtopic_id}", query, documents, haystack.haystack_id)

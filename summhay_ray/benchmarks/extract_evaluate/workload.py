@@ -404,8 +404,8 @@ class ExtractEvaluate(Benchmark[ExtractEvaluateSpec]):
         scores = measured(tables, settings)
         rated, cell = tables["extract_ratings"], [*TASK, "method", "budget"]
         samples = samples_told(rated.with_columns(n_votes=pl.col("votes").list.len()), cell)
-        told = scores["correlations"].join(samples, on=cell, how="left", maintain_order="left")
-        return {**scores, "correlations": told.select(pl.exclude("reason"), "reason")}
+        with_reasons = scores["correlations"].join(samples, on=cell, how="left", maintain_order="left")
+        return {**scores, "correlations": with_reasons.select(pl.exclude("reason"), "reason")}
 
     def by_query(self, tables: Tables) -> ByQuery:
         """See `measure.by_query`."""
@@ -430,5 +430,5 @@ def cut_as_released(source: str, summary: str, template: str, max_tokens: int) -
 
     The code keeps as many characters as there is room for tokens, about a fifth of the intended length.
     """
-    beside = count_tokens(template) + count_tokens(summary) + 1
-    return source if beside + count_tokens(source) <= max_tokens else source[: max(max_tokens - beside, 0)]
+    others = count_tokens(template) + count_tokens(summary) + 1
+    return source if others + count_tokens(source) <= max_tokens else source[: max(max_tokens - others, 0)]

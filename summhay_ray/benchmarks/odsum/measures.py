@@ -97,8 +97,8 @@ async def _rated(
         rating = outcome.value
         item_id, rater_name = of
         panel, samples = (rating.votes, ()) if rating.how == "panel" else ((), rating.votes)
-        told = (rating.value, len(samples), float(sum(samples)), outcome.key, rater_name, tuple(panel), tuple(rating.keys))
-        return RatingRow(item_id, name, place, *told)
+        fields = (rating.value, len(samples), float(sum(samples)), outcome.key, rater_name, tuple(panel), tuple(rating.keys))
+        return RatingRow(item_id, name, place, *fields)
 
     calls = [rated(name, place) for name in geval.criteria for place in range(len(references))]
     return [row for row in await asyncio.gather(*calls) if row is not None]

@@ -98,10 +98,10 @@ def _meetings(place: _Place, called: str) -> Collection:
 
 
 def _stories(place: _Place, called: str) -> Collection:
-    beside = "documents/" if place.has("documents") else ""
+    folder = "documents/" if place.has("documents") else ""
     documents, passages, split_of = [], {}, {}
     for split in SPLITS:
-        name = f"{beside}{split}.jsonl"
+        name = f"{folder}{split}.jsonl"
         for where, row in _lines(place, name) if place.has(name) else ():
             story = _object(row, where)
             passage = str(_object(story.get("metadata"), f"{where}: metadata").get("passage_id", ""))
@@ -185,8 +185,8 @@ def _own(place: _Place, called: str) -> Collection:
 
 def _text_names(place: _Place) -> list[str]:
     """The names of the .txt files, in order: those in `documents`, or else those beside the queries."""
-    beside = next((f"{name}/" for name in ("documents", "Documents") if place.has(name)), "")
-    return place.files(f"{beside}*.txt")
+    documents = next((f"{name}/" for name in ("documents", "Documents") if place.has(name)), "")
+    return place.files(f"{documents}*.txt")
 
 
 def _text_files(place: _Place) -> list[Document]:
@@ -207,7 +207,7 @@ _FORMS: Sequence[_Form] = (
     (
         lambda place: (
             place.has("queries.jsonl")
-            and any(place.has(f"{beside}{split}.jsonl") for beside in ("", "documents/") for split in SPLITS)
+            and any(place.has(f"{folder}{split}.jsonl") for folder in ("", "documents/") for split in SPLITS)
         ),
         _stories,
     ),

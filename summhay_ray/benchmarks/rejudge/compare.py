@@ -176,8 +176,8 @@ def _differences(both: pl.DataFrame, run: RunStore, rows: int) -> pl.DataFrame:
     unlike = pl.col("coverage").ne(pl.col("coverage_2")) | pl.col("bullet").ne_missing(pl.col("bullet_2"))
     largest = both.filter(unlike).sort(apart, *map(pl.col, _PAIR), descending=[True, False, False]).head(rows)
     insights = run.table("insights").select("haystack_id", "insight_id", insight="text")
-    told = largest.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
-    return told.select(
+    with_insights = largest.join(insights, on=["haystack_id", "insight_id"], how="left", maintain_order="left")
+    return with_insights.select(
         "cell_id",
         "system",
         "haystack_id",

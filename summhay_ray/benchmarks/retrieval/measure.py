@@ -135,8 +135,8 @@ def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 def retrieval_details(table: pl.DataFrame) -> dict[str, Any]:
     """Fields of a run's JSON document: the rows, and separately their intervals and tokens."""
     intervals = [f"{name}_{end}" for name in MEASURES for end in ("low", "high", "floor")]
-    beside = table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts()
-    return {"retrieval": retrieval_rows(table), "retrieval_intervals": beside}
+    rows = table.select("retriever", "k", "n_expected", "tokens", *intervals).to_dicts()
+    return {"retrieval": retrieval_rows(table), "retrieval_intervals": rows}
 
 
 def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:

@@ -105,9 +105,9 @@ def own_modules(names: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
             notes.append(f"module {top} is installed here and not sent: the cluster's nodes must have it, too")
             continue
         for other in sorted({name.partition(".")[0] for name in list(sys.modules)}):
-            beside = _place(other)
-            if beside and beside.parent == place.parent and other not in ("__main__", "summhay_ray"):
-                files.update({str(file.relative_to(place.parent)): file for file in _files_of(beside)})
+            module = _place(other)
+            if module and module.parent == place.parent and other not in ("__main__", "summhay_ray"):
+                files.update({str(file.relative_to(place.parent)): file for file in _files_of(module)})
     return files, notes
 
 

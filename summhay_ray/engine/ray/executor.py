@@ -24,12 +24,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor
 from summhay_ray.engine.ray.placement import EMBED, PlacementError, place, result_of
-from summhay_ray.engine.ray.pools import Left, Pools
+from summhay_ray.engine.ray.pools import Pools
 from summhay_ray.engine.ray.prepared_on_ray import work_items_of
 from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.prepared import Left
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
@@ -196,7 +197,7 @@ class RayExecution:
         self._order = WorkOrder(
             store_uri=files.uri,
             run_id=run.run_id,
-            driver=heartbeat.session.number,
+            session=heartbeat.session.number,
             record=self._work.record,
             workers=sum(some.most for some in self._placement.workers.values())
             + sum(pool.first for pool in self._placement.pools.values()),
@@ -206,8 +207,8 @@ class RayExecution:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
-        driver = heartbeat.session.number, heartbeat.session.where
-        self._ledger = actor.remote((files.uri, run.run_id), driver, budgets, limits, self._order.ledger, self._order.log_level)
+        order, session = self._order, heartbeat.session.number
+        self._ledger = actor.remote((files.uri, run.run_id), session, budgets, limits, order.ledger, order.log_level)
         # The workers' processes start beside the ledger's, and wait for `ready`.
         placement = self._placement
         self._pools = Pools(workload, self._order, placement.pools)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from ray.util.state import list_cluster_events
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.run.execution import Work
-from summhay_ray.engine.run.queues import Kind, QueueSettings, answers_here, queue_settings
+from summhay_ray.engine.run.prepared import divided
+from summhay_ray.engine.run.queues import Kind, QueueSettings, queue_settings
 from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
 from summhay_ray.errors import UserError
 
@@ -97,18 +99,19 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
-    left = {queue: n for queue, n in work.in_queues().items() if not answers_here(workload, queue)}
+    called, free = divided(workload, work.left)
+    left = Counter(item.queue for items in called.values() for item in items)
     now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
     if said := workload.spec.workers:
         bounds = Bounds(max(1, said.min), said.max)
     else:
-        called = sum(model.limits.concurrency for model in workload.models.settings().values() if not model.local)
-        bounds = Bounds(now, now if own_ray else max(now, -(-called // CALLS_A_WORKER)))
+        at_once = sum(model.limits.concurrency for model in workload.models.settings().values() if not model.local)
+        bounds = Bounds(now, now if own_ray else max(now, -(-at_once // CALLS_A_WORKER)))
     queues = queue_settings(workload, left, bounds.most, resources)
     of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
     workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
     seats = {kind: some.fewest for kind, some in workers.items()}
-    kinds = [POOL] if len(left) < len(work.in_queues()) else []
+    kinds = [POOL] if free else []
     if workload.computation.parts([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)
@@ -118,8 +121,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
         fixed = n_pools + sum(n for kind, n in seats.items() if kind in resources)
         fit = (int(cpus / CPUS_A_WORKER) - fixed) // max(1, len(seats.keys() - resources.keys()))
         mend = f"set workers: {fit} or less" if seats and fit > 0 else "start more nodes"
-        beside = f" and {n_pools} pools" if n_pools else ""
-        raise PlacementError(f"{seated} workers{beside} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
+        and_pools = f" and {n_pools} pools" if n_pools else ""
+        raise PlacementError(f"{seated} workers{and_pools} need {needed:g} CPUs and the cluster has {cpus:g}; {mend}")
     room = cpus - CPUS_A_WORKER * seated
     # A cluster without CPUs is a head that scales.
     share = max(CPUS_A_WORKER, room / max(1, n_pools)) if cpus else 1.0
@@ -192,14 +195,14 @@ class NodeTypes:
 
     def check(self) -> list[str]:
         """What the autoscaler has said since. Raises PlacementError if no type of node has what is asked."""
-        told = [event.message for event in self._events() if event.event_id not in self._known]
+        messages = [event.message for event in self._events() if event.event_id not in self._known]
         for kind, needs in self._asked.items():
             wanted = [f"'{name}': {n}" for name, n in needs.items() if n]
-            if any(NO_TYPE in message and all(part in message for part in wanted) for message in told):
+            if any(NO_TYPE in message and all(part in message for part in wanted) for message in messages):
                 needed = f"{needs['GPU']:g} GPUs and {needs['CPU']:.2g} CPUs"
                 lack = f"an actor needs {needed}, and no type of the cluster's nodes has them"
                 raise PlacementError(f"resources.{kind}: {lack}; ask for less, or give the cluster nodes that have them")
-        return told
+        return messages
 
     async def watch(self) -> None:
         """Check while the actors wait, until cancelled: a busy autoscaler may say it late. Raises PlacementError."""

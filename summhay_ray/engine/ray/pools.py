@@ -2,7 +2,7 @@
 
 All pipelines have one shape. The sources of a run are divided into blocks. A pool of actors, which grows and shrinks with the
 cluster, takes the blocks; an actor commits its results to the store itself, and returns one small row for a block. The pool
-`embed` runs `Workload.compute`. The pool of CPUs prepares and answers the items that ask no provider. All other items go to the
+`embed` runs `Workload.compute`. The pool of CPUs prepares and answers the sources that ask no provider. All others go to the
 workers (`worker_actor.py`): at once, or as soon as what they need is computed.
 
 Where an actor is killed, Ray starts another and repeats the block; what is already in the store is not computed again.
@@ -16,7 +16,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -31,15 +31,12 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.placement import EMBED, POOL, Pool
 from summhay_ray.engine.ray.ray_data_settings import quiet
 from summhay_ray.engine.ray.worker_actor import WorkerActor, WorkOrder
-from summhay_ray.engine.run.prepared import prepares
-from summhay_ray.engine.run.queues import WorkItem, answers_here, batch_text, read_batch
+from summhay_ray.engine.run.prepared import Left, divided, prepares
+from summhay_ray.engine.run.queues import WorkItem, batch_text, read_batch
 from summhay_ray.engine.spec.registry import stored_workload
 from summhay_ray.store import Store
 
 Batch = dict[str, NDArray[Any]]
-Left = Mapping[str, Sequence[Item]]
-"""Source -> its unfinished items."""
-
 MOST_ITEMS = 128
 """Most items in a block, as far as sources, which are never divided, allow."""
 FEW_ITEMS = 16
@@ -129,7 +126,6 @@ class Pools:
 
     def __init__(self, workload: Workload[Any], order: WorkOrder, pools: Mapping[str, Pool]) -> None:
         self._workload, self._order, self._pools = workload, order, pools
-        self._here = {name for name in workload.queues() if answers_here(workload, name)}
         self.counts: Counter[str] = Counter()
         self.n_parts = self.n_computed = 0
         """Numbers of blocks to compute, and of those that are computed."""
@@ -147,13 +143,12 @@ class Pools:
         for source, items in left.items():
             parts = self._workload.computation.parts(items) if EMBED in self._pools else ()
             (groups.setdefault(items[0].reads or json.dumps([*parts]), {}) if parts else rest)[source] = items
-        return [self._at_once(self._called(rest)), self._answered(self._free(rest)), self._computed([*groups.values()])]
+        called, free = self._divided(rest)
+        return [self._at_once(called), self._answered(free), self._computed([*groups.values()])]
 
-    def _called(self, sources: Left) -> Left:
-        return _of(sources, lambda item: item.queue not in self._here)
-
-    def _free(self, sources: Left) -> Left:
-        return _of(sources, lambda item: item.queue in self._here)
+    def _divided(self, left: Left) -> tuple[Left, Left]:
+        # Without a pool, another driver may have finished what asks of a source in the meantime.
+        return divided(self._workload, left) if POOL in self._pools else (left, {})
 
     async def _at_once(self, sources: Left) -> AsyncGenerator[Left, None]:
         yield sources
@@ -181,20 +176,22 @@ class Pools:
         spec = self._workload.spec.resources.get(EMBED)
         parts = self._workload.computation.parts(_items(sources), spec.actors.max if spec else 1)
         if len(groups) >= (spec.actors.max if spec else len(parts)):
+            halves = [self._divided(group) for group in groups]
             rows = [
-                _row(number, _items(self._free(group)), self._workload.computation.parts(_items(group)))
-                for number, group in enumerate(groups)
+                _row(number, _items(free), self._workload.computation.parts(_items(group)))
+                for number, (group, (_, free)) in enumerate(zip(groups, halves, strict=True))
             ]
             self.n_parts = len(rows)
             async for number in self._done(rows, (Computer, Answerer) if POOL in self._pools else (Computer,)):
-                yield self._called(groups[number])
+                yield halves[number][0]
             return
         # Fewer groups than actors: each group is divided among the actors, so none is ready before all are.
         self.n_parts = len(parts)
         async for _ in self._done([_row(number, parts=[part]) for number, part in enumerate(parts)], (Computer,)):
             continue
-        yield self._called(sources)
-        async for some in self._answered(self._free(sources)):
+        called, free = self._divided(sources)
+        yield called
+        async for some in self._answered(free):
             yield some
 
     async def _done(self, rows: Sequence[Mapping[str, Any]], stages: Sequence[type]) -> AsyncGenerator[int, None]:
@@ -262,8 +259,3 @@ ROW = ("number", "computed", "counts", "error")
 
 def _items(sources: Left) -> list[Item]:
     return [item for items in sources.values() for item in items]
-
-
-def _of(sources: Left, wanted: Callable[[Item], bool]) -> Left:
-    chosen = {source: [item for item in items if wanted(item)] for source, items in sources.items()}
-    return {source: items for source, items in chosen.items() if items}

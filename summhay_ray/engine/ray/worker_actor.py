@@ -54,8 +54,8 @@ class WorkOrder:
 
     store_uri: str
     run_id: str
-    driver: int
-    """The number of this start of the run."""
+    session: int
+    """The number of this start's session."""
     record: Mapping[str, Any]
     """See `Work.record`."""
     workers: int = 1
@@ -64,8 +64,8 @@ class WorkOrder:
 
     @property
     def ledger(self) -> str:
-        """The name of the ledger actor: run, kind, number of this start."""
-        return f"{self.run_id} ledger {self.driver}"
+        """The name of the ledger actor: run, kind, number of the session."""
+        return f"{self.run_id} ledger {self.session}"
 
     def worker(self, kind: Kind, seat: int | str) -> str:
         """The name of a worker actor: run, kind, number among those of its kind. Of a pool's, the id that Ray gave it."""
@@ -109,7 +109,7 @@ class WorkerActor:
         order, kind, seat = self._order, self._kind, self._seat
         self._place = place = _Place(order)
         files, workload = place.store.files, place.workload
-        self._log = LogWriter(files, order.driver)
+        self._log = LogWriter(files, order.session)
         self._ledger = RemoteLedger(ray.get_actor(order.ledger), self._log.writer)
         self._ledger.hello(f"{kind} {seat}")
         # First, since on a busy machine the steps below may take longer than the ledger waits for a heartbeat.

@@ -70,9 +70,9 @@ def examine_runs(store: Store) -> list[Check]:
             rows = sum(table["rows"] for table in result.tables.values())
             checks.append(Check(f"run {run_id}", True, f"{len(result.tables)} tables, {rows} rows"))
         checks += [Check(f"run {run_id}", False, problem) for problem in problems]
-    told = " ".join(check.message for check in checks)
+    messages = " ".join(check.message for check in checks)
     further = [*_of_objects(store)]
-    return [*checks, *(check for check in further if check.message not in told), *_of_vectors(store)]
+    return [*checks, *(check for check in further if check.message not in messages), *_of_vectors(store)]
 
 
 def _of_format(store: Store) -> list[Check]:

@@ -36,8 +36,8 @@ def money_of(run: RunStore, index: LogIndex, alive: Mapping[int, bool] | None = 
     if record is not None and not record.ended:
         session = record.session
         going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
-        if going and (told := told_by(files, session).get("money")):
-            return Dollars(*(told[name] for name in Dollars._fields))
+        if going and (newest := told_by(files, session).get("money")):
+            return Dollars(*(newest[name] for name in Dollars._fields))
     money = Money.of(record, index.totals(run.run_id))
     return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
 

@@ -73,10 +73,6 @@ class Work:
             calls = f"{in_flight} call{'' if in_flight == 1 else 's'}"
             self.note(f"stopping, waiting for {calls} in flight (a second signal stops at once)" if in_flight else "stopping")
 
-    def in_queues(self) -> Counter[str]:
-        """Queue -> number of its unfinished items."""
-        return Counter(item.queue for items in self.left.values() for item in items)
-
 
 class Execution(Protocol):
     """One start of a run on an executor."""

@@ -14,9 +14,9 @@ from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec.spec import near
 from summhay_ray.store import LogIndex, RunStore
 
-ITEM = "cell"
+ITEM = "item"
 """The kind of an item's rows in the store, whatever its benchmark calls an item."""
-PREPARED = "context"
+PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
 
 

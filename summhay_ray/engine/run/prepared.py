@@ -8,17 +8,20 @@ from typing import Any
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Prepared
-from summhay_ray.engine.run.queues import WorkItem
+from summhay_ray.engine.run.queues import WorkItem, answers_here
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import Failed
 from summhay_ray.plugins import error_line
 from summhay_ray.store import Finished
 
+Left = Mapping[str, Sequence[Item]]
+"""Source -> its unfinished items."""
+
 SOURCES_A_BATCH = 32
 """Most sources that are prepared, and their rows committed, together."""
 
 
-def batches(left: Mapping[str, Sequence[Item]], workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
+def batches(left: Left, workers: int = 1) -> Iterator[dict[str, Sequence[Item]]]:
     """The sources and their items in batches, which the workers prepare in turn.
 
     A worker's first batch is one source, so that calls begin soon; the next are as large as leaves each several. The sources
@@ -38,6 +41,23 @@ def batches(left: Mapping[str, Sequence[Item]], workers: int = 1) -> Iterator[di
 def prepares(workload: Workload[Any]) -> bool:
     """Whether the benchmark overrides `prepare`."""
     return type(workload).prepare is not Workload.prepare
+
+
+def divided(workload: Workload[Any], left: Left) -> tuple[Left, Left]:
+    """(What the workers answer, what a pool answers), by source.
+
+    The items of a pool ask no provider. A source is prepared once: where one of its items asks, the workers have all of them.
+    """
+    here = {name for name in workload.queues() if answers_here(workload, name)}
+    workers, pool = dict[str, Sequence[Item]](), dict[str, Sequence[Item]]()
+    for source, items in left.items():
+        free = [item for item in items if item.queue in here]
+        called = [item for item in items if item.queue not in here]
+        if called and prepares(workload):
+            free, called = [], [*items]
+        workers |= {source: called} if called else {}
+        pool |= {source: free} if free else {}
+    return workers, pool
 
 
 def prepared(workload: Workload[Any], source: str, items: Sequence[Item], planning: bool = False) -> Prepared:

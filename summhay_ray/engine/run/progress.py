@@ -6,9 +6,11 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from summhay_ray.engine.plan.calls_left import Course, Remaining, Strand, asked_in, remaining
+from summhay_ray.engine.plan.calls_left import Remaining, asked_in, remaining
+from summhay_ray.engine.plan.plan import PlanResult
+from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.llm import Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 
@@ -120,32 +122,6 @@ class Extent:
     models: Mapping[str, ModelSettings]
 
 
-class Planned(Protocol):
-    """The plan of one stage and model; see `StagePlan`."""
-
-    @property
-    def stage(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def calls(self) -> int: ...
-    @property
-    def input_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-    @property
-    def usd_micros(self) -> int: ...
-
-
-class Plan(Protocol):
-    """The plan of a start; see `PlanResult`."""
-
-    @property
-    def stages(self) -> Sequence[Planned]: ...
-    @property
-    def courses(self) -> Mapping[Strand, Course]: ...
-
-
 LOCAL = ""
 """Stands for all models that run in the workers: their calls are only counted together."""
 
@@ -189,7 +165,7 @@ class _Pace:
 class Timeline:
     """Turns snapshots into `Progress`. `planned` returns the plan of this start, or None as long as there is none."""
 
-    def __init__(self, extent: Extent, started: float, planned: Callable[[], Plan | None]) -> None:
+    def __init__(self, extent: Extent, started: float, planned: Callable[[], PlanResult | None]) -> None:
         self._extent = extent
         self._started = started
         self._planned = planned
@@ -274,7 +250,7 @@ class Timeline:
         planned_cost = sum(n * cost.get(purpose, 0) for purpose, n in found.made.items())
         dearer = (spent - self._spent_before) / planned_cost if planned_cost else 1.0
         usd = sum(n * cost.get(purpose, 0) for purpose, n in found.left.items()) / MICROS * (dearer or 1.0)
-        by_model: dict[str, list[tuple[Planned, float]]] = {}
+        by_model: dict[str, list[tuple[StagePlan, float]]] = {}
         for purpose, n in found.left.items():
             if n >= 0.5 and purpose in stages:
                 by_model.setdefault(self._group(purpose[1]), []).append((stages[purpose], n))
@@ -289,7 +265,7 @@ class Timeline:
         settings = self._extent.models.get(model)
         return LOCAL if settings is None or settings.local else model
 
-    def _remaining(self, plan: Plan, snapshot: Snapshot, made: Mapping[str, int]) -> Remaining | None:
+    def _remaining(self, plan: PlanResult, snapshot: Snapshot, made: Mapping[str, int]) -> Remaining | None:
         """The calls that are left by stage and model; None if that is unknown: more were made than the plan's bounds expect."""
         if plan.courses:
             return remaining(plan.courses, asked_in(snapshot), made, self._group)
@@ -304,7 +280,7 @@ class Timeline:
         return found if any(found.left.values()) else None
 
     def _seconds(
-        self, left: Mapping[str, Sequence[tuple[Planned, float]]], now: float, models: Mapping[str, Mapping[str, Any]]
+        self, left: Mapping[str, Sequence[tuple[StagePlan, float]]], now: float, models: Mapping[str, Mapping[str, Any]]
     ) -> float | None:
         """Seconds that the slowest model needs; None if unknown."""
         numbers = {model: sum(n for _, n in calls) for model, calls in left.items()}

@@ -1,7 +1,7 @@
 """Parts: immutable Parquet files, each with rows of one table, sorted by its key, each key once. Part of the store room.
 
 What one commit adds, or a merge has made, is a `Parts`: a part for each table that has rows, and one more that lists the units
-they are of (columns `stage`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the
+they are of (columns `kind`, `unit`, `retry`, and `TABLE.rows`: the numbers of the unit's rows in the part of that table). So the
 rows themselves are the table's and nothing else, and when several commits finish the same unit, the rows of only one are used.
 
 A part lies in `runs/RUN/parts/`. When the run has ended, the parts of its tables are merged for good and moved to
@@ -215,7 +215,7 @@ class PartFiles:
                 self.files.move(hidden, shown)
 
 
-def write_parts(files: PartFiles, tables: Tables, stage: str, finished: Sequence[Finished]) -> Parts:
+def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:
     """Write the rows of one or more units. If a unit is given twice, a success beats a failure, then the last wins.
 
     `tables`: all tables of the run; rows of any other table are not written.
@@ -228,7 +228,7 @@ def write_parts(files: PartFiles, tables: Tables, stage: str, finished: Sequence
             kept[unit.unit] = unit
     units = [kept[name] for name in sorted(kept)]
     listed = pl.DataFrame(
-        {"stage": [stage] * len(units), "unit": [unit.unit for unit in units], "retry": [unit.retry for unit in units]}
+        {"kind": [kind] * len(units), "unit": [unit.unit for unit in units], "retry": [unit.retry for unit in units]}
     )
     rows: dict[str, pl.DataFrame] = {}
     for table, columns in tables.items():
@@ -256,7 +256,7 @@ def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
     # Neighbouring rows are mostly of one unit, so that their differences take next to nothing.
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
     whole = units.to_arrow(compat_level=pl.CompatLevel.oldest())
-    pq.write_table(whole, sink, compression="zstd", use_dictionary=["stage"], column_encoding=encoding)
+    pq.write_table(whole, sink, compression="zstd", use_dictionary=["kind"], column_encoding=encoding)
     return files.create(UNITS, sink.getvalue(), units.height, whole.nbytes)
 
 

@@ -18,7 +18,7 @@ TOGETHER = 32 << 20
 """How many bytes of rows, as they are in memory, are sorted at a time when a table is read in pieces."""
 _NTH = 64
 """One in so many keys is looked at to divide a table into pieces."""
-_NO_UNITS = pl.DataFrame(schema={"stage": pl.String, "unit": pl.String, "retry": pl.Boolean})
+_NO_UNITS = pl.DataFrame(schema={"kind": pl.String, "unit": pl.String, "retry": pl.Boolean})
 _NO_OWNERS = pl.DataFrame(schema={"_rank": pl.Int32, "_row": pl.UInt32})
 
 Keep = pl.Expr | None
@@ -32,9 +32,9 @@ def winners(parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, list[pl.Series
     """
     names = _NO_UNITS.columns
     every = pl.concat([_NO_UNITS, *(part.select(names) for part in parts)]).with_row_index("place")
-    every = every.sort("stage", "unit", pl.col("retry").not_(), "place")
+    every = every.sort("kind", "unit", pl.col("retry").not_(), "place")
     # The last of equal neighbours.
-    won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("stage", "unit")))
+    won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
     ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["place"], range(won.height))
     starts = itertools.accumulate((part.height for part in parts), initial=0)
     return won.drop("place"), [ranks.slice(start, part.height) for start, part in zip(starts, parts, strict=False)]
@@ -43,7 +43,7 @@ def winners(parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, list[pl.Series
 class Reader:
     """Reads some tables of a manifest's parts: each row once, sorted by key, without those of units that others supersede.
 
-    If several units have a row with the same key, the first unit's counts, in the order of stage and name. So a table is the same
+    If several units have a row with the same key, the first unit's counts, in the order of kind and name. So a table is the same
     however its rows were committed and merged: rows with the same key are taken for equal, once they are in one part.
     """
 
@@ -123,11 +123,11 @@ class Reader:
                 if found:
                     yield pl.concat(found).sort(*columns.key, "_rank")
 
-    def shared_row(self, table: str, stage: str) -> tuple[str, str, tuple[Any, ...]] | None:
-        """The first row that two units of a stage have: the units, and its key; None if there is none."""
+    def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
+        """The first row that two units of a kind have: the units, and its key; None if there is none."""
         won, key, found = self.units()[0], list(self._tables[table].key), []
-        of_stage = pl.col("_rank").is_in((won["stage"] == stage).arg_true().cast(pl.Int32).implode())
-        owners = [self.owners(place, table).filter(of_stage) for place in range(len(self._parts))]
+        of_kind = pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode())
+        owners = [self.owners(place, table).filter(of_kind) for place in range(len(self._parts))]
         if self.is_plain and owners[0]["_row"].is_unique().all():
             return None
         with self._open(table) as streams:
@@ -144,7 +144,7 @@ class Reader:
         return first, second, rows.select(key).row(twice[0])
 
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
-        """Each unit that counts with its rows of these tables that it has some of, sorted by stage and name."""
+        """Each unit that counts with its rows of these tables that it has some of, sorted by kind and name."""
         won, _, _ = self.units()
         places = [*enumerate(self._parts)]
         owners = {table: [self.owners(place, table) for place, _ in places] for table in self._tables}

@@ -8,6 +8,8 @@ frequency and scaled to length 1, so a dot product is a cosine.
 from __future__ import annotations
 
 import functools
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -36,31 +38,35 @@ class Vector:
 class SentenceIndex:
     """The sentences of `documents` ((number, text) pairs), indexed 0..n-1 in document order, then text order.
 
-    `texts` (n); `lengths` in words (n); `documents` (n), the index in `numbers` of each sentence's document; `numbers`
+    `texts` (n); `documents` (n), the index in `numbers` of each sentence's document; `numbers`
     (n_documents), the documents' numbers.
     """
 
     def __init__(self, documents: Iterable[tuple[int, str]]) -> None:
         self.texts: list[str] = []
         self.numbers: list[int] = []
-        self._places: dict[str, int] = {}
+        self._places: defaultdict[str, int] = defaultdict(itertools.count().__next__)
         self._neighbours: dict[tuple[int, float], tuple[Ints, Floats]] = {}
         owners: list[int] = []
-        bags: list[list[int]] = []
+        bags: list[tuple[int, ...]] = []
         for number, text in documents:
             seen: set[tuple[int, ...]] = set()
             for sentence, terms in _statements(text):
-                bag = tuple(sorted(self._places.setdefault(term, len(self._places)) for term in terms))
+                bag = tuple(sorted(map(self._places.__getitem__, terms)))
                 # A sentence that a document repeats counts once.
                 if bag not in seen:
                     seen.add(bag)
                     self.texts.append(sentence)
                     owners.append(len(self.numbers))
-                    bags.append(list(bag))
+                    bags.append(bag)
             self.numbers.append(number)
         self.documents: Ints = np.array(owners, dtype=np.int64)
-        self.lengths: Ints = np.array([len(text.split()) for text in self.texts], dtype=np.int64)
         self._weigh(bags)
+
+    @functools.cached_property
+    def lengths(self) -> Ints:
+        """In words (n)."""
+        return np.array([len(text.split()) for text in self.texts], dtype=np.int64)
 
     @property
     def n(self) -> int:
@@ -72,10 +78,10 @@ class SentenceIndex:
         """Number of distinct terms: the length of a dense vector."""
         return len(self._places)
 
-    def _weigh(self, bags: list[list[int]]) -> None:
+    def _weigh(self, bags: list[tuple[int, ...]]) -> None:
         sizes = np.array([len(bag) for bag in bags], dtype=np.int64)
         rows = np.repeat(np.arange(self.n, dtype=np.int64), sizes)
-        self._terms: Ints = np.array([term for bag in bags for term in bag], dtype=np.int64)
+        self._terms: Ints = np.fromiter(itertools.chain.from_iterable(bags), np.int64)
         frequency = np.bincount(self._terms, minlength=self.n_terms)
         self._idf: Floats = np.log((self.n + 1) / np.maximum(frequency, 1))
         weights = self._idf[self._terms]

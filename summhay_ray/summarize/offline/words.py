@@ -6,6 +6,7 @@ models.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -39,7 +40,7 @@ def sentences_of(text: str) -> list[str]:
 def terms_of(text: str) -> list[str]:
     """The words of `text` in order, in lower case, without function words and common English suffixes."""
     words = (word[:_LONGEST_TERM] for word in _TERM.findall(text.lower()))
-    return [_stem(word) for word in words if word not in _FUNCTION_WORDS]
+    return list(filter(None, map(_term, words)))
 
 
 def as_bullet(sentence: str, numbers: list[int]) -> str:
@@ -57,7 +58,12 @@ def as_sentence(sentence: str) -> str:
     return " ".join(_UNPRINTABLE.sub(" ", sentence).translate(_BRACKETS).split()).lstrip("-*•– ")
 
 
-def _stem(word: str) -> str:
+# A language has few words, and its texts repeat them.
+@functools.lru_cache(maxsize=32_768)
+def _term(word: str) -> str:
+    """The term that a word in lower case stands for; empty for a function word."""
+    if word in _FUNCTION_WORDS:
+        return ""
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST_STEM:
             return word[: -len(suffix)]

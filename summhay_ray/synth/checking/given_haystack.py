@@ -16,7 +16,16 @@ from summhay_ray.outcome import Outcome
 from summhay_ray.records import Check
 from summhay_ray.synth.checking.outline_checks import ENGLISH, is_english, lacks_a_fact, same_text
 from summhay_ray.synth.checking.verifier import Verifier
-from summhay_ray.synth.making.kinds import Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task, Topic, Written
+from summhay_ray.synth.making.kinds import (
+    Input,
+    PlannedDocument,
+    PlannedHaystack,
+    PlannedInsight,
+    PlannedSubtopic,
+    Task,
+    Topic,
+    Written,
+)
 from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
 
 T = TypeVar("T")
@@ -95,7 +104,9 @@ class _Truth:
             )
             for subtopic in haystack.subtopics
         )
-        self._outline = Outline(Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting)))
+        self._outline = PlannedHaystack(
+            Topic(haystack.name, haystack.topic), (*asked, *(subtopic for subtopic, _ in distracting))
+        )
         self._documents = _documents(source, root, [pair for _, held in distracting for pair in held], synthesis is not None)
         self._texts = {insight.insight_id: insight.text for insight in self._outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic.text for subtopic in self._outline.subtopics}

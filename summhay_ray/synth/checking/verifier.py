@@ -29,7 +29,7 @@ from summhay_ray.synth.checking.outline_checks import (
 )
 from summhay_ray.synth.checking.presence import Presence
 from summhay_ray.synth.checking.rows import OFFLINE, CheckRows, Decision, ModelAnswer, decisions
-from summhay_ray.synth.making.kinds import Finding, Input, Outline, PlannedDocument, PlannedInsight, PlannedSubtopic, Task
+from summhay_ray.synth.making.kinds import Finding, Input, PlannedDocument, PlannedHaystack, PlannedInsight, PlannedSubtopic, Task
 from summhay_ray.synth.making.prompting import numbered
 
 NOTHING = 0.05
@@ -191,7 +191,7 @@ class Verifier:
         """Repeat the rows of a document's round as its last round, since the text of that round is kept."""
         self._rows.repeat("document_insight", document_id, round, last)
 
-    async def chapter(self, text: str, expected: PlannedInsight, outline: Outline, document_id: str, round: int) -> bool:
+    async def chapter(self, text: str, expected: PlannedInsight, outline: PlannedHaystack, document_id: str, round: int) -> bool:
         """Whether a chapter introduces the insight that it was written for and no other of the topic. One row."""
         insights = outline.insights
         place = [insight.insight_id for insight in insights].index(expected.insight_id)

@@ -17,7 +17,7 @@ from typing import Any
 from summhay_ray.outcome import Malformed, Refusal
 from summhay_ray.synth.checking.verifier import Compared, NotChecked, Verifier
 from summhay_ray.synth.making.asking import GaveUp, Work, all_of
-from summhay_ray.synth.making.kinds import Input, Outline, PlannedDocument, PlannedInsight, Written
+from summhay_ray.synth.making.kinds import Input, PlannedDocument, PlannedHaystack, PlannedInsight, Written
 from summhay_ray.synth.making.outline import seeded
 from summhay_ray.synth.making.pieces import Piece, comparable, free, reference_of
 from summhay_ray.synth.making.prompting import numbered
@@ -39,7 +39,7 @@ BEFORE, EVIDENCE = 600, 400
 
 
 async def write_documents(
-    work: Work, verifier: Verifier, outline: Outline, planned: Sequence[PlannedDocument]
+    work: Work, verifier: Verifier, outline: PlannedHaystack, planned: Sequence[PlannedDocument]
 ) -> tuple[Written, ...]:
     """The documents in order, each with its plan corrected to what was found in its text. Raises GaveUp and NotChecked."""
     writer = _Writer(work, verifier, outline)
@@ -63,7 +63,7 @@ async def write_documents(
 async def _flaws(
     work: Work,
     verifier: Verifier,
-    outline: Outline,
+    outline: PlannedHaystack,
     planned: Sequence[PlannedDocument],
     pieces: Mapping[int, Piece],
 ) -> dict[int, GaveUp | NotChecked]:
@@ -74,11 +74,11 @@ async def _flaws(
     unsound = plan_flaws(
         outline, planned, [pieces[document.number].written for document in planned], work.recipe.difficulty.least
     )
-    many = f"after {REWRITES} rewritings ({len(unsound)} such)"
+    after = f"after {REWRITES} rewritings ({len(unsound)} such)"
     for number, reason in unsound.items():
         flaws.setdefault(
             number,
-            GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {many}; {MENDS.get(reason, MEND_UNSOUND)}"),
+            GaveUp("documents", "unsound_truth", f"document {number}: {reason}, {after}; {MENDS.get(reason, MEND_UNSOUND)}"),
         )
     for document in planned:
         if document.document_id in copies:
@@ -87,7 +87,9 @@ async def _flaws(
     return flaws
 
 
-def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int) -> dict[int, str]:
+def plan_flaws(
+    outline: PlannedHaystack, planned: Sequence[PlannedDocument], written: Sequence[Written], least: int
+) -> dict[int, str]:
     """Number of a document -> why its plan cannot be corrected to what was found in it, in one line.
 
     The corrected plan is sound if every document has an insight and never both sides of a conflict, and every insight is in
@@ -111,7 +113,7 @@ def plan_flaws(outline: Outline, planned: Sequence[PlannedDocument], written: Se
 class _Writer:
     """Writes the documents of one haystack."""
 
-    def __init__(self, work: Work, verifier: Verifier, outline: Outline) -> None:
+    def __init__(self, work: Work, verifier: Verifier, outline: PlannedHaystack) -> None:
         self._work, self._verifier, self._outline = work, verifier, outline
         self._insights = {insight.insight_id: insight for insight in outline.insights}
         self._subtopics = {subtopic.subtopic_id: subtopic for subtopic in outline.subtopics}

@@ -99,7 +99,7 @@ class PlannedSubtopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class PlannedHaystack:
     """The planned content of a haystack: its subtopics, the distracting ones last."""
 
     topic: Topic

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from summhay_ray.synth.checking.verifier import Verifier
 from summhay_ray.synth.making.asking import GaveUp, Work, all_of
-from summhay_ray.synth.making.kinds import Outline, PlannedInsight, PlannedSubtopic
+from summhay_ray.synth.making.kinds import PlannedHaystack, PlannedInsight, PlannedSubtopic
 from summhay_ray.synth.making.prompting import numbered
 
 LEAST_INSIGHTS = 3
@@ -59,7 +59,7 @@ def seeded(*parts: object) -> random.Random:
     return random.Random(int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16], "big"))
 
 
-async def make_outline(work: Work, verifier: Verifier) -> Outline:
+async def make_outline(work: Work, verifier: Verifier) -> PlannedHaystack:
     """The outline of the recipe's topic. Raises GaveUp (stages subtopics, insights and queries) and what the verifier raises."""
     drafts = await _subtopics(work, verifier)
     rounds = await _insights(work, verifier, drafts)
@@ -70,7 +70,7 @@ async def make_outline(work: Work, verifier: Verifier) -> Outline:
         _query(work, verifier, subtopic, [insight for other in planned if other is not subtopic for insight in other.insights])
         for subtopic in planned
     ]
-    return Outline(work.recipe.topic, tuple(await all_of(list(with_queries))))
+    return PlannedHaystack(work.recipe.topic, tuple(await all_of(list(with_queries))))
 
 
 def least_insights(wanted: int) -> int:

@@ -15,7 +15,7 @@ from datetime import date, timedelta
 
 from summhay_ray.errors import UserError
 from summhay_ray.synth.making.domains import Domain
-from summhay_ray.synth.making.kinds import Difficulty, Outline, PlannedDocument, PlannedInsight, Shape
+from summhay_ray.synth.making.kinds import Difficulty, PlannedDocument, PlannedHaystack, PlannedInsight, Shape
 from summhay_ray.synth.making.outline import seeded
 
 WORDS_PER_INSIGHT = 18
@@ -70,7 +70,9 @@ def check_placement(shape: Shape, difficulty: Difficulty, domain: Domain, insigh
         raise UserError(f"{needed}; raise documents to {-(-total // fit)} or words, or lower {field}")
 
 
-def place(outline: Outline, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int) -> tuple[PlannedDocument, ...]:
+def place(
+    outline: PlannedHaystack, shape: Shape, difficulty: Difficulty, domain: Domain, seed: int
+) -> tuple[PlannedDocument, ...]:
     """The documents of a haystack, numbered from 1. Raises UserError as `check_placement` does.
 
     Every insight is in at least `least` documents, and in the planned number on average. All documents hold the same number of

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.synth.making.asking import GROUP_OF, TopicRecipe
-from summhay_ray.synth.making.kinds import Outline, PlannedInsight, PlannedSubtopic, Task, Written
+from summhay_ray.synth.making.kinds import PlannedHaystack, PlannedInsight, PlannedSubtopic, Task, Written
 from summhay_ray.text import text_hash
 
 OFFLINE = "offline/"
@@ -19,7 +19,7 @@ _MANNER = ("genre", "tone", "language", "method", "tries", "rounds", "outline_ro
 
 
 def released_json(
-    recipe: TopicRecipe, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+    recipe: TopicRecipe, outline: PlannedHaystack, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
 ) -> dict[str, Any]:
     """The haystack as released JSON. `models`: the model of each task, or empty; `usd_micros`: the cost of all answers.
 
@@ -58,7 +58,7 @@ def released_json(
 
 
 def _synthesis(
-    recipe: TopicRecipe, outline: Outline, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
+    recipe: TopicRecipe, outline: PlannedHaystack, written: Sequence[Written], models: Mapping[Task, str], usd_micros: int
 ) -> dict[str, Any]:
     return {
         "seed": recipe.seed,
@@ -89,7 +89,7 @@ def _synthesis(
     }
 
 
-def _first_side(insight: PlannedInsight, outline: Outline) -> bool:
+def _first_side(insight: PlannedInsight, outline: PlannedHaystack) -> bool:
     """Whether the insight is the earlier side of a conflict."""
     order = [insight.insight_id for insight in outline.insights]
     other = insight.conflicts_with

@@ -50,7 +50,7 @@ def invented(run: RunStore, name: str, verdicts: Sequence[tuple[str, int | None,
         Score(cell, name, one, place, COVERAGE_VALUE[label], bullet, (), (), None, None, None, joint)
         for place, one, (label, bullet, joint) in said
     ]
-    held.commit("cell", [Finished(cell, {"judgments": judged, "scores": scored})])
+    held.commit("item", [Finished(cell, {"judgments": judged, "scores": scored})])
 
 
 def test_one_judge_against_itself_asked_otherwise(run: RunStore) -> None:

@@ -42,8 +42,6 @@ COUNTED = ("summaries", "judgments", "failures")
 class ImportStorage(SummariesStorage):
     imported = True
 
-    recorded: ClassVar[tuple[str, ...]] = ("haystacks",)
-
     @classmethod
     def total(cls, run: RunStore) -> int:
         """See `Storage`: the number of its summaries."""
@@ -128,7 +126,7 @@ def import_released(paths: Sequence[str], store: Store, workbench: Workbench | N
     record = {"kind": Import.kind, "name": name, **keep_metadata(store, metadata)}
     run = store.create_run(run_id, record, all_tables(Import))
     if not first.keys() <= run.finished(STAGE).keys():
-        run.committer(driver=0).add(written)
+        run.committer(session=0).add(written)
     run.end()
     return ImportResult(
         run=run_id,

@@ -141,9 +141,9 @@ def judges_compared(runs: Sequence[RunStore], wanted: Sequence[str] = ()) -> tup
     own = [judge_of_record(run) for run in runs]
     if len(set(own)) == 1:
         return own, []
-    told = "; ".join(f"{run.run_id}: {judge}" for run, judge in zip(runs, own, strict=True))
+    named = "; ".join(f"{run.run_id}: {judge}" for run, judge in zip(runs, own, strict=True))
     known = [[judged.judge for judged in judges_of(run)] for run in runs]
     shared = [judge for judge in (*own, *known[0]) if all(judge in judges for judges in known)]
     if shared:
-        return [shared[0]] * len(runs), [f"judged by {shared[0]}, as both runs are; their own judges differ ({told})"]
-    raise UserError(f"the runs share no judge ({told}); name one for each with --judges A B, or judge them alike with rejudge")
+        return [shared[0]] * len(runs), [f"judged by {shared[0]}, as both runs are; their own judges differ ({named})"]
+    raise UserError(f"the runs share no judge ({named}); name one for each with --judges A B, or judge them alike with rejudge")

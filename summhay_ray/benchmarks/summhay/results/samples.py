@@ -109,10 +109,10 @@ class _SampleMaker:
         scores = {name: _CellReader(_rows(holder, "scores")) for name, holder in self._holders.items()}
         judgments = {name: _CellReader(_rows(holder, "judgments")) for name, holder in self._holders.items()}
         failures = ((row["cell_id"], "failure", row) for row in _rows(self._run, "failures"))
-        again = [self._failed_again(name) for name in rejudge_ids(self._run)]
+        from_rejudges = [self._failed_again(name) for name in rejudge_ids(self._run)]
         summaries = ((row["cell_id"], "summary", row) for row in _rows(self._run, "summaries", prices))
         missing = set[str]()
-        merged = heapq.merge(failures, *again, summaries, key=itemgetter(0, 1))
+        merged = heapq.merge(failures, *from_rejudges, summaries, key=itemgetter(0, 1))
         for cell, found in itertools.groupby(merged, key=itemgetter(0)):
             rows = list(found)
             failed = [row for _, what, row in rows if what == "failure"]
@@ -233,8 +233,8 @@ class _SampleMaker:
                 context = self._contexts.get((*asked, unit.retriever, unit.ordering), "")
                 parts.append(_documents_part(unit.haystack_id, context, self._wanted.get(asked, ())))
             names = ("query", "system", "retriever", "ordering", "model", "haystack", "repeat")
-            told = [[name, str(facets[name])] for name in names if facets.get(name) not in (None, "")]
-            yield SampleRecord(cell_id, facets, [{"kind": "facts", "title": "", "facts": told}, *parts])
+            pairs = [[name, str(facets[name])] for name in names if facets.get(name) not in (None, "")]
+            yield SampleRecord(cell_id, facets, [{"kind": "facts", "title": "", "facts": pairs}, *parts])
 
     def _prompts(self, cell_id: str, failed: Sequence[Row]) -> Iterator[Row]:
         """The prompts of failed requests, rebuilt from content, for the first MOST_PROMPTS failed cells."""
