@@ -7,11 +7,10 @@ A strategy is a way to ask a model (`per_insight`, `few_shot`, `per_summary`, `f
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from summhay_ray.judge.names import DEFAULT_SHARE, OFFLINE, BadName, Named, parse_name
+from summhay_ray.judge.names import OFFLINE, BadName, Named, parse_name
 from summhay_ray.judge.prompt import ALONE, Form, template
 from summhay_ray.text import text_hash
 
@@ -21,7 +20,6 @@ FORMS: Mapping[str, Form] = {
     "per_summary": Form(together=True),
     "few_shot+per_summary": Form(together=True, nine=True),
 }
-_CASCADE = re.compile(r"cascade(?:\(([^(),]*)\))?")
 
 
 def default_strategy(model: str) -> str:
@@ -66,22 +64,6 @@ def name_of(model: str, strategy: str) -> Named:
         asked, strategy, shown = Named(f"per_summary({shown})", "per_summary", (asked,)), "few_shot", f"per_summary({shown})"
     kind = strategy if strategy in FORMS else "per_insight"
     return Named(f"{strategy}({shown})", kind, (asked,))  # type: ignore[arg-type]
-
-
-def one_spelling(model: str, strategy: str) -> str:
-    """The strategy as it is written today: earlier versions wrote `cascade(0.1)+blend+per_summary` for a judge's name.
-
-    Raises BadName, UnknownName, in one line.
-    """
-    steps = [step.strip() for step in strategy.split("+")]
-    cascade = _CASCADE.fullmatch(steps[0])
-    asked = steps[1:] if cascade else steps
-    blended = asked[:1] == ["blend"]
-    if not cascade and not blended:
-        return parse_name(strategy).text if "(" in strategy else strategy.strip()
-    name = name_of(model, "+".join(asked[1:] if blended else asked) or "per_insight").text
-    name = f"blend({name},offline)" if blended else name
-    return parse_name(f"cascade(offline,{name},{cascade[1] or DEFAULT_SHARE})" if cascade else name).text
 
 
 def check_prompt(text: str, strategy: str = "per_insight") -> None:

@@ -43,7 +43,7 @@ CODE: list[dict[str, Any]] = [
     {"strategies": ["hostile:Own"]},
     {"summarizers": [{"model": "offline/lead", "strategy": {"strategy": "hostile:Own"}}]},
     {"judges": ["hostile:Own"]},
-    {"judges": [{"model": "offline/judge", "strategy": "cascade(0.1)+hostile:Own"}]},
+    {"judges": [{"model": "offline/judge", "strategy": "cascade(offline,hostile:Own,0.1)"}]},
     {"judges": [{"model": "offline/judge", "strategy": "per_insight", "extract": {"method": "hostile:Own"}}]},
     {
         "judges": [

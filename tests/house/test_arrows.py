@@ -84,7 +84,7 @@ IMPORTS: Mapping[str, set[str]] = {
     },
     "schemas": {"benchmarks", "engine", "store"},
     # `store`: a report is written into a folder or a bucket, as tables are.
-    # The label of a system stands with the records that have it; the tables of an older run get theirs when read.
+    # The label of a system stands with the records that have it.
     "report": {"benchmarks", "comparison", "engine", "errors", "metrics", "outcome", "records", "store", "text"},
     "api": {
         "benchmarks",
@@ -93,7 +93,6 @@ IMPORTS: Mapping[str, set[str]] = {
         "engine",
         "errors",
         "local_models",
-        "metrics",
         "plugins",
         "report",
         "retrieve",

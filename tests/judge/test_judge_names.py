@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summhay_ray.errors import UserError
-from summhay_ray.judge import Named, default_strategy, make_judge, name_of, one_spelling, parse_name, strategy_of
+from summhay_ray.judge import Named, default_strategy, make_judge, name_of, parse_name, strategy_of
 from summhay_ray.plugins import UnknownName
 
 pytestmark = pytest.mark.core
@@ -81,7 +81,6 @@ def test_what_a_run_asks_for_a_name(text: str, canonical: str, asked: tuple[str,
     named = parse_name(text)
     assert named.text == canonical
     assert strategy_of(named) == asked
-    assert one_spelling(*asked) == asked[1]
     assert name_of(*asked) == named
 
 
@@ -158,22 +157,6 @@ def test_any_text_is_a_name_that_round_trips_or_one_line(text: str) -> None:
         assert len(str(error).splitlines()) == 1
     else:
         assert parse_name(named.text) == named
-
-
-@pytest.mark.parametrize(
-    ("steps", "name"),
-    [
-        ("per_insight", "per_insight"),
-        ("blend", "blend(m/x,offline)"),
-        ("blend+per_insight", "blend(m/x,offline)"),
-        ("cascade", "cascade(offline,m/x,0.1)"),
-        (" cascade( 0.25 ) + blend + few_shot+per_summary ", "cascade(offline,blend(few_shot(per_summary(m/x)),offline),0.25)"),
-        ("blend+my.module:Own", "blend(my.module:Own,offline)"),
-        (" panel(m/x, m/y) ", "panel(m/x,m/y)"),
-    ],
-)
-def test_what_earlier_versions_wrote_is_read_as_a_name(steps: str, name: str) -> None:
-    assert one_spelling("m/x", steps) == name
 
 
 def test_the_free_judge_may_be_another_one() -> None:

@@ -57,6 +57,4 @@ class SectionRating:
 
 SAMPLES = ("n_votes", "n_asked")
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
-RATINGS = Table(
-    "section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"), later=(*SAMPLES, "votes", "keys")
-)
+RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))

@@ -25,7 +25,9 @@ def _judge(value: Any) -> Any:
         if not is_expression(text) and not _is_code(text, entry):
             # A custom prompt is about one insight, unless the entry names another strategy.
             given = entry.get("strategy", "per_insight" if entry.get("prompt") else judge.default_strategy(text))
-            return {**entry, "strategy": judge.one_spelling(text, given) if isinstance(given, str) else given}
+            if isinstance(given, str):
+                given = judge.parse_name(given).text if "(" in given else given.strip()
+            return {**entry, "strategy": given}
         if "strategy" in entry:
             raise ValueError(f"{text} says already how the model is asked; leave `strategy` out")
         named = judge.parse_name(text)

@@ -243,7 +243,10 @@ def test_what_two_judges_ask_alike_is_paid_once(serving: Callable[..., Room]) ->
     room = serving()
     names = ("openai/simulated", "blend(openai/simulated,offline)", "cascade(offline,openai/simulated,0.5)", "named")
     # The last is asked by another entry of the spec: other items, and the same requests.
-    spec = room.spec({"model": "openai/simulated"}, {"model": "openai/simulated", "strategy": "blend", "name": "named"})
+    spec = room.spec(
+        {"model": "openai/simulated"},
+        {"model": "openai/simulated", "strategy": "blend(openai/simulated,offline)", "name": "named"},
+    )
     result = room.bench(*names, spec=spec)
     alone, blended, cascade, named = result.judges
     assert result.calls["made"] == 6 and room.provider is not None and room.provider.stats()["served"] == 6
@@ -269,7 +272,7 @@ def test_a_cascade_asks_a_model_about_its_share_alone(serving: Callable[..., Roo
 
 def test_a_label_of_the_specs_judges_is_a_name(serving: Callable[..., Room]) -> None:
     room = serving()
-    spec = room.spec({"model": "openai/simulated", "strategy": "blend+per_summary", "name": "mixed"})
+    spec = room.spec({"model": "openai/simulated", "strategy": "blend(per_summary(openai/simulated),offline)", "name": "mixed"})
     labelled, spelt = room.bench("mixed", "blend(per_summary(openai/simulated),offline)", spec=spec).judges
     assert (labelled.judge, labelled.figures) == ("mixed", spelt.figures)
 

@@ -132,12 +132,12 @@ def test_judges_of_one_label_that_are_asked_otherwise_are_corrected_apart(run: R
 
 
 def test_a_blend_is_not_corrected_by_the_bias_of_the_model_that_it_asks(run: RunStore, tmp_path: Path) -> None:
-    name = also_judged(run, tmp_path, "openai/gpt-4o", "blend+per_summary")
+    name = also_judged(run, tmp_path, "openai/gpt-4o", "blend(per_summary(openai/gpt-4o),offline)")
     gpt = JudgeBias("stored/predictions_prompted_gpt-4o", 0.1, 0.01, 100, 10, names=("released", "*/gpt-4o"))
     assert score_run(run, biases=[gpt], rejudged=True).biases[name] is None
-    for judge in ("blend(per_summary(openai/gpt-4o),offline)", "openai/gpt-4o blend+per_summary"):
-        found = score_run(run, biases=[gpt, replace(gpt, judge=judge, names=())], rejudged=True).biases[name]
-        assert found is not None and found.judge == judge
+    judge = "blend(per_summary(openai/gpt-4o),offline)"
+    found = score_run(run, biases=[gpt, replace(gpt, judge=judge, names=())], rejudged=True).biases[name]
+    assert found is not None and found.judge == judge
 
 
 def test_the_document_names_the_bias_of_each_system(run: RunStore) -> None:

@@ -11,7 +11,7 @@ from summhay_ray.benchmark import RunStore, Unpriced, find_price
 from summhay_ray.benchmarks.summhay.results.judges import judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
-from summhay_ray.judge import bench, name_of, one_spelling, parse_name, strategy_of
+from summhay_ray.judge import bench, name_of, parse_name, strategy_of
 from summhay_ray.metrics import JudgeBias, bias_of
 
 
@@ -69,14 +69,8 @@ def _label(entry: Mapping[str, Any]) -> str:
 
 
 def _stands_for(text: str) -> tuple[str, ...]:
-    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name.
-
-    Earlier versions wrote model and strategy: `offline/judge per_insight`.
-    """
-    model, _, strategy = text.partition(" ")
+    """The name of the judge that an expression such as `blend(MODEL,offline)` describes; empty for any other name."""
     try:
-        if strategy:
-            return (asked_name(model, one_spelling(model, strategy)),)
         named = parse_name(text)
         return () if named.kind in ("model", "stored") else (asked_name(*strategy_of(named)),)
     except UserError:
