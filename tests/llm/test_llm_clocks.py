@@ -100,7 +100,7 @@ def beating(beat: Callable[[], None]) -> Callable[[], None]:
 def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jumping: Callable[[], float]) -> None:
     async def grants() -> list[Grant]:
         service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(rpm=6)}), lambda record: None)
-        claims = tuple(Claim(f"k{number}", "m", ticket=number) for number in range(20))
+        claims = [Claim(f"k{number}", "m", ticket=number) for number in range(20)]
         found = [grant for _, grant in (await service.exchange("w", WorkerMessage(claims))).grants]
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())

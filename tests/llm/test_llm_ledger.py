@@ -140,7 +140,7 @@ def test_the_slots_of_a_silent_worker_serve_others_and_what_it_has_not_collected
     later = desk.claim("alive", *"efghij", worst_micros=100)
     assert desk.states("alive", later) == ["waits"] * 6
     # One more is granted to it, and it never hears of it.
-    desk.books.take("frozen", WorkerMessage(claims=(Claim("k", "m", worst_micros=100, ticket=99),), ended=("a",)), 1.0)
+    desk.books.take("frozen", WorkerMessage(claims=[Claim("k", "m", worst_micros=100, ticket=99)], ended=["a"]), 1.0)
     desk.record(1.0)
     now = SILENT_S + 2.1
     desk.books.beat("alive", now)

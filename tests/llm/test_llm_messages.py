@@ -24,12 +24,12 @@ SETTLEMENTS = st.builds(
 )
 MESSAGES = st.builds(
     WorkerMessage,
-    st.lists(CLAIMS, max_size=2).map(tuple),
-    st.lists(SETTLEMENTS, max_size=2).map(tuple),
-    st.lists(NAMES, max_size=2).map(tuple),
-    st.lists(NAMES, max_size=2).map(tuple),
-    st.lists(NAMES, max_size=2).map(tuple),
-    st.lists(st.tuples(NAMES, SECONDS), max_size=2).map(tuple),
+    st.lists(CLAIMS, max_size=2),
+    st.lists(SETTLEMENTS, max_size=2),
+    st.lists(NAMES, max_size=2),
+    st.lists(NAMES, max_size=2),
+    st.lists(NAMES, max_size=2),
+    st.lists(st.tuples(NAMES, SECONDS), max_size=2),
 )
 NEWS = st.builds(
     News,

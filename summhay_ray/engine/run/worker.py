@@ -238,7 +238,7 @@ def check_rows(workload: Workload[Any], rows: Any) -> None:
                 raise BadBenchmark(
                     f"{workload.kind} gives {type(record).__name__} as a row of {name}; expected {wanted.__name__}"
                 )
-            key = tuple(getattr(record, column) for column in tables[name].key)
+            key = tuple([getattr(record, column) for column in tables[name].key])
             if key in keys:
                 same = f"{', '.join(tables[name].key)} is {', '.join(map(repr, key))}"
                 raise BadBenchmark(f"{workload.kind}: one item gives two rows of {name} whose {same}; add to the table's key")

@@ -249,8 +249,10 @@ def _part(content: Any, name: str) -> dict[str, Any]:
 
 def _first(*places: tuple[Mapping[str, Any], str]) -> int:
     """The first count among these places, 0 if there is none."""
-    counts = (_tokens(part, name) for part, name in places)
-    return next((number for number in counts if number is not None), 0)
+    for part, name in places:
+        if (number := _tokens(part, name)) is not None:
+            return number
+    return 0
 
 
 def _text(content: Any) -> str:

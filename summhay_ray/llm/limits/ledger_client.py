@@ -55,12 +55,8 @@ class LedgerClient:
         self._evicted = evicted
         self._tickets = 0
         self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
-        self._claims: list[Claim] = []
-        self._settlements: list[Settlement] = []
-        self._ended: list[str] = []
-        self._pauses: list[tuple[str, float]] = []
-        self._limits_met: list[str] = []
-        self._without_time: list[str] = []
+        self._message = WorkerMessage()
+        """What has gathered since the last exchange."""
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
         self._epoch = 0
@@ -84,33 +80,33 @@ class LedgerClient:
         ticket = claim.ticket if claim.reclaim else self._tickets
         future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
-        self._claims.append(claim._replace(ticket=ticket))
+        self._message.claims.append(claim._replace(ticket=ticket))
         self._mail.set()
         return await future
 
     def ended(self, key: str) -> None:
         """Report that an attempt of a call has ended, so that another call may be sent in its slot."""
-        self._ended.append(key)
+        self._message.ended.append(key)
         self._mail.set()
 
     def settle(self, settlement: Settlement) -> None:
         """Report how a call ended; the next exchange carries it."""
         self._start()
-        self._settlements.append(settlement)
+        self._message.settlements.append(settlement)
         self._mail.set()
 
     def limited(self, model: str, *, without_time: bool = False) -> None:
         """Report a 429, so that fewer calls are sent at once. `without_time`: the provider named no time to wait."""
-        self._limits_met.append(model)
+        self._message.limited.append(model)
         if without_time:
-            self._without_time.append(model)
+            self._message.without_time.append(model)
         self._mail.set()
 
     def pause(self, model: str, seconds: float) -> None:
         """Pause the model: this worker sends nothing from now on, the others as soon as they hear of it."""
         now = asyncio.get_running_loop().time()
         self._paused[model] = max(self._paused.get(model, 0.0), now + seconds + PAD_S)
-        self._pauses.append((model, seconds + PAD_S))
+        self._message.pauses.append((model, seconds + PAD_S))
         self._mail.set()
 
     def hindrance(self, granted: GrantedCall, model: str, *, paid: bool) -> Hindrance:
@@ -170,16 +166,7 @@ class LedgerClient:
             await self._mail.wait()
             began = loop.time()
             self._mail.clear()
-            message = WorkerMessage(
-                tuple(self._claims),
-                tuple(self._settlements),
-                tuple(self._ended),
-                tuple(self._limits_met),
-                tuple(self._without_time),
-                tuple(self._pauses),
-            )
-            self._claims, self._settlements, self._ended = [], [], []
-            self._limits_met, self._without_time, self._pauses = [], [], []
+            message, self._message = self._message, WorkerMessage()
             self._travelling = True
             self._hear(await self._port.exchange(message), began)
             self._travelling = False

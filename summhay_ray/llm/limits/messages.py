@@ -78,33 +78,31 @@ class Settlement(NamedTuple):
     """Nobody knows how the call ended, or its answer could not be written to the log."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkerMessage:
     """A worker's message to the ledger: everything since its last one."""
 
-    claims: tuple[Claim, ...] = ()
-    settlements: tuple[Settlement, ...] = ()
-    ended: tuple[str, ...] = ()
+    claims: list[Claim] = field(default_factory=list)
+    settlements: list[Settlement] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
     """Keys of calls of which an attempt has ended: the slot is free."""
-    limited: tuple[str, ...] = ()
+    limited: list[str] = field(default_factory=list)
     """Models whose provider answered 429; a model is listed once per answer."""
-    without_time: tuple[str, ...] = ()
+    without_time: list[str] = field(default_factory=list)
     """The same for those 429s that named no time to wait."""
-    pauses: tuple[tuple[str, float], ...] = ()
+    pauses: list[tuple[str, float]] = field(default_factory=list)
     """(model, seconds) for which nothing may be sent."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
-        claims, settlements = tuple(map(tuple, self.claims)), tuple(_plain(done, _LOCATED) for done in self.settlements)
+        claims, settlements = list(map(tuple, self.claims)), [_plain(done, _LOCATED) for done in self.settlements]
         return claims, settlements, self.ended, self.limited, self.without_time, self.pauses
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:
         """The message that was packed."""
         claims, settlements, *rest = message
-        return cls(
-            tuple(map(Claim._make, claims)), tuple(Settlement._make(_placed(done, _LOCATED)) for done in settlements), *rest
-        )
+        return cls(list(map(Claim._make, claims)), [Settlement._make(_placed(done, _LOCATED)) for done in settlements], *rest)
 
 
 @dataclass(frozen=True, slots=True)
