@@ -24,12 +24,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from summhay_ray.engine.items import Item
 from summhay_ray.engine.ray.ledger_actor import LedgerActor
 from summhay_ray.engine.ray.placement import EMBED, PlacementError, place, result_of
-from summhay_ray.engine.ray.pools import Left, Pools
+from summhay_ray.engine.ray.pools import Pools
 from summhay_ray.engine.ray.prepared_on_ray import work_items_of
 from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
 from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, until_stopped
 from summhay_ray.engine.run.heartbeat import Heartbeat
+from summhay_ray.engine.run.prepared import Left
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets

@@ -99,8 +99,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
-    called, free = divided(workload, work.left)
-    left = Counter(item.queue for items in called.values() for item in items)
+    for_workers, for_pool = divided(workload, work.left)
+    left = Counter(item.queue for items in for_workers.values() for item in items)
     now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
     if said := workload.spec.workers:
         bounds = Bounds(max(1, said.min), said.max)
@@ -111,7 +111,7 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
     workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
     seats = {kind: some.fewest for kind, some in workers.items()}
-    kinds = [POOL] if free else []
+    kinds = [POOL] if for_pool else []
     if workload.computation.parts([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)
