@@ -5,45 +5,11 @@ Importing the package loads nothing else; `summhay_ray.api` is loaded when one o
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from summhay_ray.api import (
-        accept,
-        audit,
-        audited,
-        clean,
-        compare,
-        compare_systems,
-        coverage,
-        doctor,
-        explain,
-        export,
-        export_tables,
-        failures,
-        import_collection,
-        import_released,
-        judge_bench,
-        label,
-        make_report,
-        migrate,
-        mine,
-        plan,
-        recite,
-        rejudge,
-        release,
-        results,
-        run,
-        runs,
-        score,
-        status,
-        stop,
-        submit,
-        support,
-        synth,
-        table,
-        verify,
-    )
+    from summhay_ray.api import *
 
 __version__ = "0.1.0"
 __all__ = [
@@ -87,9 +53,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'summhay_ray' has no attribute {name!r}")
-    from summhay_ray import api
-
-    return getattr(api, name)
+    api = importlib.import_module("summhay_ray.api")
+    # Two functions have the name of a room: imported later, it would take the function's place.
+    for room in ("synth", "mine"):
+        importlib.import_module(f"summhay_ray.{room}")
+    globals().update({one: getattr(api, one) for one in __all__})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,7 @@ from summhay_ray.api.haystacks import accept, audit, audited, import_collection,
 from summhay_ray.api.judging import judge_bench, recite, rejudge, support
 from summhay_ray.api.opened import load, store_uri
 from summhay_ray.api.scores import compare, compare_systems, label, make_report, results, score
-from summhay_ray.api.specs import coverage, doctor, plan, retrieve, run, submit
+from summhay_ray.api.specs import coverage, doctor, plan, run, submit
 from summhay_ray.api.stores import (
     clean,
     explain,
@@ -47,7 +47,6 @@ __all__ = [
     "rejudge",
     "release",
     "results",
-    "retrieve",
     "run",
     "runs",
     "score",

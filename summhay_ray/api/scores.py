@@ -45,7 +45,7 @@ def score(
     stored = opened_run(run_id, store)
     given = _labels(labels, stored)
     with _reading(stored):
-        engine.benchmark_of(stored, stored.record)
+        engine.find(str(stored.record["kind"]))
         if not _has_judges(stored):
             _check_judged(stored, judge)
             return engine.workload_of(stored).reader.results(stored, compat)

@@ -163,7 +163,7 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
     damaged: list[str] = []
     for file in unneeded(files, older_s, damaged=damaged):
         if not dry_run:
-            file.delete(files)
+            files.delete(file.name)
         kind = kinds.setdefault(file.what, {"files": 0, "bytes": 0})
         kind["files"] += 1
         kind["bytes"] += file.size

@@ -156,7 +156,7 @@ def explain(
 
 
 @app.command("import", rich_help_panel=MAKE)
-def import_files(
+def import_released(
     files: Annotated[
         list[str],
         typer.Argument(help="Released SummHay JSON files, or one folder of documents and queries.", metavar="FILE.json..."),

@@ -110,7 +110,7 @@ def retrieve(
     from summhay_ray import api
 
     def start(display: ProgressDisplay) -> RunResult:
-        return api.retrieve(
+        return api.specs.retrieve(
             spec,
             store,
             budget,

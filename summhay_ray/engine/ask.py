@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,9 +37,9 @@ MOST_SHOWN = 80
 
 Note = Callable[[str, str, str], None]
 """Told (queue, stage, model) of each question that has ended."""
-Ended = tuple[Outcome[RawAnswer], RawAnswer | None]
-Complete = Callable[[Request, str], Awaitable[Ended]]
-"""Completes a request of a stage: returns its outcome, and the raw answer if there is one."""
+Kept = Callable[[Outcome[RawAnswer], RawAnswer | None], Outcome[RawAnswer]]
+Complete = Callable[[Request, str, Kept], Awaitable[Outcome[RawAnswer]]]
+"""Begins a request of a stage. Awaiting it gives what `Kept` makes of the outcome, and of the raw answer if there is one."""
 
 
 class OfQuery(Protocol):
@@ -203,28 +204,18 @@ class Ask:
 
         def ask(request: Request) -> Awaitable[Outcome[RawAnswer]]:
             request, none = self.known(request, stage)
-            if none is not None:
-                return Ready(none)
-            ended = self._complete(request, stage)
-            return Ready(kept(request, ended.result)) if isinstance(ended, Ready) else awaited(request, ended)
+            return Ready(none) if none is not None else self._complete(request, stage, functools.partial(kept, request))
 
-        async def awaited(request: Request, ended: Awaitable[Ended]) -> Outcome[RawAnswer]:
-            return kept(request, await ended)
-
-        def kept(request: Request, ended: Ended) -> Outcome[RawAnswer]:
-            outcome = self._kept(request, *ended)
+        def kept(request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
+            if raw is not None:
+                # Vectors are large and already in the log; the row only records their cost, or how bad ones begin.
+                shown = MOST_KEPT if isinstance(outcome, Malformed) else 0
+                self.raw[raw.key] = replace(raw, text=raw.text[:shown]) if request.inputs else raw
             if not isinstance(outcome, Failed) or outcome.error != "budget":
                 self._note(self.item.queue, stage, request.model)
             return outcome
 
         return ask
-
-    def _kept(self, request: Request, outcome: Outcome[RawAnswer], raw: RawAnswer | None) -> Outcome[RawAnswer]:
-        if raw is not None:
-            # Vectors are large and already in the log; the row only records their cost, or how bad ones begin.
-            kept = MOST_KEPT if isinstance(outcome, Malformed) else 0
-            self.raw[raw.key] = replace(raw, text=raw.text[:kept]) if request.inputs else raw
-        return outcome
 
     def known(self, request: Request, stage: str) -> tuple[Request, Failed | None]:
         """The request, with the `query_id` to look up if its model's answers come from a file; and a failure (else None) if a

@@ -41,7 +41,7 @@ from summhay_ray.engine.spec.spec import Spec, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, is_local
 from summhay_ray.plugins import code_identity
-from summhay_ray.store import MEND_RECORD, RUN_FORMAT, LogIndex, RunStore, Store, StoreError, Table
+from summhay_ray.store import RUN_FORMAT, LogIndex, RunStore, Store, Table
 
 S = TypeVar("S", bound=Spec)
 W = TypeVar("W", bound="Workload[Any]")
@@ -123,14 +123,6 @@ class Storage(WorkloadPart[W]):
     def record(self, store: Store) -> dict[str, Any]:
         """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""
         return {"spec": self.workload.spec.model_dump(mode="json"), "inputs": self.workload.inputs.keep(store)}
-
-    @classmethod
-    def flaw(cls, record: Mapping[str, Any]) -> str:
-        """Why a workload cannot be made from a record, naming the field; empty if it can."""
-        for name, kind in (("spec", Mapping), ("cells", int)):
-            if not isinstance(record.get(name), kind):
-                return f"field {name}: expected {'a mapping' if kind is Mapping else 'a whole number'}"
-        return ""
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
@@ -393,8 +385,6 @@ def open_run(workload: Workload[Any], store: Store) -> RunStore:
     record = {**head, **folder, **storage.record(store), **code}
     run = store.create_run(workload.run_id, record, all_tables(type(workload)))
     inputs.store = store
-    if wrong := storage.flaw(run.record):
-        raise damaged(run, wrong)
     storage.opened(run)
     return run
 
@@ -404,12 +394,6 @@ def _of_folders(workload: Workload[Any]) -> dict[str, str]:
     models = workload.models
     local = {name for entry in workload.spec.model_entries() if is_local(name := entry.model) and name in models.local}
     return {name: revision for name in local if (revision := models.local[name].revision).startswith(_OF_FILES)}
-
-
-def damaged(run: RunStore, wrong: str) -> StoreError:
-    """The error for a run whose record cannot be used; `wrong` says why."""
-    record = run.store.files.where(f"runs/{run.run_id}/run.json")
-    return StoreError(f"{record} is damaged: {wrong}; {MEND_RECORD}")
 
 
 def semantic_hash(content: Any) -> str:

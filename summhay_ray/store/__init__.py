@@ -28,8 +28,7 @@ from summhay_ray.store.runs.drivers import (
     read_session,
     told_by,
 )
-from summhay_ray.store.runs.run_record import MEND_RECORD
-from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
+from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, MEND_RECORD, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.tables.dimensions import Dimensions
 from summhay_ray.store.tables.open_tables import TableFormat, write_tables
 from summhay_ray.store.tables.parts import Finished, Parts

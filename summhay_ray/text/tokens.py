@@ -25,8 +25,10 @@ _KEPT_LETTERS = 16_000_000
 """Characters of text, in total, whose counts are remembered."""
 _ENTRY = 100
 """Overhead of one remembered text, in characters."""
-_LONG_TEXT, _LONGEST_TEXT = 4096, 1_000_000
-"""Length, in characters, of a text whose count is remembered as a whole."""
+_LONG_TEXT = 500
+"""Length, in characters, from which on a text's count is remembered as a whole."""
+_MOST_WHOLE = 65_536
+"""How many of these counts are remembered."""
 _BLANK_LINE = "\n\n"
 _LONG_PARAGRAPH = 1000
 """Characters of a paragraph that is counted line by line."""
@@ -59,15 +61,21 @@ def count_tokens(text: str) -> int:
     or two in each 200,000 characters.
 
     Counts are remembered by paragraph, so that a document is counted once, however many prompts contain it; by line, so that a
-    document that is cut elsewhere is not counted again; those of the latest long texts also as a whole.
+    document that is cut elsewhere is not counted again; those of longer texts also by their 64-bit hash, since a run counts the
+    prompts that its plan has counted, and every repeat has the same prompt.
     """
-    return _count_long(text) if _LONG_TEXT <= len(text) <= _LONGEST_TEXT else _counted(text, _BLANK_LINE)
+    if len(text) < _LONG_TEXT:
+        return _counted(text, _BLANK_LINE)
+    found = _WHOLE.get(hash(text))
+    if found is None:
+        found = _counted(text, _BLANK_LINE)
+        if len(_WHOLE) >= _MOST_WHOLE:
+            _WHOLE.clear()
+        _WHOLE[hash(text)] = found
+    return found
 
 
-# Every repeat of a query has the same prompt.
-@functools.lru_cache(maxsize=8)
-def _count_long(text: str) -> int:
-    return _counted(text, _BLANK_LINE)
+_WHOLE: dict[int, int] = {}
 
 
 def _counted(text: str, end: str) -> int:

@@ -74,3 +74,11 @@ def test_a_notebook_shows_results(finished: Any, tmp_path: Path) -> None:
 def test_the_results_of_any_run_are_there_without_a_call(finished: Any) -> None:
     found = api.results(finished.run[:5], str(finished.store))
     assert [one.system for one in found.scores.systems] == ["bm25_offline/lead", "oracle_offline/lead"]
+
+
+def test_a_function_with_the_name_of_a_room_stays_a_function() -> None:
+    import summhay_ray.mine
+    import summhay_ray.synth
+
+    for name in ("run", "synth", "mine", "synth"):
+        assert inspect.isfunction(getattr(summhay_ray, name)), name

@@ -10,7 +10,7 @@ import pytest
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, all_tables, plan, status
-from summhay_ray.engine.run.history import damaged_records, keep_plan, keep_stop, latest_budget, read_plan, standing_stop
+from summhay_ray.engine.run.history import damaged_records, keep_plan, keep_start, keep_stop, read_plan, standing_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
 from summhay_ray.store import RUN, AnswerTotals, Finished, LogWriter, MoneyRecord, RunStore, Store
@@ -99,13 +99,10 @@ def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
 
 
 def test_a_run_stands_at_its_last_stop_until_something_is_committed(run: RunStore) -> None:
-    assert latest_budget(run) == 3, "the record's, where nothing later is known"
-    keep_plan(run, plan_of(run, 4))
-    assert latest_budget(run) == 4, "the plan knows what the first start was given"
     keep_stop(run, 1, BUDGET)
-    assert (latest_budget(run), (standing_stop(run) or {})["left"]) == (5.0, BUDGET["left"])
+    assert (standing_stop(run) or {})["left"] == BUDGET["left"]
     commit(run, "c1")
-    assert (latest_budget(run), standing_stop(run)) == (None, None), "it went on with a budget that nothing tells"
+    assert standing_stop(run) is None
 
 
 def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> None:
@@ -114,7 +111,7 @@ def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> Non
     keep_stop(run, 1, BUDGET)
     keep_stop(run, 1, BUDGET)
     run.committer(1).finish()
-    run.committer(2, "on a, pid 1")
+    run.committer(2)
     assert run.version() == 5, "two commits, taken over, merged, taken over"
     assert len(stops(run)) == 2 and (standing_stop(run) or {})["left"] == BUDGET["left"]
 
@@ -128,6 +125,7 @@ def test_a_damaged_stop_is_said(run: RunStore) -> None:
 
 
 def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
+    keep_start(run, 1, 5.0)
     commit(run, "c1")
     keep_stop(run, 1, BUDGET)
     found = status(run)
@@ -135,7 +133,7 @@ def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
     assert found.stop is not None and found.stop["left"] == {"cells": 3, "usd": 0.5}
     assert found.cells == {"total": N_CELLS, "done": 1, "failed": 0}
     commit(run, "c2")
-    assert (status(run).status, status(run).stop) == ("unfinished", None)
+    assert (status(run).status, status(run).stop) == ("interrupted", None)
     for cell in ("c3", "c4"):
         commit(run, cell)
     assert status(run).status == "done"
@@ -144,6 +142,7 @@ def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
 
 
 def test_planned_stands_beside_real(run: RunStore) -> None:
+    keep_start(run, 1, 3.0)
     found = plan_of(run)
     keep_plan(run, found)
     write_log(
@@ -226,6 +225,7 @@ def test_the_log_and_the_plan_name_stages_and_models_alike(run: RunStore) -> Non
 def test_a_person_reads_what_is_left(run: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
     from summhay_ray.cli.status import status as command
 
+    keep_start(run, 1, 5.0)
     write_log(run, answer("judge", "m"))
     left = {"cells": 7, "calls": 45, "usd": {"min": 0.1, "expected": 0.2, "max": 0.34567}}
     keep_stop(run, 1, {**BUDGET, "left": left})

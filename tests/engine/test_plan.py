@@ -15,7 +15,7 @@ from inline_runs import N_INSIGHTS, N_QUERIES
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, Ask, PlanResult, Workload, open_run, plan
-from summhay_ray.engine.ask import ConcurrencyLimiter
+from summhay_ray.engine.ask import ConcurrencyLimiter, Kept
 from summhay_ray.engine.plan.plan import CountingAsk, micros_of
 from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.llm import ModelSettings, RawAnswer, Request
@@ -49,9 +49,9 @@ class Provider:
         self.records: dict[str, dict[str, Any]] = {}
         self.judged = True
 
-    async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+    async def complete(self, request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
         if stage == "judge" and not self.judged:
-            return Failed("refused", "not asked"), None
+            return kept(Failed("refused", "not asked"), None)
         settings = self.settings[request.model]
         ours = settings.prompt_tokens(request.prompt, request.sampling)
         # The provider's counts differ by up to a tenth; its cache holds anything from nothing to all of a prompt.
@@ -65,7 +65,7 @@ class Provider:
         text = "- a word [1]\n" * (tokens_out // 10 + 1) if stage == "summarize" else '{"coverage": "NO_COVERAGE"}'
         raw = RawAnswer(request.key, request.model, text, "stop", tokens_in, cached, tokens_out, micros, 1)
         self.records[request.key] = {name: getattr(raw, name) for name in RawAnswer.__slots__}
-        return Answer(raw, raw.key), raw
+        return kept(Answer(raw, raw.key), raw)
 
     def answer_all(self, judged: bool = True) -> None:
         self.judged = judged

@@ -119,6 +119,15 @@ class Room:
         """Ask once."""
         return self.ask(prompt, **fields)[0]
 
+    def told(self, asked: Request) -> tuple[Any, RawAnswer | None]:
+        """What the gateway makes of a request."""
+
+        async def wait() -> tuple[Any, RawAnswer | None]:
+            found: tuple[Any, RawAnswer | None] = await self.gateway.complete(asked)
+            return found
+
+        return self.run(wait())
+
     @property
     def money(self) -> tuple[int, int]:
         """(spent, reserved), as the ledger has it when all that was said has arrived."""

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import RawAnswer
-from summhay_ray.llm.calls.read_reply import MOST_TOKENS, Asked, answer_of, outcome_of, read_answer, reply_of, usage_of
-from summhay_ray.llm.calls.reply import Reply, Usage
+from summhay_ray.llm import Claim, RawAnswer
+from summhay_ray.llm.calls.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of
+from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.limits.excess import enough
 from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, Price
 from summhay_ray.outcome import Answer, Malformed, Refusal
@@ -25,7 +25,7 @@ GPT = ModelSettings("openai/gpt-4o", Price(2, 10, 1, 2.5))
 THINKER = ModelSettings("openai/o1", Price(2, 10), reasoning=True)
 TEXT = "one two three four five six seven eight"  # eight tokens
 IN, OUT, MOST = 100, 8, 50
-ASKED = Asked(IN, MOST, GPT.worst_micros(IN, MOST))
+ASKED = Claim("", "", "", GPT.worst_micros(IN, MOST), IN, MOST)
 # 100 x 1.15 + 16 = 131 prompt tokens, written to the cache at 2.5; 8 x 1.15 + 16 = 25.2, so 26 of the answer
 OWN = math.ceil(131 * 2.5 + 26 * 10)
 LONGEST = math.ceil(131 * 2.5 + MOST * 10)
@@ -34,7 +34,7 @@ LONGEST = math.ceil(131 * 2.5 + MOST * 10)
 def charged(
     usage: Usage | None, settings: ModelSettings = GPT, text: str = TEXT, end: str = "stop", **raw: Any
 ) -> dict[str, Any]:
-    asked = Asked(IN, MOST, settings.worst_micros(IN, MOST))
+    asked = Claim("", "", "", settings.worst_micros(IN, MOST), IN, MOST)
     return answer_of(Reply(text, end, usage, raw or None), settings, asked, [])
 
 
@@ -78,7 +78,7 @@ def test_without_usage_our_own_counts_are_charged_with_a_margin() -> None:
     ids=["cut", "filtered", "nothing", "reasons", "several", "tools"],
 )
 def test_an_answer_that_is_not_all_seen_counts_as_the_longest(reply: Reply, settings: ModelSettings) -> None:
-    asked = Asked(IN, MOST, settings.worst_micros(IN, MOST))
+    asked = Claim("", "", "", settings.worst_micros(IN, MOST), IN, MOST)
     assert answer_of(reply, settings, asked, [])["usd_micros"] == asked.worst_micros
 
 
@@ -90,22 +90,7 @@ def test_thoughts_that_are_shown_are_charged(name: str) -> None:
     assert answer["text"] == TEXT and answer["raw"]["choices"][0]["message"] == message
 
 
-@pytest.mark.parametrize(
-    "usage",
-    [
-        Usage(0, 0),
-        Usage(-5, 9),
-        Usage(100, -1),
-        Usage(100, 0),
-        Usage(49, 9),
-        Usage(100, 3),
-        Usage(True, 9),
-        Usage(100.0, 9),  # type: ignore[arg-type]
-        Usage(None, None),  # type: ignore[arg-type]
-        Usage(100, 9, -1),
-        Usage(100, 9, 0, 0, float("nan")),  # type: ignore[arg-type]
-    ],
-)
+@pytest.mark.parametrize("usage", [Usage(0, 0), Usage(100, 0), Usage(49, 9), Usage(100, 3)])
 def test_usage_that_cannot_be_true_is_charged_by_our_own_counts(usage: Usage) -> None:
     answer = charged(usage)
     assert answer["usd_micros"] == OWN
@@ -120,13 +105,13 @@ def test_the_greater_of_a_doubtful_count_and_ours_is_charged() -> None:
     assert charged(Usage(10, 40))["usd_micros"] == math.ceil(131 * 2.5 + 40 * 10)
 
 
-@pytest.mark.parametrize("usage", [Usage(10**7, 10**7), Usage(MOST_TOKENS + 1, 9), Usage(10**40, 10**40), Usage(10**7, 0)])
+@pytest.mark.parametrize("usage", [Usage(10**7, 10**7), Usage(MOST_TOKENS, 9), Usage(10**7, 0)])
 def test_usage_above_what_was_reserved_is_charged_the_reservation(usage: Usage) -> None:
     answer = charged(usage)
     # 131 tokens of the prompt and 50 of the answer were reserved.
     assert answer["usd_micros"] == LONGEST and answer["saved_micros"] == 0
     assert answer["input_tokens"] == 131 and answer["output_tokens"] == min(usage.output_tokens, MOST)
-    tokens_in, tokens_out = (min(number, MOST_TOKENS) for number in (usage.input_tokens, usage.output_tokens))
+    tokens_in, tokens_out = usage.input_tokens, usage.output_tokens
     assert (answer["claimed_tokens"], answer["claimed_micros"]) == (tokens_in + tokens_out, tokens_in * 2 + tokens_out * 10)
     assert answer["claimed_margin"] == answer["claimed_micros"] / LONGEST
 
@@ -151,7 +136,10 @@ def test_a_free_model_that_claims_too_much_is_marked_too() -> None:
 
 
 @given(
-    st.integers(0, 10**9), st.integers(0, 10**9), st.floats(1, 50), st.sampled_from([GPT, THINKER, ModelSettings("x/y", FREE)])
+    st.integers(0, MOST_TOKENS),
+    st.integers(0, MOST_TOKENS),
+    st.floats(1, 50),
+    st.sampled_from([GPT, THINKER, ModelSettings("x/y", FREE)]),
 )
 def test_no_claim_is_charged_above_the_reservation_and_its_margin_reserves_as_much(
     tokens_in: int, tokens_out: int, margin: float, settings: ModelSettings
@@ -190,7 +178,7 @@ ENDS = st.sampled_from(["stop", "length", "content_filter", ""])
 def test_a_call_without_usage_never_costs_more_than_was_reserved(
     text: str, end: str, settings: ModelSettings, prompt: int
 ) -> None:
-    asked = Asked(prompt, MOST, settings.worst_micros(prompt, MOST))
+    asked = Claim("", "", "", settings.worst_micros(prompt, MOST), prompt, MOST)
     answer = answer_of(Reply(text, end, None), settings, asked, [])
     assert 0 < answer["usd_micros"] <= asked.worst_micros
 
@@ -199,7 +187,9 @@ def test_a_call_without_usage_never_costs_more_than_was_reserved(
 def test_whatever_usage_says_the_record_is_whole_and_the_charge_no_less_than_half(
     tokens_in: Any, tokens_out: Any, cached: Any, written: Any, reasoned: Any, end: str
 ) -> None:
-    answer = charged(Usage(tokens_in, tokens_out, cached, written, reasoned), end=end)
+    told = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out, "cache_creation_input_tokens": written}
+    details = {"prompt_tokens_details": {"cached_tokens": cached}, "completion_tokens_details": {"reasoning_tokens": reasoned}}
+    answer = charged(usage_of({**told, **details}), end=end)
     json.dumps(answer, allow_nan=False)
     for name in ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "usd_micros"):
         assert type(answer[name]) is int and answer[name] >= 0
@@ -266,7 +256,7 @@ def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:
         ({"prompt_tokens": 10.0, "completion_tokens": 1}, None),
         ({"prompt_tokens": "10", "completion_tokens": 1}, None),
         ({"prompt_tokens": -1, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 10, "completion_tokens": MOST_TOKENS + 1}, Usage(10, MOST_TOKENS + 1)),
+        ({"prompt_tokens": 10, "completion_tokens": MOST_TOKENS + 1}, Usage(10, MOST_TOKENS)),
         (None, None),
         ([], None),
         ("usage", None),

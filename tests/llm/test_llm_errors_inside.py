@@ -119,7 +119,7 @@ def test_an_exhausted_quota_stops_the_model_and_costs_nothing(
     room = Room(tmp_path / "store", [settings_of(way, server)], loop)
     try:
         for text in ("first", "second"):
-            outcome, _ = loop.run_until_complete(room.gateway.complete(asked(way, text)))
+            outcome, _ = room.told(asked(way, text))
             assert isinstance(outcome, Failed) and (outcome.error, outcome.usd_micros) == ("quota_exhausted", 0)
     finally:
         loop.run_until_complete(room.gateway.close())

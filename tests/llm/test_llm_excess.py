@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue, log_answer
 
-from summhay_ray.llm import Limits, ModelSettings, excess_totals
+from summhay_ray.llm import Claim, Limits, ModelSettings, excess_totals
 from summhay_ray.llm.calls import reply as llm_reply
-from summhay_ray.llm.calls.read_reply import Asked, answer_of
+from summhay_ray.llm.calls.read_reply import answer_of
 from summhay_ray.outcome import Answer, Failed
 from summhay_ray.store import Excess, LocalFiles, LogWriter
 
@@ -140,7 +140,7 @@ def test_whatever_is_claimed_no_more_is_charged_than_was_reserved_and_no_more_th
                 continue
             reserved += worst
             said = llm_reply.Reply("an answer", "stop", usage and llm_reply.Usage(*usage))
-            answer = answer_of(said, settings, Asked(prompt_tokens, 20, worst), [])
+            answer = answer_of(said, settings, Claim("", "", "", worst, prompt_tokens, 20), [])
             found = Excess.of({"model": "m", **answer})
             assert (found is not None) == ("claimed_margin" in answer)
             desk.settle("w", key, answer["usd_micros"], location=HERE, excess=found)

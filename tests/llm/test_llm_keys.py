@@ -245,8 +245,8 @@ def test_a_model_whose_endpoint_redirects_is_given_up(
     settings = ModelSettings("openai/m", FREE, None, near.base, NAMED, 5.0, transport=transport)  # type: ignore[arg-type]
     room = Room(tmp_path / "store", [settings], loop)
     try:
-        outcome, _ = loop.run_until_complete(room.gateway.complete(Request("openai/m", "a prompt", {"max_tokens": 5})))
-        again, _ = loop.run_until_complete(room.gateway.complete(Request("openai/m", "another", {"max_tokens": 5})))
+        outcome, _ = room.told(Request("openai/m", "a prompt", {"max_tokens": 5}))
+        again, _ = room.told(Request("openai/m", "another", {"max_tokens": 5}))
     finally:
         loop.run_until_complete(room.gateway.close())
     assert isinstance(outcome, Failed) and outcome.error == "bad_api_base" and "redirects to 'http://127.0.0.2" in outcome.message
@@ -282,7 +282,7 @@ def test_no_parameter_leads_a_login_elsewhere(
     sampling = {name: far.base if value == "BASE" else value for name, value in LOGIN_ELSEWHERE[provider].items()}
     room = Room(tmp_path / "store", [ModelSettings(f"{provider}/m", FREE, timeout_s=5.0)], loop)
     try:
-        outcome, _ = loop.run_until_complete(room.gateway.complete(Request(f"{provider}/m", "a prompt", sampling)))
+        outcome, _ = room.told(Request(f"{provider}/m", "a prompt", sampling))
     finally:
         loop.run_until_complete(room.gateway.close())
     assert isinstance(outcome, Failed) and outcome.error == "unusable_sampling" and far.connections == 0
@@ -293,7 +293,7 @@ def test_a_service_that_is_asked_past_httpx_is_not_offered(tmp_path: Path, loop:
     room = Room(tmp_path / "store", [ModelSettings("sagemaker/m", FREE, timeout_s=5.0)], loop)
     try:
         asked = Request("sagemaker/m", (), task="embed", inputs=("a text",))
-        outcome, _ = loop.run_until_complete(room.gateway.complete(asked))
+        outcome, _ = room.told(asked)
     finally:
         loop.run_until_complete(room.gateway.close())
     assert isinstance(outcome, Failed) and outcome.error == "no_such_service"

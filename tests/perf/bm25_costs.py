@@ -80,7 +80,7 @@ def command(documents: list[str], queries: list[str]) -> None:
         gold = "".join(f"{n}\t{n}\t1\n" for n in range(len(queries)))
         (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + gold, encoding="utf-8")
         fields = {"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25"], "depth": DEPTH}
-        api.retrieve(fields, store=str(Path(name) / "store"), executor="inline")
+        api.specs.retrieve(fields, store=str(Path(name) / "store"), executor="inline")
 
 
 WAYS = {way.__name__: way for way in (texts_only, bm25s, ours, command, rank_bm25)}

@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
         if asked.actors:
             pool = {"actors": asked.actors, "batch_tokens": UNBOUNDED, "batch_size": asked.batch}
             fields = {"haystacks": [str(path)], "retrievers": [{"embed": asked.model}], "resources": {"embed": pool}}
-            result = api.retrieve(fields, store=str(Path(name) / "store"), executor="ray")
+            result = api.specs.retrieve(fields, store=str(Path(name) / "store"), executor="ray")
             found["pool"] = {
                 **result.computing,
                 "tokens_per_s_an_actor": result.computing["tokens"] / result.computing["compute_s"],

@@ -18,8 +18,8 @@ from typing import Any
 
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import ITEM, all_tables, load_workload, plan, status
-from summhay_ray.llm import ModelSettings, Price, RawAnswer
-from summhay_ray.llm.calls.read_reply import Asked, answer_of, reply_of
+from summhay_ray.llm import Claim, ModelSettings, Price, RawAnswer
+from summhay_ray.llm.calls.read_reply import answer_of, reply_of
 from summhay_ray.records import Judgment, Score, Summary
 from summhay_ray.store import Finished, LogWriter, RunStore, Store
 from summhay_ray.text import count_tokens
@@ -92,7 +92,7 @@ def an_answer() -> None:
     def thousand() -> None:
         for place in range(1000):
             BODY["choices"][0]["message"]["content"] = f'{{"coverage": "FULL_COVERAGE", "bullet_id": {place}}}'
-            answer_of(reply_of(BODY), settings, Asked(400, 200, 10_000), secrets)
+            answer_of(reply_of(BODY), settings, Claim("", "", "", 10_000, 400, 200), secrets)
 
     measured("records of answers", thousand, 5, answers=1000)
 

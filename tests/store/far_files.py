@@ -45,7 +45,7 @@ class FarFiles(LocalFiles):
         return bool(self._do("exists", name, lambda: LocalFiles.exists(self, name)))
 
     def names(self, folder: str, suffix: str = "") -> Any:
-        raise AssertionError(f"{folder} was listed")
+        return self._do("names", folder, lambda: LocalFiles.names(self, folder, suffix))
 
     def _do(self, operation: str, name: str, act: Callable[[], Any]) -> Any:
         self.before(operation, name)

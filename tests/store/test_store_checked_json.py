@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -37,7 +36,6 @@ def test_a_changed_or_lost_byte_is_seen_or_changes_nothing(body: dict[str, Any],
         assert found is None or body.items() <= found.items()
 
 
-def test_of_earlier_versions_there_is_no_hash() -> None:
-    assert read_checked(json.dumps({"kind": "grid"}).encode()) == {"kind": "grid"}
-    for none in (b"", b"[]", b"1", b"{", b'{"kind": "grid", "sha256": "0"}', b'{"kind": "grid", "sha256": null}', b"\xff"):
-        assert read_checked(none) is None or none.endswith(b"null}")
+def test_what_has_no_hash_that_fits_is_nothing() -> None:
+    for none in (b"", b"[]", b"1", b"{", b"{}", b'{"kind": "grid"}', b'{"kind": "grid", "sha256": "0"}', b"\xff"):
+        assert read_checked(none) is None

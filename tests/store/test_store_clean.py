@@ -35,7 +35,7 @@ pytestmark = pytest.mark.core
 def clean(files: LocalFiles, older_s: float = 0.0) -> list[str]:
     found = list(unneeded(files, older_s))
     for one in found:
-        one.delete(files)
+        files.delete(one.name)
     return [one.what for one in found]
 
 
@@ -59,51 +59,20 @@ def test_what_was_merged_goes_and_the_tables_stay(tmp_path: Path) -> None:
     size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
     clean(files)
     after = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
-    assert after == size - sum(one.size for one in found) + len(str(run.version()))
+    assert after == size - sum(one.size for one in found)
     assert run.digests() == before and clean(files) == []
     left = {path.relative_to(tmp_path / "runs/run").parts[0] for path in (tmp_path / "runs/run").rglob("*.parquet")}
     assert left == {"parts", "tables"} and len(list((tmp_path / "runs/run/parts").iterdir())) == 1, "the units"
 
 
-def test_the_newest_manifest_is_found_without_the_first(tmp_path: Path) -> None:
-    run = merged_run(tmp_path)
-    number, before = run.version(), run.digests()
-    clean(LocalFiles(tmp_path))
-    (tmp_path / "runs" / "run" / "commits" / "latest").unlink()
-    again = Store(str(tmp_path)).run("run")
-    assert (again.version(), again.digests()) == (number, before)
-    assert list(again.flaws()) == []
-    commit(again, [done("later")])
-    assert again.version() == number + 1 and again.table("summaries").height == 21
-
-
-@pytest.mark.parametrize("hint", ["lost", "of a deleted record", "old when the records were deleted"])
-def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path, hint: str) -> None:
-    files, latest = LocalFiles(tmp_path), tmp_path / "drivers" / "latest"
+def test_drivers_get_no_number_twice_after_some_were_deleted(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
     for run in ("a", *"bbbb", "c"):
         begin_session(files, run, True).end("done")
-    if hint.startswith("old"):
-        latest.write_text("1")
     assert clean(files).count("ended drivers") > 0
     # The last drivers of the runs a, b and c.
     assert [path.stem for path in sorted((tmp_path / "drivers").glob("0*[0-9].json"))] == ["00000001", "00000005", "00000006"]
-    if hint == "lost":
-        latest.unlink()
-    elif hint.startswith("of"):
-        latest.write_text("4")
     assert begin_session(files, "b", True).number == 7
-
-
-def test_a_driver_whose_record_is_lost_does_not_hide_where_the_others_begin(tmp_path: Path) -> None:
-    files, drivers = LocalFiles(tmp_path), tmp_path / "drivers"
-    for run in ("a", *"bbbb", "c"):
-        begin_session(files, run, True).end("done")
-    # Its beat and its end are still there.
-    (drivers / "00000006.json").unlink()
-    assert clean(files).count("ended drivers") > 0
-    assert (drivers / "first").read_text() == "5"
-    (drivers / "latest").unlink()
-    assert Chain(files, "drivers").latest() == 5
 
 
 class Breaking(LocalFiles):
@@ -126,7 +95,6 @@ def test_wherever_it_is_broken_off_the_run_is_whole(tmp_path: Path) -> None:
     while len(list(unneeded(LocalFiles(tmp_path), 0.0))) > 1:
         with pytest.raises(Stopped):
             clean(Breaking(tmp_path, 1))
-        (tmp_path / "runs" / "run" / "commits" / "latest").unlink(missing_ok=True)
         again = Store(str(tmp_path)).run("run")
         assert again.digests() == before and list(again.flaws()) == []
     assert len(clean(LocalFiles(tmp_path))) == 1 and run.digests() == before
@@ -204,7 +172,7 @@ def test_what_a_killed_process_has_half_written_goes(tmp_path: Path) -> None:
     names = [
         "runs/run/tables/scores/.part-0.parquet.0a1b.part",
         "runs/run/commits/.00000009.json.0a1b.part",
-        "drivers/.latest.0a.part",
+        "drivers/.00000001.beat.0a.part",
     ]
     for name in names:
         files.path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -277,7 +245,6 @@ def test_earlier_money_records_go_and_the_newest_counts(tmp_path: Path) -> None:
         records.take_over(micros)
         records.append(MoneyRecord(micros, ended=False, ceiling={RUN: micros}))
     assert clean(files) == ["earlier records"] * 38
-    (tmp_path / "runs/run/money/latest").unlink()
     newest = run.money.newest()
     assert newest is not None and newest.ceiling == {RUN: 19}
     assert run.money.take_over(20) == newest

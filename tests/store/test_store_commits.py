@@ -62,12 +62,12 @@ def test_parts_are_added_once_even_after_they_were_merged(tmp_path: Path) -> Non
 
 def test_a_higher_driver_takes_over_and_the_lower_stops(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    first = run.committer(1, "on a, pid 1")
+    first = run.committer(1)
     first.add([run.write("item", [done("a")])])
-    second = run.committer(2, "on b, pid 2")
-    message = r"run run: another driver \(on b, pid 2\) took the run over; this one stops, nothing is lost"
+    second = run.committer(2)
+    message = r"run run: another driver took the run over; this one stops, nothing is lost"
     late = run.write("item", [done("b")])
-    for attempt in (lambda: first.add([late]), lambda: run.committer(1, "on a, pid 1")):
+    for attempt in (lambda: first.add([late]), lambda: run.committer(1)):
         with pytest.raises(Superseded, match=message) as refused:
             attempt()
         assert refused.value.exit_code == 1
@@ -89,11 +89,11 @@ def test_what_a_lower_driver_merges_late_changes_nothing(tmp_path: Path) -> None
 
 def test_an_addition_beside_a_committer_leaves_the_run_its_own(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    committer = run.committer(5, "on a, pid 1")
+    committer = run.committer(5)
     run.commit("haystack", [done("h")])
     committer.add([run.write("item", [done("a")])])
     commit(run, [done("b")])
-    assert (run.manifest().session, run.manifest().where, units_of(run)) == (5, "on a, pid 1", 3)
+    assert (run.manifest().session, units_of(run)) == (5, 3)
 
 
 @pytest.mark.parametrize("driver", [pytest.param(None, marks=pytest.mark.soak), 7])
@@ -126,7 +126,7 @@ def test_of_many_drivers_the_highest_goes_on_and_what_counted_before_stays(tmp_p
     def work(who: int) -> None:
         run = Store(str(tmp_path)).run("run")
         try:
-            committer = run.committer(who, f"on host, pid {who}")
+            committer = run.committer(who)
             for place in range(10):
                 committer.add([run.write("item", [done(f"c{who}-{place}")])])
                 counted.setdefault(who, []).append(f"c{who}-{place}")
@@ -159,7 +159,7 @@ def test_one_committer_in_many_threads_while_it_merges(tmp_path: Path) -> None:
 
 def work_of(run: RunStore) -> None:
     """A run's way: taken over, parts added and merged, all merged twice; every step may be its last."""
-    committer = run.committer(1, "on a, pid 1")
+    committer = run.committer(1)
     for place in range(3):
         committer.add([run.write("item", [done(f"c{place}") if place else lost("c0")])])
         committer.compact()

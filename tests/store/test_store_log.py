@@ -239,7 +239,7 @@ def clean(files: Files) -> int:
     """Delete what is not needed any more; how many segments that were."""
     found = list(unneeded(files, 0.0))
     for one in found:
-        one.delete(files)
+        files.delete(one.name)
     return sum(one.what == "segments that are merged" for one in found)
 
 

@@ -21,7 +21,6 @@ from s3_servers import CREDENTIALS, SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray.llm import RawAnswer
 from summhay_ray.store import Finished, RunStore, Store, open_files, write_tables
-from summhay_ray.store.files import s3
 from summhay_ray.text import unquoted
 
 __all__ = ["s3_bucket", "s3_server"]
@@ -172,17 +171,3 @@ def test_no_cell_of_a_csv_is_a_formula_and_all_is_read_back(tmp_path: Path) -> N
 def as_text(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as CSV has it: lists apart, everything is text."""
     return {name: value if isinstance(value, list) else str(value) for name, value in row.items()}
-
-
-@pytest.mark.s3
-def test_a_large_table_is_uploaded_in_parts(s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)
-    run = Store(s3_bucket.uri()).create_run("run", {"kind": "mine"}, TABLES)
-    texts = [os.urandom(4 << 20).hex() for _ in range(2)]
-    answers = [RawAnswer(f"key-{number}", "m", text, "stop", 1, 0, 1, 1, 1) for number, text in enumerate(texts)]
-    commit(run, [Finished("c1", {"raw_answers": answers})])
-    run.end()
-    [name] = run.store.files.names("runs/run/tables/raw_answers")
-    content = run.store.files.read(name)
-    assert len(content) > 2 * s3.PART_BYTES * 0.8
-    assert pq.read_table(pyarrow.BufferReader(content))["text"].to_pylist() == texts

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from run_rows import NAMES, TABLES, batches, commit, done, lost, new_run, watched_run
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import RUN_FORMAT, Finished, RunStore, Store, StoreError, Table, columns_of
+from summhay_ray.store import RUN_FORMAT, Finished, RunStore, Store, StoreError, Table, columns_of, with_hash
 
 pytestmark = pytest.mark.core
 
@@ -168,9 +168,6 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     missing = "0" * 64
     with pytest.raises(StoreError, match=f"has no haystack {missing}: .* is gone"):
         store.get_object("haystack", missing)
-    for wrong in ("", ".", "..", "0000", "x/y", "a\0b", missing * 8):
-        with pytest.raises(StoreError, match=r"has no haystack .*: this is not a sha256"):
-            store.get_object("haystack", wrong)
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")
     with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged; delete it"):
@@ -247,7 +244,7 @@ def test_a_run_reads_its_description_once(tmp_path: Path) -> None:
     files.asked.clear()
     run.digests()
     run.at().table("judgments")
-    assert files.asked["read"] == 2 * 2, "hint and manifest; the parts are opened where they lie"
+    assert files.asked["read"] == 2, "the manifest; the parts are opened where they lie"
 
 
 def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -> None:
@@ -261,7 +258,7 @@ def test_parts_of_a_run_that_is_not_there_yet_count_once_it_is(tmp_path: Path) -
 
 def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    (tmp_path / "runs/run/run.json").write_text(json.dumps({"kind": "grid", "cells": 1}))
+    (tmp_path / "runs/run/run.json").write_bytes(with_hash({"kind": "grid", "cells": 1}))
     for use in (
         lambda: run.store.run("run").table("summaries"),
         lambda: run.store.run("run").digests(),
@@ -274,20 +271,6 @@ def test_a_run_of_an_earlier_version_is_refused_in_one_line(tmp_path: Path) -> N
             f"run run has a format without a number, and this version reads format {RUN_FORMAT}; "
             "run its spec or import its files again: a new run takes every answer from the log"
         )
-
-
-@pytest.mark.parametrize("change", ["type", "name", "missing"])
-def test_a_description_that_cannot_be_read_is_refused(tmp_path: Path, change: str) -> None:
-    new_run(tmp_path)
-    path = tmp_path / "runs/run/run.json"
-    record = json.loads(path.read_text())
-    columns = record["tables"][0]["columns"]
-    odd = {"type": {**columns[0], "type": "decimal"}, "name": {"type": "string"}, "missing": None}
-    columns[0] = odd[change]
-    del record["sha256"]
-    path.write_text(json.dumps(record))
-    with pytest.raises(StoreError, match=r"run run: its run\.json describes a table in a way that this version cannot read"):
-        Store(str(tmp_path)).run("run").table("summaries")
 
 
 def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path: Path) -> None:
@@ -322,7 +305,7 @@ def test_a_run_keeps_its_tables_whatever_a_later_version_makes_of_them(tmp_path:
     [
         (json.dumps({"format": 4}), r"format 4 is newer than this version reads \(3\); upgrade"),
         (json.dumps({"format": 2}), "format 2 was written by an earlier version; `summhay migrate"),
-        (json.dumps({"format": "x"}), "names no format"),
+        (json.dumps({"format": "x"}), "is damaged"),
         ("{", "is damaged"),
         ("[]", "is damaged"),
     ],

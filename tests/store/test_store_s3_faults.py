@@ -139,15 +139,3 @@ def test_conflicts_and_timeouts_are_tried_again(s3_bucket: Bucket, status: int, 
         proxy.add(Fault("refuse", method="PUT", times=2, status=status, code=code))
         assert open_files(s3_bucket.uri(url=proxy.url)).create("a", b"1") is True
         assert [seen.status for seen in proxy.requests] == [status, status, 200]
-
-
-def test_an_upload_in_parts_whose_last_reply_was_lost_is_complete(s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("summhay_ray.store.files.s3.PART_BYTES", 5 << 20)
-    content = bytes(6 << 20)
-    with FaultProxy(s3_bucket.server.url) as proxy:
-        files, lost = open_files(s3_bucket.uri(url=proxy.url)), Fault("lose", method="POST", times=1)
-        # The next POST after the first part completes the upload.
-        proxy.add(Fault("after", method="PUT", times=1, act=lambda: proxy.add(lost)))
-        with files.writing("large") as part:
-            part.write_bytes(content)
-        assert lost.struck == 1 and files.read("large") == content

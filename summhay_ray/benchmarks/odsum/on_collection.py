@@ -30,13 +30,6 @@ class OnCollectionStorage(Storage[O_W]):
         return {**super().record(store), **kept}
 
     @classmethod
-    def flaw(cls, record: Mapping[str, Any]) -> str:
-        digest = record.get(COLLECTION)
-        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-            return f"field {COLLECTION}: expected 64 hex digits"
-        return super().flaw(record)
-
-    @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:
         yield from super().objects(run)
         yield COLLECTION, run.record[COLLECTION]

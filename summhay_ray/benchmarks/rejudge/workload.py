@@ -120,8 +120,6 @@ class JudgedRun:
 
 
 class RejudgeStorage(SummariesStorage):
-    recorded = ("of", "spec", "prompts", "haystacks")
-
     def record(self, store: Store) -> dict[str, Any]:
         return {
             "of": self.workload.spec.of,

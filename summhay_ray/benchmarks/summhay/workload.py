@@ -61,8 +61,6 @@ _SHORT_BULLET = "- six words of a short bullet"
 
 
 class SummHayStorage(SummariesStorage):
-    recorded = ("spec", "prompts", "haystacks", "cells")
-
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`: enough to rebuild the grid without the spec's files."""
         return {

@@ -16,7 +16,6 @@ from summhay_ray.benchmark import (
     CitedAnswer,
     Counted,
     Finished,
-    Part,
     RunStore,
     Section,
     Table,
@@ -25,7 +24,6 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
@@ -43,17 +41,12 @@ _COPIED = ("rankings", "contexts")
 _REPEAT = r"(#[0-9]+)$"
 
 
-class ReciteStorage(ImportStorage):
-    recorded = ("haystacks", "recited_from")
-
-
 class Recite(Import):
     """A run of summaries whose citations were repaired. It is read, and never run."""
 
     kind = "recite"
     counted = Counted(prefix="c")
     tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
-    storage = Part(ReciteStorage)
 
     def report(self, scores: ScoreResult) -> Sequence[Section]:
         """See `Workload`: what was repaired, and the scores of any run of summaries."""

@@ -34,7 +34,6 @@ from summhay_ray.benchmark import (
     run_of,
 )
 from summhay_ray.benchmarks.summhay import TABLES
-from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
 from summhay_ray.benchmarks.synth.entries import entries_of
 from summhay_ray.benchmarks.synth.explain import explain_synth
@@ -68,10 +67,6 @@ class SynthStorage(Storage["Synth"]):
             "domain": domain_json(self.workload.recipe.domain, self.workload.recipe.domain.prompts),
             TOPICS: keep_topics(store, ((self.workload.recipe.cell_id(topic), topic) for topic in self.workload.recipe.topics)),
         }
-
-    @classmethod
-    def flaw(cls, record: Mapping[str, Any]) -> str:
-        return record_flaw(record, ("spec", "domain", "cells", "topics"))
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:

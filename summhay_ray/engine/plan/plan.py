@@ -33,7 +33,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer
 from summhay_ray.loops import Ready, run_loop
-from summhay_ray.outcome import MICROS, Answer, Failed, Outcome
+from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import RUN, Amounts, Dimensions, RunStore, Scope, Store, scopes
 
@@ -44,8 +44,6 @@ MOST_REHEARSED = 8
 """Maximum number of items of a queue that are planned before a run's first call."""
 PLANNED = "planned"
 """The error of a planned call without a guess of its answer."""
-_MOST_MEASURED = 200_000
-"""Maximum number of prompts whose token counts are cached: the three sizes mostly ask the same prompts."""
 
 
 def micros_of(
@@ -144,7 +142,7 @@ class PlanResult:
         return {**plain, "left": left, "warnings": list(self.warnings), "stages": stages}
 
 
-async def _never(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+async def _never(*_: object) -> Outcome[RawAnswer]:
     raise AssertionError("planning makes no call")
 
 
@@ -186,6 +184,11 @@ class CountingAsk(Ask):
     def turn(self, stage: str, model: str, name: str = "") -> contextlib.AbstractAsyncContextManager[None]:
         """See `Ask`. Planning needs no limit."""
         return contextlib.nullcontext()
+
+    def fail(self, stage: str, outcome: NoAnswer, **where: str) -> None:
+        """See `Ask`. A planned call is no failure."""
+        if outcome.error != PLANNED:
+            super().fail(stage, outcome, **where)
 
     def _counted(
         self, stage: str, request: Request, share: float, output_tokens: Callable[[Request], int] | None
@@ -259,7 +262,6 @@ class Planner:
         """64-bit hashes of the questions that were counted, which stay small even for a million calls."""
         self.spared: set[int] = set()
         """Hashes of the shortened questions whose savings were counted."""
-        self._tokens: dict[int, int] = {}
         self._recorded: list[Callable[[], None]] = []
         """What the present item added to the counts."""
         self.total = self.left = self.too_long = self.no_context = 0
@@ -318,12 +320,8 @@ class Planner:
 
     def measured(self, request: Request) -> tuple[int, int]:
         """Tokens of the prompt, and of the longest allowed answer."""
-        key = hash((request.model, request.prompt, repr(request.sampling)))
-        if key not in self._tokens:
-            if len(self._tokens) >= _MOST_MEASURED:
-                self._tokens.clear()
-            self._tokens[key] = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
-        return self._tokens[key], int(request.sampling.get("max_tokens", 0)) * request.n
+        tokens = self.settings[request.model].prompt_tokens(request.prompt, request.sampling)
+        return tokens, int(request.sampling.get("max_tokens", 0)) * request.n
 
     async def count(self, done: set[str], items: Iterable[Item] | None = None) -> None:
         """Count the calls of the items (by default all), source by source. `done`: ids of the finished items, whose answers are
@@ -368,7 +366,7 @@ class Planner:
                 self.too_long += asks["expected"].too_long
                 if item.id not in done and not asks["expected"].too_long and self._n_asked() == before:
                     # It asked nothing, so its failure is certain and not for lack of an answer.
-                    reasons = ((row.error, row.message) for row in asks["expected"].failures if row.error != PLANNED)
+                    reasons = ((row.error, row.message) for row in asks["expected"].failures)
                     self.unprepared.update(f"{error}: {message}" for error, message in itertools.islice(reasons, 1))
                 alike = item.repeat_of if item.id not in done and self._n_asked() > before else ""
                 self._mark()

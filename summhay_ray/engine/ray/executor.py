@@ -207,8 +207,8 @@ class RayExecution:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Workers find the actor by name: a handle in a worker's arguments would be in the object store, and could be lost.
         actor = LedgerActor.options(name=self._order.ledger, scheduling_strategy=here)  # type: ignore[attr-defined]
-        session = heartbeat.session.number, heartbeat.session.where
-        self._ledger = actor.remote((files.uri, run.run_id), session, budgets, limits, self._order.ledger, self._order.log_level)
+        order, session = self._order, heartbeat.session.number
+        self._ledger = actor.remote((files.uri, run.run_id), session, budgets, limits, order.ledger, order.log_level)
         # The workers' processes start beside the ledger's, and wait for `ready`.
         placement = self._placement
         self._pools = Pools(workload, self._order, placement.pools)

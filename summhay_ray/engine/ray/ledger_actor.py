@@ -26,14 +26,13 @@ METRICS_EVERY_S = 1.0
 class LedgerActor:
     """One run's ledger and committer. It is async, since listening workers wait in it.
 
-    `place`: the store's URI and the run's id. `session`: its number, and where its driver runs. `name`: who
-    logs.
+    `place`: the store's URI and the run's id. `session`: the number of this start's session. `name`: who logs.
     """
 
     def __init__(
         self,
         place: tuple[str, str],
-        session: tuple[int, str],
+        session: int,
         budgets: Budgets,
         limits: Mapping[str, Limits],
         name: str,
@@ -50,8 +49,8 @@ class LedgerActor:
         """Take the run over and read the log. Raises Superseded, StoreError."""
         # Not in the constructor, whose errors Ray does not report in full.
         store = Store(self._store_uri)
-        self._committer = store.run(self._run_id).committer(*self._session)
-        self._service = ledger_of(store.run(self._run_id), self._session[0], self._budgets, self._limits)
+        self._committer = store.run(self._run_id).committer(self._session)
+        self._service = ledger_of(store.run(self._run_id), self._session, self._budgets, self._limits)
         self._telling = asyncio.create_task(self._tell())
         log.info("starts; the log has been read")
 

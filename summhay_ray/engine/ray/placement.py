@@ -106,8 +106,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     if said := workload.spec.workers:
         bounds = Bounds(max(1, said.min), said.max)
     else:
-        called = sum(model.limits.concurrency for model in workload.models.settings().values() if not model.local)
-        bounds = Bounds(now, now if own_ray else max(now, -(-called // CALLS_A_WORKER)))
+        at_once = sum(model.limits.concurrency for model in workload.models.settings().values() if not model.local)
+        bounds = Bounds(now, now if own_ray else max(now, -(-at_once // CALLS_A_WORKER)))
     queues = queue_settings(workload, left, bounds.most, resources)
     of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
     if not said and not own_ray and any(queue.kind == COMPUTING and not queue.calls for queue in queues.values()):

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter
+from summhay_ray.engine.ask import MOST_KEPT, Ask, Complete, ConcurrencyLimiter, Kept
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Prepared, all_tables
 from summhay_ray.engine.run.prepared import prepared, prepares, work_items
@@ -43,16 +43,16 @@ class Replay:
         """Key -> stage and request."""
         self.answers: dict[str, RawAnswer] = {}
 
-    async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+    async def complete(self, request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
         """The log's answer. See `engine.ask.Complete`."""
         self.requests[request.key] = stage, request
         stored = stored_answer(self._index, request, self._dimensions)
         if stored is None:
-            return Failed("not_asked", "explaining makes no call", request.key), None
+            return kept(Failed("not_asked", "explaining makes no call", request.key), None)
         outcome, raw = stored
         if isinstance(outcome, Answer):
             self.answers[request.key] = outcome.value
-        return outcome, raw
+        return kept(outcome, raw)
 
     @property
     def failed_attempts(self) -> dict[str, list[dict[str, Any]]]:
@@ -76,9 +76,9 @@ def first_request(workload: Workload[Any], item: Item) -> Request | None:
     """The first request of an item, which is not sent; None if it asks nothing or cannot be prepared. Raises BadBenchmark."""
     requests: list[Request] = []
 
-    async def complete(request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+    async def complete(request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
         requests.append(request)
-        return Failed("not_asked", "only looked at"), None
+        return kept(Failed("not_asked", "only looked at"), None)
 
     if (stop := _run(workload, item, complete).stop) is not None:
         raise stop

@@ -23,7 +23,7 @@ from summhay_ray.engine.run.history import damaged_records, latest_budget, lates
 from summhay_ray.engine.run.items_left import item_counts
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.registry import benchmark_of, workload_of
+from summhay_ray.engine.spec.registry import find, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
@@ -159,7 +159,7 @@ def _when(seconds: float) -> str:
 
 def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
     record = run.record
-    now = _standing(run, _benchmark(run, record), index, alive)
+    now = _standing(run, _benchmark(record), index, alive)
     usd = money_of(run, index, alive or None).usd(None if now.status == "imported" else latest_budget(run))
     return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
 
@@ -199,7 +199,7 @@ def status(run: RunStore) -> StatusResult:
     failures = Counter(run.table("failures")["error"].to_list())
     ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
-    benchmark = _benchmark(run, record)
+    benchmark = _benchmark(record)
     lost = [] if benchmark is None else lost_inputs(run, benchmark.storage.objects(run))
     index = run.store.log()
     now = _standing(run, benchmark, index)
@@ -330,8 +330,8 @@ def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
     return _left_by_driver(run) if _driver(run)[0] else None
 
 
-def _benchmark(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]] | None:
+def _benchmark(record: Mapping[str, Any]) -> type[Workload[Any]] | None:
     try:
-        return benchmark_of(run, record)
+        return find(str(record["kind"]))
     except UnknownName:
         return None

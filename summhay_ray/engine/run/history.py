@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 _NOTHING_ELSE = "nothing else depends on it"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
-_STAGE = {"stage", "model", *_PLANNED}
-"""The fields of each stage of a plan."""
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
 """Further fields of a plan that gives bounds."""
 
@@ -62,8 +60,7 @@ def _plan(run: RunStore) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     content = read_checked(read)
-    stages = None if content is None else content.get("stages", [])
-    if not isinstance(stages, list) or not all(isinstance(stage, dict) and stage.keys() >= _STAGE for stage in stages):
+    if content is None:
         raise DamagedRecord(f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}")
     return content
 
@@ -106,12 +103,9 @@ def latest_reach(run: RunStore) -> RecordedReach:
 
 
 def latest_start(run: RunStore) -> dict[str, Any] | None:
-    """The latest record of `keep_start` (`session`: its number; `budget_usd`, ...); None if there is none that can be read.
-
-    A run of an earlier version has none.
-    """
+    """The latest record of `keep_start` (`session`: its number; `budget_usd`, ...); None if there is none that can be read."""
     newest = _whole(_starts(run).newest)
-    return {"session": newest[1].get("tenure", 0), **newest[1]} if newest else None
+    return newest[1] if newest else None
 
 
 def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
@@ -128,19 +122,12 @@ def standing_stop(run: RunStore) -> dict[str, Any] | None:
     if newest is None or newest[1].get("commits") != run.added():
         return None
     start = latest_start(run)
-    ended = newest[1].get("session", newest[1].get("generation", 0))
-    return newest[1] if start is None or start["session"] <= ended else None
+    return newest[1] if start is None or start["session"] <= newest[1]["session"] else None
 
 
 def latest_budget(run: RunStore) -> float | None:
-    """The budget of the run's latest start, in dollars; None if it had none or it is unknown.
-
-    Earlier versions did not record starts: the budget with which they resumed a stopped run is unknown.
-    """
-    if _starts(run).latest():
-        return (latest_start(run) or {}).get("budget_usd")
-    records = [standing_stop(run)] if _stops(run).latest() else [read_plan(run), run.record.get("spec")]
-    return next((record.get("budget_usd") for record in records if record), None)
+    """The budget of the run's latest start, in dollars; None if it had none or it is unknown."""
+    return (latest_start(run) or {}).get("budget_usd")
 
 
 def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ class InlineExecution:
         """See `Execution`."""
         run, settings = self._work.run, self._work.workload.models.settings()
         self._heartbeat = heartbeat
-        self._committer = run.committer(heartbeat.session.number, heartbeat.session.where)
+        self._committer = run.committer(heartbeat.session.number)
         limits = {name: model.limits for name, model in settings.items() if not model.local}
         self._service = ledger_of(run, heartbeat.session.number, budgets, limits)
         self._latest = self._service.ledger.snapshot(time.monotonic())

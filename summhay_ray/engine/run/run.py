@@ -299,7 +299,6 @@ class Start:
         left = self.state.left()
         if not left:
             keep_reach(self.run, self._reach)
-            self.run.forget_missing()
             try:
                 self.run.end()
             except OSError as error:

@@ -120,7 +120,7 @@ class Worker:
         self._commit_parts, self._count = commit, count
         self._limiter = ConcurrencyLimiter(workload.models.settings())
         self._asked: Counter[str] = Counter()
-        self._told_at, self._tell_every_s = float("-inf"), workers / WORKERS_A_SECOND if workers > 1 else 0.0
+        self._told_at, self._tell_every_s = float("-inf"), workers / WORKERS_A_SECOND
         self._commits = Commits(self._commit, max(COMMIT_EVERY_S, workers / WORKERS_A_SECOND))
 
     async def answer(self, batch: Sequence[WorkItem]) -> list[ItemResult]:

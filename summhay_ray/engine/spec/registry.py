@@ -11,14 +11,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.contract import Workload, WorkloadPart, damaged, own_name, spec_class_of
+from summhay_ray.engine.contract import Workload, WorkloadPart, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
-from summhay_ray.store import RunStore, Store, Table, columns_of
+from summhay_ray.store import MEND_RECORD, RunStore, Store, StoreError, Table, columns_of
 
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
@@ -182,11 +182,8 @@ def _check_class(benchmark: type[Workload[Any]], where: str) -> None:
 
 def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     """The workload of a run's record; its inputs are read when needed. Raises UnknownName, SpecError."""
-    return _restored(find(str(record.get("kind", ""))), store, record)
-
-
-def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str, Any]) -> Workload[Any]:
-    """A benchmark's instance as `made` makes it, from what a run stored. An imported run has no spec."""
+    benchmark = find(str(record["kind"]))
+    # An imported run has no spec.
     spec = spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
     return benchmark(spec, Inputs.stored(store, record))
 
@@ -194,17 +191,9 @@ def _restored(benchmark: type[Workload[Any]], store: Store, record: Mapping[str,
 def workload_of(run: RunStore) -> Workload[Any]:
     """The workload of a stored run. Raises UnknownName; StoreError if its record is damaged."""
     record = run.record
-    benchmark = benchmark_of(run, record)
     try:
-        return _restored(benchmark, run.store, record)
+        return stored_workload(run.store, record)
     except (KeyError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise damaged(run, reason) from error
-
-
-def benchmark_of(run: RunStore, record: Mapping[str, Any]) -> type[Workload[Any]]:
-    """The benchmark of a run, after checking that it can use the run's record. Raises UnknownName, StoreError."""
-    benchmark = find(str(record.get("kind", "")))
-    if wrong := benchmark.storage.flaw(record):
-        raise damaged(run, wrong)
-    return benchmark
+        where = run.store.files.where(f"runs/{run.run_id}/run.json")
+        raise StoreError(f"{where} is damaged: {reason}; {MEND_RECORD}") from error

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
@@ -33,22 +32,27 @@ BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 
 
-@dataclass
 class Call:
-    """A call under way. `wanted` is False once its caller is gone: the attempt under way is completed, and no other follows."""
+    """A call under way, for a stage."""
 
-    request: Request
-    settings: ModelSettings
     claim: Claim
-    wanted: bool = True
-    sending: bool = False
-    """An attempt is under way, or the last one has ended and is being written down."""
-    sent: bool = False
-    """An attempt was begun: it may have been paid."""
+    told: asyncio.Future[Any]
+    """What its caller awaits, and cancels when it is gone: the attempt under way is then completed, and no other follows."""
+
+    def __init__(self, request: Request, settings: ModelSettings, stage: str) -> None:
+        self.request, self.settings, self.stage = request, settings, stage
+        self.sending = False
+        """An attempt is under way, or the last one has ended and is being written down."""
+        self.sent = False
+        """An attempt was begun: it may have been paid."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the caller still waits for the answer."""
+        return not self.told.cancelled()
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """How an attempt ended: with a reply, or with the decision on its error. `number` counts the attempts so far."""
 
     reply: Reply | None
@@ -63,58 +67,25 @@ class Attempts:
     def __init__(self, client: LedgerClient, transports: Transports) -> None:
         self._client = client
         self._transports = transports
-        self.in_flight = 0
-        """Number of attempts under way."""
 
-    async def of(self, call: Call, granted: GrantedCall, log_reply: Callable[[Reply, int], Awaitable[None]]) -> Attempt:
-        """Attempt a granted call until it is answered or given up.
-
-        `log_reply` makes a reply durable. The slot is free before.
-        """
-        first = await self._in_turn(call, granted, 1, log_reply)
-        if first.decision is None:
-            return first
-        return await self._further(call, granted, first, log_reply)
-
-    async def _further(
-        self, call: Call, granted: GrantedCall, first: Attempt, log_reply: Callable[[Reply, int], Awaitable[None]]
-    ) -> Attempt:
-        """Attempt a call again after its first attempt has failed, unless that was the last."""
+    async def of(self, call: Call, granted: GrantedCall) -> Attempt:
+        """Attempt a granted call until it is answered or given up. Its slot is free when this returns."""
         ends: Counter[str] = Counter()
-        pause_s, error = 0.0, ""
-        current = granted
-
-        def noted(attempt: Attempt) -> Attempt:
-            nonlocal pause_s, error
-            pause_s = 0.0
-            if attempt.decision is not None:
-                error = attempt.decision.error
-                ends[attempt.decision.kind] += 1
-                pause_s = self._pause(call, attempt.decision)
-            return attempt
-
-        async def once() -> Attempt:
-            nonlocal current
+        while True:
+            attempt = await self._in_turn(call, granted, ends.total() + 1)
+            decision = attempt.decision
+            if decision is None:
+                return attempt
+            ends[decision.kind] += 1
+            pause_s = self._pause(call, decision)
+            if ends[decision.kind] >= ATTEMPTS.get(decision.kind, 0):
+                return attempt
             call.sending = False
-            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, error)
-            current = await self._claim_again(call, current, "retry")
-            return noted(await self._in_turn(call, current, ends.total() + 1, log_reply))
-
-        pending = [noted(first)]
-        backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
-        retrying = AsyncRetrying(
-            retry=retry_if_result(lambda attempt: attempt.decision is not None),
-            stop=_stopping(ends),
-            # The ledger keeps a pause for all calls of the model, so that no backoff is needed here.
-            wait=lambda state: 0.0 if pause_s else backoff(state),
-            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
-        )
-
-        async def next_one() -> Attempt:
-            return pending.pop() if pending else await once()
-
-        ended: Attempt = await retrying(next_one)
-        return ended
+            # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
+            if not pause_s:
+                await asyncio.sleep(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (ends.total() - 1))))
+            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
+            granted = await self._claim_again(call, granted, "retry")
 
     def _pause(self, call: Call, decision: Decision) -> float:
         """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
@@ -131,35 +102,26 @@ class Attempts:
         """Claim a call that is granted already, for another attempt or because its time has passed."""
         return await self._client.claim(call.claim._replace(ticket=granted.ticket, reclaim=reclaim))
 
-    async def _in_turn(
-        self, call: Call, granted: GrantedCall, number: int, log_reply: Callable[[Reply, int], Awaitable[None]]
-    ) -> Attempt:
+    async def _in_turn(self, call: Call, granted: GrantedCall, number: int) -> Attempt:
         """Make one attempt, at its time; else return why none was made."""
         paid = call.claim.worst_micros > 0
         loop = asyncio.get_running_loop()
-        while True:
-            if granted.grant.state != "go":
-                return self._broken_off(call, granted, number - 1)
+        while granted.grant.state == "go":
             if granted.at > loop.time():
                 await asyncio.sleep(granted.at - loop.time())
             if not call.wanted:
                 return Attempt(None, Decision("lost", "unwanted"), "the caller has gone", number - 1)
             hindrance = self._client.hindrance(granted, call.claim.model, paid=paid)
             if not hindrance:
-                self.in_flight += 1
                 call.sending = call.sent = True
-                try:
-                    attempt = await self._attempt(call, number)
-                    self._client.ended(call.claim.key)
-                    if attempt.reply is not None:
-                        await log_reply(attempt.reply, number)
-                    return attempt
-                finally:
-                    self.in_flight -= 1
+                attempt = await self._attempt(call, number)
+                self._client.ended(call.claim.key)
+                return attempt
             if hindrance in ("stopped", "lost"):
-                return self._broken_off(call, granted, number - 1)
+                break
             if hindrance == "late":
                 granted = await self._claim_again(call, granted, "late")
+        return self._broken_off(call, granted, number - 1)
 
     def _broken_off(self, call: Call, granted: GrantedCall, attempts: int) -> Attempt:
         """The end of a call whose model was given up, or that another worker has taken over."""
@@ -181,17 +143,3 @@ class Attempts:
         except Exception as error:  # noqa: BLE001
             return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)
         return Attempt(reply, None, "", number)
-
-
-def _is_last(decision: Decision, ends: Counter[str]) -> bool:
-    return ends[decision.kind] >= ATTEMPTS.get(decision.kind, 0)
-
-
-def _stopping(ends: Counter[str]) -> Callable[[RetryCallState], bool]:
-    def is_last(state: RetryCallState) -> bool:
-        if state.outcome is None or state.outcome.failed:
-            return True
-        attempt: Attempt = state.outcome.result()
-        return attempt.decision is None or _is_last(attempt.decision, ends)
-
-    return is_last

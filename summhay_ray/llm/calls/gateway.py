@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import secrets
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +19,7 @@ from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Asked, answer_of, letters, read_answer
-from summhay_ray.llm.calls.recent_answers import RecentAnswers
+from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, answer_of, letters, read_answer
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED
@@ -30,13 +28,11 @@ from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.limits.token_ratio import TokenRatio
 from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, transport_of
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
-from summhay_ray.loops import Ready
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
 from summhay_ray.text import count_tokens
@@ -80,28 +76,15 @@ class Gateway:
         self._transports = Transports(local)
         self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
-        self._recent = RecentAnswers()
         self._dimensions = Dimensions(files)
         self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
-        self._writing = 0
         self._ended = False
         self._granted: dict[int, Call] = {}
         """The calls that are granted and not settled."""
         self._answer_secrets: dict[str | None, list[str]] = {}
-        self._token_ratios: defaultdict[str, TokenRatio] = defaultdict(TokenRatio)
 
     async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
         return await asyncio.to_thread(self._log.append, records)
-
-    async def _log_record(self, record: Mapping[str, Any]) -> Location:
-        if self._ended:
-            # After a drain, the worker ends.
-            await asyncio.Future()
-        self._writing += 1
-        try:
-            return await self._append(record)
-        finally:
-            self._writing -= 1
 
     def make_transports(self) -> None:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
@@ -125,7 +108,7 @@ class Gateway:
         end, quiet = asyncio.get_running_loop().time() + patience_s, 0
         while quiet < 2 and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
-            quiet = 0 if self._attempts.in_flight + self._writing else quiet + 1
+            quiet = 0 if any(call.sending for call in self._granted.values()) else quiet + 1
         # A call without an attempt under way costs nothing, whatever it waits for.
         for call in [call for call in self._granted.values() if not call.sending]:
             del self._granted[id(call)]
@@ -134,70 +117,60 @@ class Gateway:
         await self._client.close()
         await asyncio.to_thread(self._log.close)
 
-    def complete(self, request: Request, stage: str = "") -> Awaitable[Ended]:
-        """The outcome of a request, and the raw answer if the model gave one, usable or not. The cost counts toward `stage`.
+    def complete(
+        self,
+        request: Request,
+        stage: str = "",
+        kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any] = lambda outcome, raw: (outcome, raw),
+    ) -> asyncio.Future[Any]:
+        """Begin a call. Its future has what `kept` makes of the outcome and the raw answer, which is there if the model gave one,
+        usable or not. The cost counts toward `stage`.
 
-        It is `Ready` if this worker has just received the same answer. Cancelling the caller does not abort the call: an answer
-        on its way is paid for, and so it is kept.
+        Cancelling the future does not abort the call: an answer on its way is paid for, and so it is kept.
         """
-        recent = self._recent.get(request.key)
-        if recent is None or request.inputs and not self._is_usable(request, recent[0]):
-            return self._asked(request, stage)
-        self._client.reused()
-        return Ready(recent)
+        call = Call(request, self._models[request.model], stage)
+        call.told = asyncio.shield(asyncio.ensure_future(self._complete(call, kept)))
+        return call.told
 
-    async def _asked(self, request: Request, stage: str) -> Ended:
-        settings = self._models[request.model]
+    async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
+        problem = await self._prepare(call)
+        if problem is not None:
+            return kept(problem, None)
+        return kept(*await (self._numbers(call) if call.request.inputs else self._chat(call)))
+
+    async def _prepare(self, call: Call) -> Failed | None:
+        """Make the call's claim; or return why it cannot be sent."""
+        request, settings = call.request, call.settings
         if problem := lacking(request.model, request.task, settings.api_base):
-            return Failed("no_such_service", problem), None
+            return Failed("no_such_service", problem)
         way = transport_of(request.model, request.task, settings.api_base, settings.transport)
-        problem = unusable(request.sampling, known_extra(request.model, way, settings.api_base))
-        if problem:
-            return Failed("unusable_sampling", problem), None
+        if problem := unusable(request.sampling, known_extra(request.model, way, settings.api_base)):
+            return Failed("unusable_sampling", problem)
         longest = 0 if request.inputs else longest_answer(request.sampling)
-        max_tokens = longest * request.n
+        prompt = request.prompt
         # Counting takes time, and for a free local model without a context window nothing depends on it.
         uncounted = settings.local and settings.context_window is None and settings.price == FREE
-        counting = functools.partial(settings.prompt_tokens, request.prompt, request.sampling)
-        prompt_tokens = 0 if uncounted else await off_loop(len(request.prompt), counting)
+        counting = functools.partial(settings.prompt_tokens, prompt, request.sampling)
+        prompt_tokens = 0 if uncounted else await off_loop(len(prompt), counting)
         # The context window applies to each text to embed or rerank on its own.
         length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
         if settings.context_window is not None and length + longest > settings.context_window:
-            message = window_message(settings, length, longest)
             # The user may write another window, and trying again costs no call.
-            return Failed("context_window", message, retryable=True), None
-        claim = Claim(
-            request.key,
-            request.model,
-            stage,
-            settings.worst_micros(prompt_tokens, max_tokens, request.searches[2]),
-            prompt_tokens,
-            max_tokens,
-        )
-        call = Call(request, settings, claim)
-        try:
-            work = asyncio.ensure_future(self._complete(call))
-            # If the caller has gone, nobody retrieves the exception, and asyncio would print a traceback.
-            work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            return await asyncio.shield(work)
-        finally:
-            call.wanted = False
+            return Failed("context_window", window_message(settings, length, longest), retryable=True)
+        max_tokens = longest * request.n
+        worst_micros = settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
+        call.claim = Claim(request.key, request.model, call.stage, worst_micros, prompt_tokens, max_tokens)
+        return None
 
     def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
         return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
-
-    async def _complete(self, call: Call) -> Ended:
-        outcome, raw = await (self._numbers(call) if call.request.inputs else self._chat(call))
-        if raw is not None:
-            self._recent.put(outcome, raw)
-        return outcome, raw
 
     async def _numbers(self, call: Call) -> Ended:
         """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
         ended: Ended
         for key in call.request.keys:
             call.claim = call.claim._replace(key=key)
-            ended = await self._claimed(call, Turn(lambda: None))
+            ended = await self._claimed(call, None)
             if await asyncio.to_thread(self._is_usable, call.request, ended[0]):
                 break
         return ended
@@ -205,11 +178,11 @@ class Gateway:
     async def _chat(self, call: Call) -> Ended:
         prefixes = () if call.settings.local else prefixes_of(call.claim.model, call.request.prompt)
         if not prefixes:
-            return await self._claimed(call, Turn(lambda: None))
+            return await self._claimed(call, None)
         async with self._prefixes.turn(prefixes) as turn:
             return await self._claimed(call, turn)
 
-    async def _claimed(self, call: Call, turn: Turn) -> Ended:
+    async def _claimed(self, call: Call, turn: Turn | None) -> Ended:
         attempts = charged = 0
         for _ in range(ROUNDS):
             if not call.wanted:
@@ -229,11 +202,11 @@ class Gateway:
                 raise
             attempts += outcome.attempts
             charged += outcome.usd_micros
-            if raw is not None:
+            if raw is not None and turn is not None:
                 turn.answered()
             if not again:
                 break
-        if attempts and raw is None:
+        if attempts and raw is None and turn is not None:
             turn.failed()
         # A failure includes the attempts and charges of earlier rounds.
         unanswered = isinstance(outcome, Failed | Malformed) and raw is None
@@ -248,8 +221,6 @@ class Gateway:
         return Failed(grant.error, grant.reason, call.request.key, retryable=True), None
 
     async def _stored_answer(self, location: Location, call: Call) -> Ended:
-        if (recent := self._recent.get(call.claim.key)) is not None:
-            return recent
         if self._files.folder is not None:
             # Quicker than a thread, which thousands of equal questions would wait for.
             return read_answer(read_at(self._files, location))
@@ -257,31 +228,24 @@ class Gateway:
 
     async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim = call.claim
-        known = {"run": self._run, "key": claim.key, "model": claim.model, "stage": claim.stage}
         self._granted[id(call)], call.sending, call.sent = call, False, False
-        logged: dict[str, Any] = {}
-
-        async def log_reply(reply: Reply, attempts: int) -> None:
-            reply = await self._checked(call.request, reply)
-            # No answer that cannot be used may be found under the key, so that a later run asks again.
-            key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
-            place = {"origin": call.settings.origin} if call.settings.origin else {}
-            read = await self._read(call, reply)
-            logged["record"] = {"kind": "answer", **known, **place, "key": key, "attempts": attempts, **read}
-            logged["location"] = await self._log_record(logged["record"])
-
         try:
-            attempt = await self._attempts.of(call, granted, log_reply)
+            attempt = await self._attempts.of(call, granted)
+            if attempt.reply is not None:
+                record = await self._record(call, await self._checked(call.request, attempt.reply), attempt.number)
+                if self._ended:
+                    # After a drain, the worker ends.
+                    await asyncio.Future()
+                location = await self._append(record)
         finally:
             open_still = self._granted.pop(id(call), None) is not None
-        if not logged:
+        if attempt.reply is None:
             return self._failed(call, attempt, settle=open_still)
-        record = logged["record"]
-        used, excess, flaw = _used(record, call), Excess.of(record), record.get("flaw")
+        excess, flaw = Excess.of(record), record.get("flaw")
         # A service that contradicts itself would have all that is stored embedded again.
         stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
         self._client.settle(
-            Settlement(claim.key, claim.model, record["usd_micros"], logged["location"], *used, stop=stop, excess=excess)
+            Settlement(claim.key, claim.model, record["usd_micros"], location, *_used(record, call), stop=stop, excess=excess)
         )
         return *read_answer(record), False
 
@@ -300,13 +264,16 @@ class Gateway:
         mend = "where another model answers now, give it a `revision:` in the spec"
         return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
-    async def _read(self, call: Call, reply: Reply) -> dict[str, Any]:
-        asked = Asked(call.claim.input_tokens, call.claim.output_tokens, call.claim.worst_micros)
-        secrets = self._secrets(call.settings.api_key_env)
-        return await off_loop(
-            letters(reply),
-            functools.partial(answer_of, reply, call.settings, asked, secrets, self._token_ratios[call.claim.model]),
-        )
+    async def _record(self, call: Call, reply: Reply, attempts: int) -> dict[str, Any]:
+        """The log's record of a reply."""
+        claim, settings = call.claim, call.settings
+        # No answer that cannot be used may be found under the key, so that a later run asks again.
+        key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
+        origin = {"origin": settings.origin} if settings.origin else {}
+        known = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage, **origin, "key": key}
+        hide = self._secrets(settings.api_key_env)
+        read = await off_loop(letters(reply), functools.partial(answer_of, reply, settings, claim, hide))
+        return {**known, "attempts": attempts, **read}
 
     def _failed(self, call: Call, attempt: Attempt, *, settle: bool) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim, key, decision = call.claim, call.request.key, attempt.decision

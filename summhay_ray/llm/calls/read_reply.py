@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.reply import Reply, Usage
+from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.vectors_and_scores import is_usable
 from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.limits.token_ratio import TokenRatio
+from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import hidden
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, LogIndex
 from summhay_ray.text import count_tokens as count
-
-MOST_TOKENS = 20_000_000
-"""No model reads or writes more tokens in one call; larger counts are stored as this number."""
 
 DEEPEST = 100
 """A body nested deeper than this is not stored. No provider's bodies have ten levels."""
@@ -36,45 +32,33 @@ _strict = json.JSONEncoder(allow_nan=False).encode
 
 _REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros")
 _FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What was assumed when a call was reserved: our count of the prompt, the longest answer, and the worst case of its price."""
-
-    input_tokens: int
-    max_tokens: int
-    worst_micros: int
-
-
-def usage_of(usage: Any) -> Usage | None:
+def usage_of(said: Any) -> Usage | None:
     """The `usage` of an OpenAI-shaped answer; None if its input or output tokens are missing or not a count.
 
     Cached tokens are read in the forms of OpenAI (`prompt_tokens_details.cached_tokens`), DeepSeek (`prompt_cache_hit_tokens`)
     and litellm for Anthropic (`cache_read_input_tokens`, `cache_creation_input_tokens`), as parts of `prompt_tokens`. If they
     exceed it, they are added to it. Reasoning tokens are a part of `completion_tokens`, unless they exceed it or the total shows
-    that they are counted separately (xAI); then they are added to it.
+    that they are counted separately (xAI); then they are added to it. Counts above `MOST_TOKENS` are taken for that many.
     """
-    read, answered = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
+    if not isinstance(said, dict):
+        return None
+    read, answered = _tokens(said, "prompt_tokens"), _tokens(said, "completion_tokens")
     if read is None or answered is None:
         return None
-    prompt, answer = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
-    cached = _first(
-        _tokens(prompt, "cached_tokens"), _tokens(usage, "prompt_cache_hit_tokens"), _tokens(usage, "cache_read_input_tokens")
-    )
-    written = _first(
-        _tokens(usage, "cache_creation_input_tokens"),
-        _tokens(prompt, "cache_creation_tokens"),
-        _tokens(prompt, "cache_write_tokens"),
-    )
-    reasoned = _first(_tokens(answer, "reasoning_tokens"), _tokens(usage, "reasoning_tokens"))
+    prompt, answer = _part(said, "prompt_tokens_details"), _part(said, "completion_tokens_details")
+    cached = _first((prompt, "cached_tokens"), (said, "prompt_cache_hit_tokens"), (said, "cache_read_input_tokens"))
+    written = _first((said, "cache_creation_input_tokens"), (prompt, "cache_creation_tokens"), (prompt, "cache_write_tokens"))
+    reasoned = _first((answer, "reasoning_tokens"), (said, "reasoning_tokens"))
     if cached + written > read:
         read += cached + written
-    if reasoned > answered or (reasoned and _tokens(usage, "total_tokens") == read + answered + reasoned):
+    if reasoned > answered or (reasoned and _tokens(said, "total_tokens") == read + answered + reasoned):
         answered += reasoned
-    return Usage(read, answered, cached, written, reasoned)
+    usage = Usage(read, answered, cached, written, reasoned)
+    return usage if max(read, answered) <= MOST_TOKENS else _within(usage, (MOST_TOKENS, MOST_TOKENS))
 
 
 def reply_of(body: Any) -> Reply:
@@ -82,7 +66,7 @@ def reply_of(body: Any) -> Reply:
 
     A refusal in a field of its own becomes the text if there is no other. Reasoning is not part of the text.
     """
-    choices = body.get("choices") if isinstance(body, Mapping) else None
+    choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list):
         raise ValueError("no chat completion: it has no list of choices")
     usage = usage_of(body.get("usage"))
@@ -92,7 +76,7 @@ def reply_of(body: Any) -> Reply:
     texts = ["" if finish in _REFUSED else text for text, finish in said]
     # Refused choices have no text. If all choices are refused, so is the call.
     first = next((index for index, text in enumerate(texts) if text.strip()), 0)
-    logprobs = (_part(choices[0], "logprobs") or {}).get("content")
+    logprobs = _part(choices[0], "logprobs").get("content")
     logprobs = logprobs if isinstance(logprobs, list) else None
     text = texts[0] if first else said[0][0]
     return Reply(text, said[first][1], usage, body, tuple(texts[1:]), logprobs)
@@ -100,11 +84,10 @@ def reply_of(body: Any) -> Reply:
 
 def _said_in(choice: Any) -> tuple[str, str]:
     """A choice's text and finish reason. Raises ValueError if it has no message."""
-    message = _part(choice, "message")
-    if message is None:
+    if not isinstance(choice, dict) or not isinstance(message := choice.get("message"), dict):
         raise ValueError("no chat completion: its first choice has no message")
     text, finish = _text(message.get("content")), choice.get("finish_reason")
-    refusal = message.get("refusal") or (_part(message, "provider_specific_fields") or {}).get("refusal")
+    refusal = message.get("refusal") or _part(message, "provider_specific_fields").get("refusal")
     if not text and isinstance(refusal, str) and refusal:
         return refusal, "refusal"
     finish = finish if isinstance(finish, str) else ""
@@ -119,17 +102,15 @@ def _further(choice: Any) -> tuple[str, str]:
         return "", ""
 
 
-def answer_of(
-    reply: Reply, settings: ModelSettings, asked: Asked, secrets: Sequence[str], token_ratio: TokenRatio | None = None
-) -> dict[str, Any]:
+def answer_of(reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequence[str]) -> dict[str, Any]:
     """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body, without secrets.
 
     - The charge follows the reported usage.
-    - **Without usage**, our own counts are charged, with a margin (by `token_ratio` of the model's other answers, else that of an
-      unknown tokenizer), nothing cached, at the highest rate, and never more than was reserved. The answer counts as the longest
-      allowed if part of it may be hidden: it is cut, filtered, empty, one of several, calls tools, or its model may reason.
-    - **Usage that cannot be true** (not a whole number, zero, negative, or less than half of our count in prompt or text) is
-      charged like missing usage, but by its own counts where they are larger.
+    - **Without usage**, our own counts are charged, with the margin of the reservation, nothing cached, at the highest rate, and
+      never more than was reserved. The answer counts as the longest allowed if part of it may be hidden: it is cut, filtered,
+      empty, one of several, calls tools, or its model may reason.
+    - **Usage that cannot be true** (zero, or less than half of our count in prompt or text) is charged like missing usage, but by
+      its own counts where they are larger.
     - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
       record holds the reported usage and the `token_margin` that would have covered it.
     """
@@ -138,26 +119,22 @@ def answer_of(
     if usage is not None and usage.searches and not usage.input_tokens:
         # Providers that bill by searches need not report tokens.
         usage = replace(usage, input_tokens=asked.input_tokens)
-    token_ratio = token_ratio or TokenRatio()
     excess: dict[str, Any] = {}
     if settings.local:
         # A local model uses our counts. It is free, unless the spec gives it a price to rehearse a paid run.
         usage = usage or Usage(asked.input_tokens, _counted(reply))
         charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
-        counted, said = _counted(reply), _counts_of(usage)
+        counted, said = _counted(reply), usage or Usage(0, 0)
         excess = _excess(said, settings, asked)
         if excess:
             charged, saved = asked.worst_micros, 0
-            usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
-        elif usage is not None and _credible(usage, asked.input_tokens, counted):
+            usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.output_tokens))
+        elif said.input_tokens > 0 and 2 * said.input_tokens >= asked.input_tokens and 2 * said.output_tokens >= counted:
             usage = said
             charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
-            token_ratio.note(asked.input_tokens, usage.input_tokens)
-            token_ratio.note(counted, usage.output_tokens - usage.reasoning_tokens)
         else:
-            most = functools.partial(token_ratio.most_tokens, settings)
-            charged, saved = min(_own_charge(reply, said, settings, asked, most), asked.worst_micros), 0
+            charged, saved = min(_own_charge(reply, said, settings, asked), asked.worst_micros), 0
             usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
     answer: dict[str, Any] = {
         "text": text,
@@ -184,19 +161,13 @@ def answer_of(
     return answer
 
 
-def _counts_of(usage: Usage | None) -> Usage:
-    """The counts of a usage as numbers that fit a table: 0 for an invalid count, and at most `MOST_TOKENS`."""
-    counts = (getattr(usage, name, None) for name in Usage.__dataclass_fields__)
-    return Usage(*(min(number, MOST_TOKENS) if number is not None and _whole(number) else 0 for number in counts))
-
-
-def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any]:
+def _excess(said: Usage, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
     """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within."""
     tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
     if asked.worst_micros:
         claimed, reserved = micros, asked.worst_micros
     else:
-        claimed, reserved = tokens, sum(settings.reserved_tokens(asked.input_tokens, asked.max_tokens))
+        claimed, reserved = tokens, sum(settings.reserved_tokens(asked.input_tokens, asked.output_tokens))
     if claimed <= reserved:
         return {}
     margin = claimed / reserved * settings.token_margin
@@ -206,9 +177,9 @@ def _excess(said: Usage, settings: ModelSettings, asked: Asked) -> dict[str, Any
     return {"claimed_tokens": tokens, "claimed_micros": micros, "claimed_margin": margin}
 
 
-def _reserved(settings: ModelSettings, asked: Asked) -> int:
+def _reserved(settings: ModelSettings, asked: Claim) -> int:
     """What is reserved for such a call: micro-dollars, or tokens for a free model."""
-    tokens = settings.reserved_tokens(asked.input_tokens, asked.max_tokens)
+    tokens = settings.reserved_tokens(asked.input_tokens, asked.output_tokens)
     return settings.price.dearest_micros(*tokens) if asked.worst_micros else sum(tokens)
 
 
@@ -225,42 +196,30 @@ def _counted(reply: Reply) -> int:
     return 0 if reply.numbers else sum(map(count, reply.texts))
 
 
-def _credible(usage: Usage, prompt: int, text: int) -> bool:
-    """Whether the provider's counts are plausible, given our counts of prompt and text."""
-    counts = tuple(getattr(usage, name) for name in Usage.__dataclass_fields__)
-    whole = all(_whole(number) for number in counts)
-    return whole and usage.input_tokens > 0 and 2 * usage.input_tokens >= prompt and 2 * usage.output_tokens >= text
-
-
-def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Asked, most_tokens: Callable[[int], int]) -> int:
+def _own_charge(reply: Reply, said: Usage, settings: ModelSettings, asked: Claim) -> int:
     if settings.price.per_search and not said.searches:
         return asked.worst_micros
     thoughts = "".join(_thoughts(reply.raw))
-    seen = most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
-    answer = asked.max_tokens if _unseen(reply, settings) else min(seen, asked.max_tokens)
-    prompt = most_tokens(asked.input_tokens)
+    seen = settings.most_tokens(_counted(reply) + (count(thoughts) if thoughts else 0))
+    answer = asked.output_tokens if _unseen(reply, settings) else min(seen, asked.output_tokens)
+    prompt = settings.most_tokens(asked.input_tokens)
     return settings.price.dearest_micros(max(said.input_tokens, prompt), max(said.output_tokens, answer))
 
 
 def _unseen(reply: Reply, settings: ModelSettings) -> bool:
     """Whether the model may have written more than the text shows."""
-    choices = reply.raw.get("choices") if isinstance(reply.raw, Mapping) else None
+    choices = reply.raw.get("choices") if isinstance(reply.raw, dict) else None
     several = isinstance(choices, list) and len(choices) > 1
     tools = any(message.get(name) for message in _messages(reply.raw) for name in ("tool_calls", "function_call"))
     cut = reply.finish_reason in ("length", "content_filter")
     return settings.reasoning or cut or several or tools or not reply.text.strip()
 
 
-def _whole(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
-
-
 def _messages(raw: Any) -> Iterator[Mapping[str, Any]]:
     """The valid messages among all choices of a body."""
-    choices = raw.get("choices") if isinstance(raw, Mapping) else None
+    choices = raw.get("choices") if isinstance(raw, dict) else None
     for choice in choices if isinstance(choices, list) else ():
-        message = _part(choice, "message")
-        if message is not None:
+        if message := _part(choice, "message"):
             yield message
 
 
@@ -276,19 +235,22 @@ def letters(reply: Reply) -> int:
     return len(reply.text) + sum(map(len, _thoughts(reply.raw)))
 
 
-def _tokens(usage: Any, name: str) -> int | None:
+def _tokens(part: Mapping[str, Any], name: str) -> int | None:
     """A count of tokens, None if it is absent or not a count."""
-    number = usage.get(name) if isinstance(usage, Mapping) else None
-    return number if number is not None and _whole(number) else None
+    number = part.get(name)
+    return number if type(number) is int and number >= 0 else None
 
 
-def _part(content: Any, name: str) -> Mapping[str, Any] | None:
-    part = content.get(name) if isinstance(content, Mapping) else None
-    return part if isinstance(part, Mapping) else None
+def _part(content: Any, name: str) -> dict[str, Any]:
+    """An object inside a JSON object; empty if there is none."""
+    part = content.get(name) if isinstance(content, dict) else None
+    return part if isinstance(part, dict) else {}
 
 
-def _first(*numbers: int | None) -> int:
-    return next((number for number in numbers if number is not None), 0)
+def _first(*places: tuple[Mapping[str, Any], str]) -> int:
+    """The first count among these places, 0 if there is none."""
+    counts = (_tokens(part, name) for part, name in places)
+    return next((number for number in counts if number is not None), 0)
 
 
 def _text(content: Any) -> str:
@@ -299,18 +261,22 @@ def _text(content: Any) -> str:
         return content
     if not isinstance(content, list):
         raise ValueError(f"no chat completion: the message's content is {type(content).__name__}, neither text nor parts")
-    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+    parts = [part.get("text") if isinstance(part, dict) else part for part in content]
     return "".join(part for part in parts if isinstance(part, str))
 
 
 def _clean(raw: Any, secrets: Sequence[str]) -> Any:
     """The body without secrets and as valid JSON; None if it is nested too deeply for some JSON readers."""
-    if _deep(raw):
-        return None
-    # One dump of the whole body is quick. Each value is searched only if the dump shows a reason to.
+    # One dump of the whole body is quick. Each value is looked at only if the dump shows a reason to.
     try:
         text = _strict(raw)
+    except RecursionError:
+        return None
     except (TypeError, ValueError):
+        text = ""
+    if (not text or text.count("[") + text.count("{") > DEEPEST) and _deep(raw):
+        return None
+    if not text:
         return hidden(json.loads(json.dumps(raw, default=str, skipkeys=True)), secrets)
     if "\\ud" in text or any(json.dumps(secret)[1:-1] in text for secret in secrets):
         return hidden(raw, secrets)
@@ -333,12 +299,17 @@ def _deep(raw: Any) -> bool:
 
 def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswer]:
     """The outcome and the raw answer in an answer record of the log."""
-    # A key of a repeated or failed attempt begins with that of the request.
-    known = {"key": record["key"].partition("/")[0], **{name: record[name] for name in _FIELDS}}
-    # Records of earlier versions lack these.
-    texts, logprobs = tuple(record.get("further_texts", ())), record.get("logprobs", "")
-    counts = {name: record.get(name, 0) for name in _NEW_FIELDS}
-    raw = RawAnswer(**known, **counts, further_texts=texts, logprobs=logprobs, origin=record.get("origin", ""))
+    raw = RawAnswer(
+        # A key of a repeated or failed attempt begins with that of the request.
+        record["key"].partition("/")[0],
+        **{name: record[name] for name in _FIELDS},
+        # Records of earlier versions lack these.
+        **{name: record.get(name, 0) for name in _NEW_FIELDS},
+        further_texts=tuple(record.get("further_texts", ())),
+        logprobs=record.get("logprobs", ""),
+        origin=record.get("origin", ""),
+        zero_vectors=record.get("zero_vectors", 0),
+    )
     if record.get("flaw"):
         message = f"{record['flaw']}; mend the service and run again, and it is asked anew"
         return Malformed(BAD_NUMBERS, message, raw.key, raw.attempts, raw.usd_micros, retryable=True), raw

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+MOST_TOKENS = 20_000_000
+"""No model reads or writes more tokens in one call; larger counts are taken for this number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one call, as counted by the provider."""
+    """The tokens of one call, as counted by the provider: whole numbers from 0 to `MOST_TOKENS`."""
 
     input_tokens: int
     """Tokens of the prompt, including those read from or written to a cache."""

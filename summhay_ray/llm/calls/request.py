@@ -17,6 +17,7 @@ from summhay_ray.text import count_tokens
 Role = Literal["system", "user", "assistant"]
 Task = Literal["chat", "embed", "rerank", "search"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
+_ROLES = frozenset(get_args(Role))
 _LONG, _LONGEST = 4096, 1_000_000
 """Prompts of this length, in characters, have their JSON cached for the next call that sends them."""
 MOST_LOGPROBS = 20
@@ -31,7 +32,7 @@ class Message:
     content: str
 
     def __post_init__(self) -> None:
-        if self.role not in get_args(Role):
+        if self.role not in _ROLES:
             raise ValueError(f"a message has the role {self.role!r}; expected system, user or assistant")
 
 
@@ -99,20 +100,8 @@ class Request:
             raise ValueError(f"a request asks for n={n} answers; expected at least 1")
         if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
             raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
-        fields = (
-            model,
-            conversation,
-            {} if sampling is None else sampling,
-            prompt_hash,
-            sample,
-            lookup,
-            n,
-            logprobs,
-            task,
-            tuple(inputs),
-            "",
-        )
-        for name, value in zip(self.__dataclass_fields__, fields, strict=True):
+        given = model, conversation, {} if sampling is None else sampling, prompt_hash, sample, lookup, n, logprobs, task
+        for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), ""), strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -186,18 +175,18 @@ class Request:
         fields["prompt_hash"] = _canonical(self.prompt_hash)
         fields["sample"] = str(self.sample)
         fields["lookup"] = _canonical(self.lookup)
-        text = ",".join(f'"{name}":{fields[name]}' for name in sorted(fields))
+        text = ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)])
         return hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest()
 
     def messages_json(self, *, ascii_only: bool) -> str:
         """The messages as canonical JSON. `ascii_only` escapes all other letters, as keys require."""
-        parts = (f'{{"content":{_quoted(message.content, ascii_only)},"role":"{message.role}"}}' for message in self.messages)
+        parts = [f'{{"content":{_quoted(message.content, ascii_only)},"role":"{message.role}"}}' for message in self.messages]
         return f"[{','.join(parts)}]"
 
 
 _written = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-_QUOTE = {ascii_only: json.JSONEncoder(ensure_ascii=ascii_only).encode for ascii_only in (True, False)}
+_QUOTE = {True: json.encoder.encode_basestring_ascii, False: json.encoder.encode_basestring}
 
 
 def _quoted(text: str, ascii_only: bool) -> str:

@@ -78,8 +78,7 @@ def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
 
 def longest_answer(sampling: Mapping[str, Any]) -> int:
     """The most tokens of one answer; a call for `n` answers may bring `n` times as many."""
-    lengths = bounded(sampling)
-    return max([lengths.get(name) or 0 for name in _LENGTHS])
+    return max(sampling.get("max_tokens") or 0, sampling.get("max_completion_tokens") or 0) or DEFAULT_MAX_TOKENS
 
 
 def most_bytes(sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.llm.calls.reply import Reply, Usage
+from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.store import Dimensions
 
@@ -167,11 +167,11 @@ def _mapping(given: Any) -> Mapping[str, Any]:
 
 def _usage(given: Any) -> Usage | None:
     """The input tokens and searches; None if neither is reported."""
-    counts = {name: int(number) for name, number in _mapping(given).items() if _counts(number)}
+    counts = {name: min(int(number), MOST_TOKENS) for name, number in _mapping(given).items() if _counts(number)}
     tokens = next((counts[name] for name in ("prompt_tokens", "input_tokens", "total_tokens") if name in counts), None)
     searches = counts.get("search_units", 0)
     return None if tokens is None and not searches else Usage(tokens or 0, 0, searches=searches)
 
 
 def _counts(given: Any) -> bool:
-    return type(given) is int or isinstance(given, float) and math.isfinite(given)
+    return type(given) in (int, float) and 0 <= given < math.inf

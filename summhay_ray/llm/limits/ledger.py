@@ -78,8 +78,6 @@ class Ledger:
         for key in message.ended:
             if (flight := self._flights.get(key)) is not None and flight.worker == worker:
                 self._model(flight.claim.model).hold(flight, sending=False)
-        if message.reused:
-            self.counts["reused"] += message.reused
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(name, ("quota_exhausted", why))
@@ -214,20 +212,22 @@ class Ledger:
             model.reclaims.popleft()
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
         while waiting and model.room(self.membership.silent) and not model.is_full:
-            for place in list(waiting):
-                queue = model.queues[place]
-                start = self._try(model, place[0], queue[0], now)
-                if start is None:
-                    queue.popleft()
-                    # Who was served goes to the end, so that all have their turn.
-                    del model.queues[place]
-                    if queue:
-                        model.queues[place] = queue
-                        continue
-                elif start > now:
-                    self._wake_at(start - HORIZON_S)
-                    return
-                waiting.remove(place)
+            # A slot goes to the worker that holds the fewest: mostly to the one that has just given it back, which hears of it
+            # in the same exchange.
+            place = min(waiting, key=lambda place: model.sending_of[place[0]])
+            waiting.remove(place)
+            queue = model.queues[place]
+            start = self._try(model, place[0], queue[0], now)
+            if start is None:
+                queue.popleft()
+                # Who was served goes to the end, so that all stages have their turn.
+                del model.queues[place]
+                if queue:
+                    model.queues[place] = queue
+                    waiting.append(place)
+            elif start > now:
+                self._wake_at(start - HORIZON_S)
+                return
 
     def _try(self, model: ModelQueue, worker: str, claim: Claim, now: float) -> float | None:
         """Answer a claim if possible. None: it was answered. A later time: when the model's next call may be sent. `now`: this

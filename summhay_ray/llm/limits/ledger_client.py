@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
@@ -32,8 +31,7 @@ PAD_S = 0.02
 """Added to every pause, since clocks differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedCall:
+class GrantedCall(NamedTuple):
     """A grant as this worker received it. `at` and `until`: when the call may be sent, by the event loop's clock."""
 
     grant: Grant
@@ -63,7 +61,6 @@ class LedgerClient:
         self._pauses: list[tuple[str, float]] = []
         self._limits_met: list[str] = []
         self._without_time: list[str] = []
-        self._reused = 0
         self._paused: dict[str, float] = {}
         self.stopped: dict[str, tuple[str, str]] = {}
         self._epoch = 0
@@ -90,10 +87,6 @@ class LedgerClient:
         self._claims.append(claim._replace(ticket=ticket))
         self._mail.set()
         return await future
-
-    def reused(self) -> None:
-        """Report that an answer from this worker's memory was reused. It travels with the next message: nobody waits for it."""
-        self._reused += 1
 
     def ended(self, key: str) -> None:
         """Report that an attempt of a call has ended, so that another call may be sent in its slot."""
@@ -133,8 +126,6 @@ class LedgerClient:
 
     async def flush(self) -> None:
         """Return when the ledger has what is to be sent, or does not take it for a while."""
-        if self._reused:
-            self._mail.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 # When the event loop ends, it has cancelled the tasks already: nothing more can be sent.
@@ -186,9 +177,7 @@ class LedgerClient:
                 tuple(self._limits_met),
                 tuple(self._without_time),
                 tuple(self._pauses),
-                self._reused,
             )
-            self._reused = 0
             self._claims, self._settlements, self._ended = [], [], []
             self._limits_met, self._without_time, self._pauses = [], [], []
             self._travelling = True

@@ -92,13 +92,11 @@ class WorkerMessage:
     """The same for those 429s that named no time to wait."""
     pauses: tuple[tuple[str, float], ...] = ()
     """(model, seconds) for which nothing may be sent."""
-    reused: int = 0
-    """How often the worker reused an answer from its own memory."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
         claims, settlements = tuple(map(tuple, self.claims)), tuple(_plain(done, _LOCATED) for done in self.settlements)
-        return claims, settlements, self.ended, self.limited, self.without_time, self.pauses, self.reused
+        return claims, settlements, self.ended, self.limited, self.without_time, self.pauses
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:

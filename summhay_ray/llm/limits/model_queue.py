@@ -40,8 +40,8 @@ class ModelQueue:
     pacer: Pacer
     cap: Cap | None
     queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
-    """(worker, stage) -> its claims in order. They take turns: who was served last is last. Stages are separate so that one that
-    waits for its budget does not block others."""
+    """(worker, stage) -> its claims in order. Those of a worker take turns: who was served last is last. Stages are separate so
+    that one that waits for its budget does not block others."""
     reclaims: deque[Waiting] = field(default_factory=deque)
     """ExcessTotals of calls that were granted before: a further attempt, or a call that was not sent in time."""
     sending: int = 0

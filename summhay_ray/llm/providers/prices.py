@@ -29,7 +29,7 @@ class Unpriced(ValueError):
     """A model has no known price. The message says where to write one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Price:
     """US dollars per million tokens. A cache rate of None equals the input rate; a reasoning rate of None, the output rate."""
 
@@ -50,12 +50,12 @@ class Price:
         cached = min(max(usage.cached_tokens, 0), usage.input_tokens)
         written = min(max(usage.cache_write_tokens, 0), usage.input_tokens - cached)
         reasoned = min(max(usage.reasoning_tokens, 0), usage.output_tokens)
-        fresh, read, write, answer, reasoning = _nanos(tier)
+        fresh, read, write, answer, reasoning = tier._nanos
         nanos = (usage.input_tokens - cached - written) * fresh + cached * read + written * write
         nanos += usage.searches * self._search_nanos
         return -(-(nanos + (usage.output_tokens - reasoned) * answer + reasoned * reasoning) // _NANO)
 
-    @property
+    @functools.cached_property
     def _search_nanos(self) -> int:
         return round(self.per_search * 10**6 * _NANO)
 
@@ -75,7 +75,7 @@ class Price:
         lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
         nanos = []
         for length in lengths:
-            *prompt, answer, reasoning = _nanos(self._tier(length))
+            *prompt, answer, reasoning = self._tier(length)._nanos
             nanos.append(length * max(prompt) + output_tokens * max(answer, reasoning))
         return -(-(max(nanos) + searches * self._search_nanos) // _NANO)
 
@@ -87,7 +87,7 @@ class Price:
         lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
         nanos = []
         for length in lengths:
-            *prompt, answer, reasoning = _nanos(self._tier(length))
+            *prompt, answer, reasoning = self._tier(length)._nanos
             nanos.append(length * min(prompt) + output_tokens * min(answer, reasoning))
         return -(-(min(nanos) + searches * self._search_nanos) // _NANO)
 
@@ -96,16 +96,15 @@ class Price:
             return self
         return next((price for tokens, price in reversed(self.tiers) if input_tokens > tokens), self)
 
-
-@functools.lru_cache
-def _nanos(price: Price) -> tuple[int, int, int, int, int]:
-    """Billionths of a micro-dollar per token: fresh input, cache reads, cache writes, answer, reasoning."""
-    fresh, answer = price.input_per_mtok, price.output_per_mtok
-    read = fresh if price.cached_input_per_mtok is None else price.cached_input_per_mtok
-    write = fresh if price.cache_write_per_mtok is None else price.cache_write_per_mtok
-    reasoning = answer if price.reasoning_per_mtok is None else price.reasoning_per_mtok
-    first, second, third, fourth, fifth = (round(rate * _NANO) for rate in (fresh, read, write, answer, reasoning))
-    return first, second, third, fourth, fifth
+    @functools.cached_property
+    def _nanos(self) -> tuple[int, int, int, int, int]:
+        """Billionths of a micro-dollar per token: fresh input, cache reads, cache writes, answer, reasoning."""
+        fresh, answer = self.input_per_mtok, self.output_per_mtok
+        read = fresh if self.cached_input_per_mtok is None else self.cached_input_per_mtok
+        write = fresh if self.cache_write_per_mtok is None else self.cache_write_per_mtok
+        reasoning = answer if self.reasoning_per_mtok is None else self.reasoning_per_mtok
+        first, second, third, fourth, fifth = (round(rate * _NANO) for rate in (fresh, read, write, answer, reasoning))
+        return first, second, third, fourth, fifth
 
 
 FREE = Price(0, 0, 0)

@@ -22,17 +22,13 @@ def with_hash(body: Mapping[str, Any], indent: int | None = None) -> bytes:
     return _json({**body, _FIELD: hashlib.sha256(_json(body)).hexdigest()}, indent)
 
 
-def read_checked(content: bytes, needs_hash: bool = False) -> dict[str, Any] | None:
-    """The object without its hash; None if `content` is not a JSON object, or if its hash does not fit.
-
-    `needs_hash`: False for records that earlier versions wrote without a hash; these are accepted.
-    """
+def read_checked(content: bytes) -> dict[str, Any] | None:
+    """The object without its hash; None if `content` is not a JSON object with a hash that fits."""
     try:
         body = json.loads(content)
         if not isinstance(body, dict):
             return None
-        digest = body.pop(_FIELD, None)
-        fits = (digest is None and not needs_hash) or digest == hashlib.sha256(_json(body)).hexdigest()
+        fits = body.pop(_FIELD, None) == hashlib.sha256(_json(body)).hexdigest()
     except (ValueError, RecursionError):
         return None
     return body if fits else None

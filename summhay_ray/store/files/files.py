@@ -2,7 +2,7 @@
 
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
 response log in a folder is appended to instead (`summhay_ray.store.log.log_writer`); each of its records carries its length and a
-checksum. `put` replaces a file as a whole: hints, heartbeats, where a cleaned chain begins.
+checksum. `put` replaces a file as a whole, such as a heartbeat.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ Whole = TypeVar("Whole")
 
 
 class Files(Protocol):
-    """A store's files. Names are relative and use `/`. Methods raise StoreError or OSError if the store cannot be reached."""
+    """A store's files. Names are relative and use `/`. Methods raise StoreError or OSError if the store cannot be reached.
+
+    A listing shows what was written before, as that of a disk, S3, Google, Azure and MinIO does. One that lags shows an earlier
+    state: nothing is overwritten for that, since `create` fails.
+    """
 
     @property
     def uri(self) -> str:
@@ -73,15 +77,15 @@ class Files(Protocol):
         ...
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
-        """Names of the files directly in `folder`, sorted. A bucket's listing may lag, so correctness must not depend on it."""
+        """Names of the files directly in `folder`, sorted."""
         ...
 
     def folders(self, folder: str) -> Iterator[str]:
-        """Base names of the folders directly in `folder`, sorted. May lag like `names`."""
+        """Base names of the folders directly in `folder`, sorted."""
         ...
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """The files directly in `folder`, including unfinished ones (`.NAME.part`). May lag like `names`."""
+        """The files directly in `folder`, including unfinished ones (`.NAME.part`)."""
         ...
 
     def delete(self, name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import io
 import mimetypes
 import tempfile
 import uuid
@@ -23,8 +24,6 @@ from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
 
 TOKEN = "summhay-write"
-PART_BYTES = 64 << 20
-"""Larger files are uploaded in parts of this size; S3 allows at most 10,000 parts."""
 PATIENCE_S = 300.0
 """How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
 # A person waits for a check: a service that is down must be reported within seconds.
@@ -74,7 +73,7 @@ class S3Files:
         token, until, tried = uuid.uuid4().hex, Until(self._patience), 0
         while True:
             try:
-                self._write(name, content, until, token, IfNoneMatch="*")
+                self._write(name, io.BytesIO(content), until, token, IfNoneMatch="*")
                 return True
             except ObjectExists:
                 pass
@@ -91,7 +90,7 @@ class S3Files:
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
-        self._write(name, content, Until(self._patience), uuid.uuid4().hex)
+        self._write(name, io.BytesIO(content), Until(self._patience), uuid.uuid4().hex)
 
     @contextlib.contextmanager
     def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
@@ -100,41 +99,8 @@ class S3Files:
             path = Path(folder) / "whole"
             yield path
             name = name if named is None else named(path)
-            if path.stat().st_size <= PART_BYTES:
-                self.put(name, path.read_bytes())
-            else:
-                self._put_in_parts(name, path)
-
-    def _put_in_parts(self, name: str, path: Path) -> None:
-        """Upload in parts; the object appears as a whole when the upload is completed."""
-        token = uuid.uuid4().hex
-        upload = self._ask("create_multipart_upload", name, Until(self._patience), Metadata={TOKEN: token})["UploadId"]
-        try:
             with path.open("rb") as stream:
-                parts = [
-                    {"PartNumber": number, "ETag": self._part(name, upload, number, content)}
-                    for number, content in enumerate(iter(lambda: stream.read(PART_BYTES), b""), 1)
-                ]
-            self._complete(name, token, UploadId=upload, MultipartUpload={"Parts": parts})
-        except BaseException:
-            # The parts of an incomplete upload are stored, and cost money, until it is aborted.
-            with contextlib.suppress(StoreError, FileNotFoundError):
-                self._ask("abort_multipart_upload", name, Until(self._patience), UploadId=upload)
-            raise
-
-    def _complete(self, name: str, token: str, **upload: Any) -> None:
-        try:
-            self._ask("complete_multipart_upload", name, Until(self._patience), **upload)
-        except FileNotFoundError:
-            # The upload is over: an earlier try may have completed it, and only its reply was lost.
-            with contextlib.suppress(FileNotFoundError):
-                if _token_of(self._ask("head_object", name, Until(self._patience))) == token:
-                    return
-            raise StoreError(f"{self.where(name)}: the service no longer knows its upload; run again") from None
-
-    def _part(self, name: str, upload: str, number: int, content: bytes) -> str:
-        named = {"UploadId": upload, "PartNumber": number}
-        return str(self._ask("upload_part", name, Until(self._patience), Body=content, **named)["ETag"])
+                self._write(name, stream, Until(self._patience), uuid.uuid4().hex)
 
     def read(self, name: str) -> bytes:
         """See `Files`."""
@@ -227,7 +193,7 @@ class S3Files:
             )
         if not self._is_checked(until):
             # A copy of a store may have lost the metadata.
-            self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex)
+            self._write(CHECKED, io.BytesIO(CHECKED_CONTENT), until, uuid.uuid4().hex)
             if not self._is_checked(until):
                 raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
 
@@ -237,7 +203,7 @@ class S3Files:
 
     def _claim(self, until: Until) -> bool:
         try:
-            self._write(CHECKED, CHECKED_CONTENT, until, uuid.uuid4().hex, IfNoneMatch="*")
+            self._write(CHECKED, io.BytesIO(CHECKED_CONTENT), until, uuid.uuid4().hex, IfNoneMatch="*")
         except ObjectExists:
             return False
         return True
@@ -246,8 +212,10 @@ class S3Files:
         """The common prefix of the keys directly in `folder`."""
         return self._named.key(f"{folder}/" if folder else "")
 
-    def _write(self, name: str, content: bytes, until: Until, token: str, **condition: str) -> None:
-        digest = base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+    def _write(self, name: str, content: io.BufferedIOBase, until: Until, token: str, **condition: str) -> None:
+        """Write an object in one request, which S3 allows up to 5 GB."""
+        md5 = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False))
+        digest = base64.b64encode(md5.digest()).decode()
         # Without the right content type a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}

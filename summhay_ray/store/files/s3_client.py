@@ -80,12 +80,13 @@ class Service:
     def ask(self, operation: str, until: Until, **options: Any) -> dict[str, Any]:
         """Make one request to the bucket and return the response, with a `Body` read fully as bytes.
 
-        Raises FileNotFoundError (no such key, or no upload to complete), ObjectExists, BeyondEnd, StoreError; StoreUnavailable if
-        all retries failed.
+        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed.
         """
         place, client = self._client()
         tried = 0
         while True:
+            if "Body" in options:
+                options["Body"].seek(0)
             try:
                 answer: dict[str, Any] = getattr(client, operation)(Bucket=place.bucket, **options)
                 if "Body" in answer:
@@ -177,8 +178,7 @@ def _is_aws(endpoint_url: str) -> bool:
 def _raise_said(operation: str, error: Exception) -> None:
     """Raise FileNotFoundError, ObjectExists or BeyondEnd for error codes that stand for an expected outcome."""
     code = code_of(error)
-    missing = {"head_object": {"404", "NotFound"}, "complete_multipart_upload": {"NoSuchUpload"}}.get(operation, set())
-    if code == "NoSuchKey" or code in missing:
+    if code == "NoSuchKey" or (operation == "head_object" and code in {"404", "NotFound"}):
         raise FileNotFoundError from None
     if code in {"PreconditionFailed", "412"}:
         raise ObjectExists from None

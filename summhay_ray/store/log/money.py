@@ -112,14 +112,9 @@ class MoneyRecords:
             raise Superseded("another driver took the run over; this one stops, nothing is lost")
 
     def _append(self, body: Mapping[str, Any]) -> bool:
-        if not self.chain.append(self._number + 1, body, hint=self._number % HINT_EVERY == 0):
-            return False
-        self._number += 1
-        return True
-
-
-HINT_EVERY = 16
-"""A hint saves reads at a start, and costs a write; one for so many records is enough."""
+        written = self.chain.append(self._number + 1, body)
+        self._number += written
+        return written
 
 
 def _body(record: MoneyRecord) -> dict[str, Any]:

@@ -43,18 +43,6 @@ class Unneeded:
     name: str
     size: int
     what: str
-    gap_in: tuple[Chain, int] | None = None
-    """Set for the first file whose deletion leaves a gap in a chain: the chain, and its highest listed number.
-
-    `delete` then records where the chain begins.
-    """
-
-    def delete(self, files: Files) -> None:
-        """Delete the file. Raises StoreError or OSError."""
-        if self.gap_in is not None:
-            chain, highest = self.gap_in
-            chain.begin_at(highest)
-        files.delete(self.name)
 
 
 def clean_daily(files: Files) -> list[str]:
@@ -67,7 +55,7 @@ def clean_daily(files: Files) -> list[str]:
         if time.time() - _cleaned(files) > RETENTION_S:
             files.put(_MARK, json.dumps({"at": time.time()}).encode())
             for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
-                file.delete(files)
+                files.delete(file.name)
     return damaged
 
 
@@ -139,13 +127,10 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
 
 
 def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
-    """The records replaced before `before`, oldest first: wherever deleting stops, the remaining records have no gap."""
+    """The records replaced before `before`, oldest first."""
     old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda entry: entry.name)
-    gap_in: tuple[Chain, int] | None = (chain, int(_stem(old[-1]))) if old else None
     # The last of these was the newest record at that time, so it is kept.
-    for entry in old[:-1]:
-        yield Unneeded(entry.name, entry.size, "earlier records", gap_in)
-        gap_in = None
+    yield from (Unneeded(entry.name, entry.size, "earlier records") for entry in old[:-1])
 
 
 def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
@@ -176,11 +161,9 @@ def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> 
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)
     ended = {record.number for record in candidates if has_ended(files, record.number)}
-    gap_in: tuple[Chain, int] | None = (session_chain(files), max(last.values(), default=0))
     for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
-            yield Unneeded(entry.name, entry.size, "ended drivers", gap_in)
-            gap_in = None
+            yield Unneeded(entry.name, entry.size, "ended drivers")
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:

@@ -1,7 +1,7 @@
 """The commits of a run: a chain of manifests, each of which lists all parts of the run. Part of the store room.
 
-`runs/<run>/commits/00000001.json`, ...: {"session", "where", "added", "parts"}. `session` is the number of the session
-that owns the run, and `where` says where its driver runs. `added` counts all parts ever added; merging does not change it.
+`runs/<run>/commits/00000001.json`, ...: {"session", "added", "parts"}. `session` is the number of the session that
+owns the run. `added` counts all parts ever added; merging does not change it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ class Manifest:
 
     number: int = 0
     session: int = 0
-    where: str = ""
-    """Where the session's driver runs, for a message."""
     added: int = 0
     parts: tuple[Parts, ...] = ()
 
@@ -41,14 +39,6 @@ class Manifest:
     def final(self) -> Parts | None:
         """The run's tables, merged for good; None if something was committed since, or they never were."""
         return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
-
-
-Claim = Callable[[Manifest], Manifest]
-"""The manifest as a process may go on from it; what it raises says that it may not."""
-
-
-def _as_it_is(newest: Manifest) -> Manifest:
-    return newest
 
 
 class Manifests:
@@ -71,7 +61,7 @@ class Manifests:
 
     def lost(self) -> bool:
         """Whether the run has parts, but no manifest that names them."""
-        return not self.chain.latest() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
+        return not self.chain.numbers() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
@@ -80,10 +70,6 @@ class Manifests:
         if self.lost():
             yield f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
             return
-        last, gone = self.chain.known()
-        for number in gone:
-            newer = "the newer ones say the same; summhay clean --older-than 0 deletes what is left of the earlier ones"
-            yield f"{self.files.where(self.chain.name(number))} is gone; {newer if number < last else again}"
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
@@ -99,13 +85,8 @@ class Manifests:
 
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
-        body = {
-            "session": manifest.session,
-            "where": manifest.where,
-            "added": manifest.added,
-            "parts": [parts.to_json() for parts in manifest.parts],
-        }
-        return self.chain.append(manifest.number, body)
+        parts = [one.to_json() for one in manifest.parts]
+        return self.chain.append(manifest.number, {"session": manifest.session, "added": manifest.added, "parts": parts})
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
@@ -122,39 +103,12 @@ class Manifests:
                 return wanted
             newest = self.newest()
 
-    def replace(self, newest: Manifest, merged: Sequence[Parts], by: Parts, claimed: Claim = _as_it_is) -> Manifest:
-        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
-
-        def replaced(newest: Manifest) -> Manifest:
-            mine, names = claimed(newest), [parts.name for parts in merged]
-            known = [parts.name for parts in mine.parts]
-            start = known.index(names[0]) if names and names[0] in known else 0
-            if known[start : start + len(names)] != names:
-                return mine
-            return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
-
-        return self.change(newest, replaced)
-
-    def end(self, tables: Tables, claimed: Claim = _as_it_is) -> Manifest:
-        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
-
-        Raises StoreError, OSError; what was committed stays as it is, and ending again goes on.
-        """
-        newest = self.newest()
-        while (final := newest.final) is None:
-            newest = self.replace(newest, newest.parts, merge(self.parts, tables, newest.parts, final=True), claimed)
-        self.parts.show(final)
-        # Another process may have ended the run anew meanwhile, and this one have moved its parts.
-        now = self.newest()
-        return newest if now.final in (final, None) else self.end(tables, claimed)
-
 
 class Committer:
     """Commits and merges parts for the session that owns the run. Thread-safe; made by `RunStore.committer`."""
 
-    def __init__(self, manifests: Manifests, tables: Tables, session: int, where: str = "") -> None:
+    def __init__(self, manifests: Manifests, tables: Tables, session: int) -> None:
         self.session = session
-        self._where = where
         self._tables = tables
         self._manifests = manifests
         self._appending = threading.Lock()
@@ -165,13 +119,9 @@ class Committer:
     def _claimed(self, newest: Manifest) -> Manifest:
         """The manifest with this session as owner; the same object if it owns the run already. Raises Superseded."""
         if newest.session > self.session:
-            who = f" ({newest.where})" if newest.where else ""
-            raise Superseded(
-                f"run {self._manifests.run_id}: another driver{who} took the run over; this one stops, nothing is lost"
-            )
-        if (newest.session, newest.where) == (self.session, self._where):
-            return newest
-        return dataclasses.replace(newest, session=self.session, where=self._where)
+            run = self._manifests.run_id
+            raise Superseded(f"run {run}: another driver took the run over; this one stops, nothing is lost")
+        return newest if newest.session == self.session else dataclasses.replace(newest, session=self.session)
 
     def add(self, parts: Sequence[Parts]) -> None:
         """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
@@ -191,23 +141,41 @@ class Committer:
                 return 0
             merged = merge(self._manifests.parts, self._tables, group)
             with self._appending:
-                self._newest = self._manifests.replace(self._newest, group, merged, self._claimed)
+                self._replace(group, merged)
             return len(group)
 
     def finish(self) -> None:
-        """See `Manifests.end`. Raises Superseded."""
+        """Merge all parts for good, and have the folders of the tables hold them. What others commit meanwhile is merged as well.
+
+        Raises Superseded, StoreError, OSError; what was committed stays as it is, and finishing again goes on.
+        """
         with self._merging, self._appending:
-            self._newest = self._manifests.end(self._tables, self._claimed)
+            self._newest, final = self._manifests.newest(), None
+            # Another process may end the run anew meanwhile, and this one have moved its parts.
+            while self._newest.final not in (final, None) or final is None:
+                while (final := self._newest.final) is None:
+                    parts = self._newest.parts
+                    self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True))
+                self._manifests.parts.show(final)
+                self._newest = self._manifests.newest()
 
+    def _replace(self, merged: Sequence[Parts], by: Parts) -> None:
+        """Put `by` in the place of the parts that it was merged from, unless another process has merged some of them."""
 
-def add_parts(manifests: Manifests, parts: Parts) -> None:
-    """Commit parts on top of the newest manifest without changing the run's owner."""
-    manifests.change(manifests.newest(), lambda newest: _with(newest, [parts]))
+        def replaced(newest: Manifest) -> Manifest:
+            mine, names = self._claimed(newest), [parts.name for parts in merged]
+            known = [parts.name for parts in mine.parts]
+            start = known.index(names[0]) if names and names[0] in known else 0
+            if known[start : start + len(names)] != names:
+                return mine
+            return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
+
+        self._newest = self._manifests.change(self._newest, replaced)
 
 
 def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
     parts = tuple(map(Parts.from_json, body["parts"]))
-    return Manifest(number, body["session"], body["where"], body["added"], parts)
+    return Manifest(number, body["session"], body["added"], parts)
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,8 +22,7 @@ from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files, open_files, read_whole
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
-from summhay_ray.store.runs.commits import Committer, Manifest, Manifests, add_parts
-from summhay_ray.store.runs.run_record import MEND_RECORD, record_flaw
+from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
 from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
 from summhay_ray.store.tables.rows import Reader, digests_of
 from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of
@@ -33,10 +31,8 @@ FORMAT = 3
 RUN_FORMAT = 5
 """The version of a run's layout. It is part of the run id, so that runs of different layouts never share a folder, and of its
 record."""
-MAX_RECORD = 64 * 2**20
-"""Largest run record, in bytes: that of a run with a hundred thousand haystacks is a third as large."""
-
-_MEND_FORMAT = "delete it, and the next run writes it again"
+MEND_RECORD = "put back a copy of it, or delete it and run or import again: every stored answer is reused"
+"""What to do about a damaged record of a run."""
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
@@ -50,19 +46,24 @@ class Store:
         self.files: Files = open_files(uri)
         self._marked = False
         try:
-            self._check(_object(self.files, "format.json", _MEND_FORMAT).get("format"))
+            self._check(self.files.read("format.json"))
             self._marked = True
         except FileNotFoundError:
             # An old store may have lost it.
             if {"log", "drivers"} <= {*self.files.folders("")}:
-                self._check(FORMAT - 1)
+                self._check(b'{"format": 2}')
         except StoreUnavailable as error:
             # A service that has never answered is more likely named wrongly than down for a while.
             raise StoreError(str(error)) from None
 
-    def _check(self, version: Any) -> None:
-        if not isinstance(version, int):
-            raise StoreError(f"store {self.uri!r}: format.json names no format; is this a store?")
+    def _check(self, content: bytes) -> None:
+        try:
+            version = int(json.loads(content)["format"])
+        except (ValueError, TypeError, KeyError):
+            where = self.files.where("format.json")
+            raise StoreError(
+                f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
+            ) from None
         if version > FORMAT:
             raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
         if version < FORMAT:
@@ -92,11 +93,6 @@ class Store:
 
     def get_object(self, kind: str, digest: str) -> bytes:
         """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
-        # A damaged record may name anything, such as a folder.
-        if not re.fullmatch("[0-9a-f]{64}", str(digest)):
-            raise StoreError(
-                f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
-            )
         name = f"objects/{kind}/{digest}"
         try:
             content = read_whole(
@@ -187,9 +183,9 @@ class RunStore:
         """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged, or of
         another version."""
         name = f"runs/{self.run_id}/run.json"
-        record = _object(self.store.files, name, MEND_RECORD)
-        if flaw := record_flaw(record):
-            raise StoreError(f"{self.store.files.where(name)} is damaged: {flaw}; {MEND_RECORD}")
+        record = read_whole(lambda: self.store.files.read(name), read_checked)
+        if record is None:
+            raise StoreError(f"{self.store.files.where(name)} is damaged: it is not as it was written; {MEND_RECORD}")
         if (version := record.get("format")) != RUN_FORMAT:
             found = f"format {version}" if version else "a format without a number"
             raise StoreError(
@@ -202,7 +198,7 @@ class RunStore:
     def declared(self) -> Tables:
         """The run's tables according to its record, which is read once. Raises StoreError for a run of an earlier version."""
         if self._declared is None:
-            self._declared = _declared(self.record, self.run_id)
+            self._declared = {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
         return self._declared
 
     def at(self, manifest: Manifest | None = None) -> RunStore:
@@ -227,10 +223,6 @@ class RunStore:
         # A run that was never begun has none.
         with contextlib.suppress(FileNotFoundError):
             self._declared = self.declared
-
-    def forget_missing(self) -> None:
-        """Stop expecting manifests after the newest one that is there, now that the run is finished without them."""
-        self._manifests.chain.forget_missing()
 
     def has_tables(self) -> bool:
         """Whether its tables lie as plain files in its folder, as they are now."""
@@ -268,24 +260,25 @@ class RunStore:
         self._chosen(sorted({table for unit in finished for table in unit.rows}))
         return write_parts(self._manifests.parts, self.declared, kind, finished)
 
-    def committer(self, session: int, where: str = "") -> Committer:
-        """Take the run over for a session and return its committer. `where`: where its driver runs, such as "on HOST, pid 7".
-
-        Raises Superseded if a session with a higher number owns the run.
-        """
-        return Committer(self._manifests, self.declared, session, where)
+    def committer(self, session: int) -> Committer:
+        """Take the run over for a session. Raises Superseded if one with a higher number owns the run."""
+        return Committer(self._manifests, self.declared, session)
 
     def commit(self, kind: str, finished: Sequence[Finished]) -> None:
         """Write and commit rows on top of the newest manifest without changing the run's owner. For a single writer."""
         if finished:
-            add_parts(self._manifests, self.write(kind, finished))
+            self._own_committer().add([self.write(kind, finished)])
 
     def end(self) -> None:
         """Merge the run's parts for good, and have its tables lie as plain files in its folder; nothing is written if they do.
 
         Raises StoreError, OSError; ending again then goes on.
         """
-        self._manifests.end(self.declared)
+        self._own_committer().finish()
+
+    def _own_committer(self) -> Committer:
+        """A committer for the run's present owner."""
+        return self.committer(self._manifests.newest().session)
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
@@ -346,15 +339,6 @@ class RunStore:
         return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
 
 
-def _declared(record: Mapping[str, Any], run_id: str) -> Tables:
-    try:
-        return {table["name"]: Columns.from_json(table) for table in record["tables"]}
-    except (KeyError, TypeError) as error:
-        raise StoreError(
-            f"run {run_id}: its run.json describes a table in a way that this version cannot read ({error})"
-        ) from None
-
-
 def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[str]]) -> list[str]:
     """The names of the tables that differ, apart from `later` columns that only the wanted table has."""
     return sorted(
@@ -362,13 +346,3 @@ def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[st
         for name in stored.keys() | wanted.keys()
         if name not in stored or name not in wanted or not stored[name].same_as(wanted[name], later[name])
     )
-
-
-def _object(files: Files, name: str, mend: str) -> dict[str, Any]:
-    body = read_whole(
-        lambda: files.read_range(name, 0, MAX_RECORD + 1),
-        lambda content: read_checked(content) if len(content) <= MAX_RECORD else None,
-    )
-    if body is None:
-        raise StoreError(f"{files.where(name)} is damaged: it is not as it was written; {mend}")
-    return body

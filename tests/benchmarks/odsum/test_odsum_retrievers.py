@@ -60,7 +60,7 @@ def test_services_are_planned_paid_once_and_held_to_the_budget(base: str, tmp_pa
     rows = {(row["retriever"], row["k"]): row["n"] for row in done.to_json()["retrieval"]}
     assert rows == {(name, k): 5 for name in ("embedder", "reranked", "fused") for k in (1, 2, None)}
     # Rankings alone ask what is answered already.
-    alone = api.retrieve(spec, store=store, executor="inline")
+    alone = api.specs.retrieve(spec, store=store, executor="inline")
     assert (alone.calls["made"], stats(base)["served"]) == (0, bill["served"])
     assert alone.to_json()["retrieval"] == done.to_json()["retrieval"]
     assert {one.calls for one in api.plan({**spec, "seed": 1}, store).stages if one.stage in ("embed", "rerank")} == {0}
@@ -146,7 +146,7 @@ def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
     scorer = cross_encoder(tmp_path / "scorer")
     rerank = {"rerank": str(scorer), "of": "bm25", "max_tokens": 24, "name": "scored"}
     spec = fields(tmp_path, retrievers=[{"embed": str(model), "name": "small"}, rerank])
-    found = api.retrieve(spec, store=str(tmp_path / "store"), executor="inline").to_json()
+    found = api.specs.retrieve(spec, store=str(tmp_path / "store"), executor="inline").to_json()
     tokenizer = AutoTokenizer.from_pretrained(str(model))
     texts, queries = list(MEETINGS.values()), [one["query"] for one in QUERIES.values()]
     embedded = [len(tokenizer(text)["input_ids"]) - 16 for text in (*texts, *queries)]
@@ -162,7 +162,7 @@ def test_what_a_model_does_not_read_is_told(tmp_path: Path) -> None:
         said = f"cuts {row['cut']} of {row['texts']} texts, by {row['tokens']} tokens in all"
         assert any(line.startswith(row["retriever"]) and said in line for line in found["warnings"])
     # Another run finds vectors and scores in the store, and knows as much of them.
-    again = api.retrieve({**spec, "k": [3]}, store=str(tmp_path / "store"), executor="inline")
+    again = api.specs.retrieve({**spec, "k": [3]}, store=str(tmp_path / "store"), executor="inline")
     assert again.run != found["run"] and again.to_json()["cut_texts"] == expected
 
 
@@ -179,7 +179,7 @@ def test_local_vectors_are_kept_shared_and_never_computed_by_a_plan(tmp_path: Pa
     first = api.run(spec, str(store), executor="inline")
     assert first.status == "done" and len(files(store)) == 2 + 3
     made = {path: path.stat().st_mtime_ns for path in store.glob("vectors/*/*.parquet")}
-    again = api.retrieve(spec, store=str(store), executor="inline")
+    again = api.specs.retrieve(spec, store=str(store), executor="inline")
     assert again.to_json()["retrieval"] == first.to_json()["retrieval"]
     assert {path: path.stat().st_mtime_ns for path in store.glob("vectors/*/*.parquet")} == made
     # Two actors share one collection, and make the very files.

@@ -77,7 +77,7 @@ def of_length(*lengths: int) -> Damage:
 
 def run(spec: dict[str, Any], store: Path) -> tuple[Any, pl.DataFrame]:
     """The result, and the rankings by query and retriever."""
-    result = api.retrieve(spec, store=str(store), executor="inline")
+    result = api.specs.retrieve(spec, store=str(store), executor="inline")
     return result, api.table(result.run, "ranked", str(store)).sort("query_id", "retriever", "rank").drop("corpus_id")
 
 

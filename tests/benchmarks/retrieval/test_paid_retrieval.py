@@ -49,18 +49,18 @@ def stats(base: str) -> dict[str, Any]:
 
 def test_a_service_is_paid_once_and_its_bill_is_ours(base: str, tmp_path: Path) -> None:
     store = str(tmp_path / "store")
-    first = api.retrieve(fields(base), store=store, executor="inline")
+    first = api.specs.retrieve(fields(base), store=store, executor="inline")
     bill = stats(base)
     assert (first.status, first.usd["spent"]) == ("done", bill["micros"] / 1e6)
     assert bill["served"] == bill["prompts"] == first.calls["made"] > 4
-    again = api.retrieve(fields(base, k=[3]), store=store, executor="inline")
+    again = api.specs.retrieve(fields(base, k=[3]), store=store, executor="inline")
     assert (again.calls["made"], stats(base)["served"]) == (0, bill["served"])
     shown = {(row["stage"], row["model"]): row["real"] for row in api.status(first.run, store).to_json()["usage"]}
     assert shown["embed", "openai/embedder"]["calls"] + shown["rerank", "cohere/reranker"]["calls"] == bill["served"]
 
 
 def test_rankings_are_what_the_service_says(base: str, tmp_path: Path) -> None:
-    result = api.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
+    result = api.specs.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
     ranked = api.table(result.run, "ranked", str(tmp_path / "store"))
     corpus = api.load({**fields(base), "kind": "retrieval"}).corpora.corpus(ranked["corpus_id"][0])  # type: ignore[attr-defined]
     assert isinstance(corpus, Corpus)
@@ -104,7 +104,7 @@ def test_a_plan_names_the_stages_and_a_budget_stops_and_goes_on(base: str, tmp_p
 def test_jina_and_voyage_are_asked_by_litellm(base: str, tmp_path: Path, entry: dict[str, Any]) -> None:
     price = {"input_per_mtok": 2.5} if "embed" in entry else {"per_search": 0.002}
     reach = {"api_base": base, "api_key_env": "SIMULATED_API_KEY", "price": price}
-    result = api.retrieve(fields(base, retrievers=[{**entry, **reach}]), store=str(tmp_path / "store"), executor="inline")
+    result = api.specs.retrieve(fields(base, retrievers=[{**entry, **reach}]), store=str(tmp_path / "store"), executor="inline")
     bill = stats(base)
     assert result.status == "done" and result.calls["made"] == bill["served"] == (5 if "embed" in entry else 4)
     assert result.usd["spent"] == bill["micros"] / 1e6
@@ -114,7 +114,7 @@ def test_jina_and_voyage_are_asked_by_litellm(base: str, tmp_path: Path, entry: 
 def test_a_plan_of_what_is_answered_in_part_counts_what_is_left(base: str, tmp_path: Path) -> None:
     """Of vectors some are known, some are not: they are of one length all the same."""
     store, embed = str(tmp_path / "store"), entries(base)[1]
-    api.retrieve(fields(base, retrievers=[embed]), store=store, executor="inline")
+    api.specs.retrieve(fields(base, retrievers=[embed]), store=store, executor="inline")
     other = {**fields(base, retrievers=[{**embed, "document_prefix": "passage: "}]), "summarizers": ["offline/lead"]}
     planned = {one.stage: one.calls for one in api.plan(other, store).stages}
     # The queries' vectors are known, the 36 documents' are one request.
@@ -131,7 +131,7 @@ def test_models_here_compute_before_a_service_is_asked(base: str, tmp_path: Path
     assert part["retrievers"] == ["both"]
     loaded.computation.compute(part)
     made = {path.name for path in store.glob("vectors/*/*.parquet")}
-    result = api.retrieve(spec, store=str(store), executor="inline")
+    result = api.specs.retrieve(spec, store=str(store), executor="inline")
     assert result.status == "done" and {path.name for path in store.glob("vectors/*/*.parquet")} == made
     assert {row["n"] for row in result.to_json()["retrieval"]} == {4}
     run = api.run({**fields(base, retrievers=[both]), "summarizers": ["offline/lead"]}, str(store), executor="inline")
@@ -141,10 +141,10 @@ def test_models_here_compute_before_a_service_is_asked(base: str, tmp_path: Path
 def test_a_service_that_fails_is_a_failure_of_its_stage(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SIMULATED_API_KEY")
     with pytest.raises(Exception, match="SIMULATED_API_KEY"):
-        api.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
+        api.specs.retrieve(fields(base), store=str(tmp_path / "store"), executor="inline")
     for head, model, needed in (("embed", "openai/no-such", "input_per_mtok"), ("rerank", "cohere/no-such", "per_search")):
         with pytest.raises(SpecError, match=f"'{model}' has no known price; write price: {{{needed}: ...}} beside it"):
-            api.retrieve({**fields(base), "retrievers": [{head: model}]}, store=str(tmp_path / "store"))
+            api.specs.retrieve({**fields(base), "retrievers": [{head: model}]}, store=str(tmp_path / "store"))
     two = [{"embed": "openai/e", "price": {"input_per_mtok": price}, "name": f"e{price}"} for price in (1, 2)]
     with pytest.raises(SpecError, match="'openai/e' has two different settings"):
         api.load({**fields(base), "retrievers": two, "summarizers": ["offline/lead"]})

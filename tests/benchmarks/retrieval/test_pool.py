@@ -28,7 +28,7 @@ def vectors(store: Path) -> dict[str, str]:
 
 def retrieved(store: Path, model: str, executor: str, **more: Any) -> Any:
     fields = {"haystacks": ["sample/news", "sample/conversation"], "retrievers": [{"embed": model}], "k": [5], **more}
-    result = api.retrieve(fields, store=str(store), executor=executor)
+    result = api.specs.retrieve(fields, store=str(store), executor=executor)
     assert (result.status, result.executor) == ("done", executor)
     return api.table(result.run, "ranked", str(store)).rows()
 

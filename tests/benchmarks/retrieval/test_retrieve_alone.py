@@ -34,7 +34,7 @@ FIELDS: dict[str, Any] = {
 
 
 def retrieved(tmp_path: Path, **more: Any) -> Any:
-    return api.retrieve(
+    return api.specs.retrieve(
         {**FIELDS, **more}, store=str(tmp_path / "store"), executor="inline", trec=None if more else tmp_path / "trec"
     )
 
@@ -93,7 +93,7 @@ def test_a_second_time_nothing_is_computed_and_summarizers_change_nothing(tmp_pa
 def test_queries_without_a_gold_document_are_left_out_and_counted(tmp_path: Path) -> None:
     folder = beir(tmp_path / "small", qrels="q1\td2\t2\nq1\td1\t1\n")
     fields = {"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25", "random"], "k": [1]}
-    result = api.retrieve(fields, store=str(tmp_path / "store"), executor="inline")
+    result = api.specs.retrieve(fields, store=str(tmp_path / "store"), executor="inline")
     row = result.to_json()["retrieval"][0]
     # q1 asks for plums: d2, whose grade is the highest
     assert (row["n"], row["precision"], row["recall"], row["ndcg"], row["mrr"]) == (1, 1, 1 / 2, 1, 1)
@@ -115,11 +115,11 @@ def beir(folder: Path, corpus: str = "", queries: str = "", qrels: str = "") -> 
 
 def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
     retrieved(tmp_path, retrievers=["bm25"])
-    result = api.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
+    result = api.specs.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
     corpora = [str(folder) for folder in sorted((tmp_path / "beir").iterdir())]
     assert [Path(one).name for one in corpora] == ["conversation", "news"]
     fields = {**{name: value for name, value in FIELDS.items() if name != "haystacks"}, "kind": "retrieval", "corpora": corpora}
-    again = api.retrieve(fields, store=str(tmp_path / "other"), executor="inline")
+    again = api.specs.retrieve(fields, store=str(tmp_path / "other"), executor="inline")
     # The oracle ranks haystacks by how many insights a document holds, which a folder of yes and no does not say: within the
     # budget it may show another relevant document.
     found, before = (
@@ -134,7 +134,7 @@ def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
     grades = {line.split("\t")[2] for line in (tmp_path / "beir/news/qrels/test.tsv").read_text().splitlines()[1:]}
     assert grades == {"1"}
     with pytest.raises(UserError, match="exists; give another folder"):
-        api.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
+        api.specs.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
 
 
 def test_trec_files_of_corpora_that_share_ids_go_out_and_come_back(tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_trec_files_of_corpora_that_share_ids_go_out_and_come_back(tmp_path: Pat
         "retrievers": ["random", {"bm25": "split", "name": "a/b"}, {"bm25": "stems", "name": "a_b"}],
         "k": [1],
     }
-    first = api.retrieve(fields, store=str(tmp_path / "store"), executor="inline", trec=tmp_path / "trec")
+    first = api.specs.retrieve(fields, store=str(tmp_path / "store"), executor="inline", trec=tmp_path / "trec")
     assert {path.name for path in (tmp_path / "trec").iterdir()} == {"qrels", "a_b.run", "a_b-2.run", "random.run"}
     back = {**fields, "retrievers": [{"run": str(tmp_path / "trec/random.run")}], "qrels": str(tmp_path / "trec/qrels")}
-    again = api.retrieve(back, store=str(tmp_path / "store"), executor="inline")
+    again = api.specs.retrieve(back, store=str(tmp_path / "store"), executor="inline")
     rows = [row for row in first.to_json()["retrieval"] if row["retriever"] == "random"]
     assert rows[0]["n"] == 4 and (again.status, again.to_json()["retrieval"]) == ("done", rows)
 
@@ -158,7 +158,7 @@ def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
     """The figures are those of the whole table, which is never read."""
     store = str(tmp_path / "store")
     monkeypatch.setattr(rows, "TOGETHER", 1)
-    first = api.retrieve(FIELDS, store=store, executor="inline")
+    first = api.specs.retrieve(FIELDS, store=store, executor="inline")
     read, pieces = RunStore.tables, RunStore.pieces
     whole: set[str] = set()
     heights: list[int] = []
@@ -183,10 +183,10 @@ def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_qrels_replace_the_gold_documents_of_the_corpora(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"kind": "retrieval", "corpora": [str(beir(tmp_path / "small"))], "retrievers": ["oracle"], "k": [1]}
-    store, runs = str(tmp_path / "store"), {api.retrieve(fields, str(tmp_path / "store"), executor="inline").run}
+    store, runs = str(tmp_path / "store"), {api.specs.retrieve(fields, str(tmp_path / "store"), executor="inline").run}
     for lines, gold in (("q1 0 d3 1\n", [["d3"], []]), ("q1 0 d3 1\nq2 0 d1 2\nq2 0 d2 0\n", [["d3"], ["d1"]])):
         (tmp_path / "qrels").write_text(lines)
-        done = api.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
+        done = api.specs.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
         assert [(row["n"], row["ndcg"]) for row in done.to_json()["retrieval"]] == [(sum(map(bool, gold)), 1)] * 2
         assert api.table(done.run, "retrieved", store).sort("query_id")["gold"].to_list() == gold
         runs.add(done.run)
@@ -197,7 +197,7 @@ def test_qrels_replace_the_gold_documents_of_the_corpora(tmp_path: Path) -> None
     ):
         (tmp_path / "qrels").write_text(lines)
         with pytest.raises(SpecError, match=f"spec: qrels: .*{told}"):
-            api.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
+            api.specs.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
 
 
 def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_wrong_beir_folder_is_told_by_file_and_line(tmp_path: Path, changed: d
     with pytest.raises(BadTrec, match=told):
         read_beir(lambda path: (folder / path).read_text(), "small")
     with pytest.raises(SpecError, match=told):
-        api.retrieve({"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25"]}, store=str(tmp_path / "store"))
+        api.specs.retrieve({"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25"]}, store=str(tmp_path / "store"))
 
 
 def test_the_command_prints_rows_or_tables(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_the_command_prints_rows_or_tables(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_retrieved_is_told_in_one_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError, match=told):
-        api.retrieve(fields, store=str(tmp_path / "store"))
+        api.specs.retrieve(fields, store=str(tmp_path / "store"))
 
 
 class Raises:

@@ -46,7 +46,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def retrieved(store: Path, *retrievers: Any, **more: Any) -> list[tuple[Any, ...]]:
     fields = {"haystacks": ["sample/news"], "retrievers": list(retrievers), "k": [5], "token_budget": 1500, **more}
-    result = api.retrieve(fields, store=str(store), executor="inline")
+    result = api.specs.retrieve(fields, store=str(store), executor="inline")
     assert result.status == "done"
     ranked = api.table(result.run, "ranked", str(store))
     return ranked.select("query_id", "rank", "number", "score").rows()

@@ -11,10 +11,10 @@ import pytest
 from summhay_grids import grid_of_files
 
 from summhay_ray.benchmarks.summhay.haystacks.sources import Recent
-from summhay_ray.engine.ask import Ask, ConcurrencyLimiter
+from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, Kept
 from summhay_ray.engine.run.queues import WorkItem
 from summhay_ray.engine.run.worker import Answered, answered
-from summhay_ray.llm import Gateway, RawAnswer, Request
+from summhay_ray.llm import RawAnswer, Request
 from summhay_ray.outcome import Answer, Failed, Outcome
 from summhay_ray.records import Haystack
 
@@ -29,14 +29,17 @@ def alive() -> int:
     return sum(type(one) is Haystack for one in gc.get_objects())
 
 
-class Provider(Gateway):
+class Provider:
     """Answers summaries; when every cell waits for its judge, it counts the haystacks that are alive."""
 
     def __init__(self, cells: int) -> None:
         self.cells, self.waiting, self.alive = cells, 0, -1
         self.all_wait = asyncio.Event()
 
-    async def complete(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
+    async def complete(self, request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
+        return kept(*await self.answer(request, stage))
+
+    async def answer(self, request: Request, stage: str) -> tuple[Outcome[RawAnswer], RawAnswer | None]:
         if stage == "summarize":
             raw = RawAnswer(request.key, request.model, "- a bullet [1]", "stop", 1, 0, 1, 0, 1)
             return Answer(raw, raw.key), raw

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage, Storage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
 from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
-from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
 
 TOKENS_A_VERDICT = 20
@@ -65,14 +64,6 @@ class Entries:
 
 class SummariesStorage(Storage[Any]):
     """What a run of summaries keeps, made here or elsewhere, and a rejudge of it."""
-
-    recorded: ClassVar[tuple[str, ...]]
-    """The fields that a run's record must have."""
-
-    @classmethod
-    def flaw(cls, record: Mapping[str, Any]) -> str:
-        """See `Storage`."""
-        return record_flaw(record, cls.recorded)
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:

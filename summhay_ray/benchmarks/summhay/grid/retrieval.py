@@ -14,7 +14,6 @@ from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
-from summhay_ray.benchmarks.summhay.haystacks.record_check import record_flaw
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.plugins import unknown
@@ -74,10 +73,6 @@ class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
             **self.workload.haystacks.recorded(store),
             UNORDERED: sorted(self.workload.retrievers.unordered),
         }
-
-    @classmethod
-    def flaw(cls, record: Mapping[str, Any]) -> str:
-        return record_flaw(record, ("spec", "haystacks", "cells"))
 
     def by_store(self) -> Mapping[str, str]:
         return by_store(self.workload.spec.haystacks, self.workload.haystacks)

@@ -83,10 +83,12 @@ def released_text(content: Any) -> str:
 def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
     """File names of the haystacks: NAME.json, with the haystack_id added where two share a name."""
     shared = Counter(entry["name"] for entry in entries)
-    return [
+    names = [
         f"{entry['name']}.json" if shared[entry["name"]] == 1 else f"{entry['name']}-{entry['haystack_id']}.json"
         for entry in entries
     ]
+    # A record may come from somebody else: nothing is written outside the folder.
+    return [name.replace("/", "_") for name in names]
 
 
 class _Rows:

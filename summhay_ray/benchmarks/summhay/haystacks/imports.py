@@ -42,8 +42,6 @@ COUNTED = ("summaries", "judgments", "failures")
 class ImportStorage(SummariesStorage):
     imported = True
 
-    recorded: ClassVar[tuple[str, ...]] = ("haystacks",)
-
     @classmethod
     def total(cls, run: RunStore) -> int:
         """See `Storage`: the number of its summaries."""
