@@ -91,6 +91,8 @@ def spread(usd_micros: int, n: int) -> list[int]:
 
 def priced(outcome: Outcome[V], usd_micros: int) -> Outcome[V]:
     """The outcome with a further price on it."""
+    if not usd_micros:
+        return outcome
     if isinstance(outcome, Answer):
         return replace(outcome, usd_micros=outcome.usd_micros + usd_micros)
     failure: NoAnswer = outcome

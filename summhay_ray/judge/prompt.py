@@ -110,6 +110,12 @@ def _bullets_json(bullets: tuple[str, ...]) -> str:
 
 def insights_json(insights: Sequence[str]) -> str:
     """`{"insights": [{"insight_id": 1, "text": "..."}]}` in one line."""
+    return _insights_json(tuple(insights))
+
+
+# Rendered once for all systems that answer a query.
+@lru_cache(maxsize=128)
+def _insights_json(insights: tuple[str, ...]) -> str:
     return _json({"insights": [{"insight_id": number, "text": text} for number, text in enumerate(insights, 1)]})
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
 import still_time
 from inline_runs import loaded
 
+from summhay_ray.engine import Item
 from summhay_ray.engine.ray import placement
 from summhay_ray.engine.ray.placement import (
     CPUS_A_WORKER,
@@ -24,7 +25,9 @@ from summhay_ray.engine.ray.placement import (
     place,
     placed,
 )
+from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.run.execution import Work
+from summhay_ray.engine.run.queues import Dispatcher, QueueSettings, WorkItem
 from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
@@ -144,6 +147,9 @@ def test_workers_grow_where_the_cluster_does(monkeypatch: pytest.MonkeyPatch) ->
     many = {"openai/mine": {"concurrency": 1000}}
     assert bounds() == Bounds(2, 2) and bounds(limits=many) == Bounds(2, 16)
     assert bounds(own_ray=True, limits=many) == Bounds(2, 2)
+    # What asks no provider is bound by CPUs alone.
+    both = place(grid_work(summarizers=[CALLED, "offline/lead"]), own_ray=False).workers
+    assert both == {"calling": Bounds(2, 2), "computing": Bounds(2, MOST_IN_A_POOL)}
 
 
 def test_models_that_embed_run_on_cpus_where_this_machine_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,3 +212,37 @@ def test_workers_that_have_no_room_are_refused(
             place(work)
     else:
         assert place(work).workers
+
+
+class Seat:
+    """A worker that is there at once."""
+
+    class ready:
+        @staticmethod
+        async def remote() -> None: ...
+
+
+@pytest.mark.parametrize(("calls", "taken", "most"), [(False, 0, 3), (True, 64, 3), (True, 4, 1), (True, 0, 1)])
+def test_workers_are_added_while_items_wait_that_ask_nobody_or_a_provider_that_would_take_more(
+    calls: bool, taken: int, most: int
+) -> None:
+    async def grown() -> int:
+        async def send(*_: Any) -> Any:
+            await asyncio.Future()
+
+        async def items() -> AsyncGenerator[Sequence[WorkItem], None]:
+            yield [WorkItem(Item(str(n), "q")) for n in range(99)]
+
+        async def snapshot() -> Any:
+            return {"models": {"m": {"in_flight": 4, "cap": taken, "paused_s": 0}} if taken else {}}
+
+        workers = Workers({"computing": Bounds(1, 3)}, lambda kind, seat: Seat())
+        dispatcher = Dispatcher({"q": QueueSettings("computing", 3, 4, 1, calls)}, send, workers.seats)
+        both = [asyncio.create_task(work) for work in (dispatcher.run(items()), workers.run(dispatcher, snapshot))]
+        await asyncio.sleep(60)
+        for task in both:
+            task.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        return len(workers.all())
+
+    assert still_time.run(grown()) == most

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -20,6 +20,7 @@ from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
 from summhay_ray.errors import UserError
 
 POOL: Kind = "pool"
+COMPUTING: Kind = "computing"
 EMBED: Kind = "embed"
 """The key of a spec's `resources` for the actors that run `Workload.compute`."""
 CPUS_A_WORKER = 0.25
@@ -99,8 +100,8 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
     """
     workload, resources = work.workload, work.workload.spec.resources
     cpus, nodes = _cpus(), sum(1 for node in ray.nodes() if node["Alive"])
-    called, free = divided(workload, work.left)
-    left = Counter(item.queue for items in called.values() for item in items)
+    for_workers, for_pool = divided(workload, work.left)
+    left = Counter(item.queue for items in for_workers.values() for item in items)
     now = max(1, min(int(cpus), MOST_WORKERS_A_NODE * nodes))
     if said := workload.spec.workers:
         bounds = Bounds(max(1, said.min), said.max)
@@ -109,9 +110,12 @@ def place(work: Work, own_ray: bool = True, dashboard: str = "") -> Placement:
         bounds = Bounds(now, now if own_ray else max(now, -(-at_once // CALLS_A_WORKER)))
     queues = queue_settings(workload, left, bounds.most, resources)
     of = {kind: Bounds(max(1, one.actors.min), one.actors.max) for kind, one in resources.items()}
+    if not said and not own_ray and any(queue.kind == COMPUTING and not queue.calls for queue in queues.values()):
+        of[COMPUTING] = Bounds(now, MOST_IN_A_POOL)
     workers = {queue.kind: of.get(queue.kind, bounds) for queue in queues.values()}
+    queues = {name: replace(queue, workers=workers[queue.kind].most) for name, queue in queues.items()}
     seats = {kind: some.fewest for kind, some in workers.items()}
-    kinds = [POOL] if free else []
+    kinds = [POOL] if for_pool else []
     if workload.computation.parts([item for items in work.left.values() for item in items]):
         kinds.append(EMBED)
     seated, n_pools = sum(seats.values()), len(kinds)

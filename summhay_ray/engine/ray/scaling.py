@@ -101,8 +101,12 @@ class Workers:
 
 
 async def may_grow(kind: Kind, dispatcher: Dispatcher, snapshot: Callable[[], Awaitable[Mapping[str, Any]]]) -> bool:
-    """Whether items wait for workers of this kind though the providers would take more calls at once than they are sent."""
-    if not any(queue.is_full for queue in dispatcher.of(kind)):
+    """Whether items wait for workers of this kind that ask no provider, or though the providers would take more calls at once
+    than they are sent."""
+    full = [queue for queue in dispatcher.of(kind) if queue.is_full]
+    if not all(queue.settings.calls for queue in full):
+        return True
+    if not full:
         return False
     models = (await snapshot())["models"].values()
     sent, taken = (sum(model[name] for model in models) for name in ("in_flight", "cap"))

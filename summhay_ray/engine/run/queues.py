@@ -91,6 +91,8 @@ class QueueSettings:
     """Maximum number of items in progress at each worker."""
     together: int
     """Maximum size of a batch."""
+    calls: bool = True
+    """Whether its items ask a provider."""
 
 
 def queue_settings(
@@ -116,7 +118,7 @@ def queue_settings(
             at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
         together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
         kind = family or ("computing" if queue.computes else "calling")
-        by_queue[name] = QueueSettings(kind, n_workers, at_once, together)
+        by_queue[name] = QueueSettings(kind, n_workers, at_once, together, bool(called))
     return by_queue
 
 
