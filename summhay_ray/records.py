@@ -168,7 +168,6 @@ class Summary:
     label: Annotated[str, "the system as tables and reports show it, such as `full bottom + openai/gpt-4o`"] = ""
 
     def __post_init__(self) -> None:
-        # Runs of earlier versions have no such column.
         object.__setattr__(self, "label", system_label(self.retriever, self.ordering, self.model))
 
 

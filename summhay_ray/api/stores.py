@@ -79,8 +79,6 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     """
     import polars as pl
 
-    from summhay_ray.metrics import with_labels
-
     stored = opened_run(run_id, store)
     if name not in stored.declared:
         raise plugins.unknown("table", name, stored.declared)
@@ -88,8 +86,6 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     if name not in ("scores", "judgments") or "summaries" not in stored.declared or "cell_id" not in frame.columns:
         return frame
     summaries = stored.table("summaries")
-    if "label" not in summaries.columns:  # of an earlier version
-        summaries = with_labels(summaries)
     frame = frame.drop(column for column in WHOSE if column in frame.columns)
     whose = [column for column in WHOSE if column in summaries.columns]
     joined = frame.join(summaries.select("cell_id", *whose), on="cell_id", how="left", maintain_order="left")

@@ -140,7 +140,7 @@ class Failure:
 
 
 FAILURES = Table("failures", Failure, ("item_id", "stage", "error", "message"))
-RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",), later=("origin",))
+RAW_ANSWERS = Table("raw_answers", RawAnswer, ("key",))
 
 
 def all_tables(benchmark: Any) -> Sequence[Table]:

@@ -15,7 +15,7 @@ import polars as pl
 from summhay_ray.benchmark import ByQuery, Tables, mean_interval
 from summhay_ray.benchmarks.ethic import lenient_metrics, release_metrics
 from summhay_ray.benchmarks.ethic.records import LOOKUP
-from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, SAMPLES, EthicAnswer, SectionRating
+from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import samples_told
 from summhay_ray.metrics import Paired
 
@@ -302,9 +302,7 @@ def summaries(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
     )
     # A model that omits all sections has no ratings, but still gets a row.
     judges = pl.DataFrame({"judge": sorted({how.judge, *ratings["judge"]})}, schema={"judge": pl.String})
-    # Ratings of older runs lack the counts.
-    asked = own if set(SAMPLES) <= set(own.columns) else own.with_columns(n_votes=pl.lit(0), n_asked=pl.lit(0))
     rows = counted.join(judges, how="cross").join(means, on=keys, how="left")
-    rows = rows.join(samples_told(asked, keys), on=keys, how="left")
+    rows = rows.join(samples_told(own, keys), on=keys, how="left")
     columns = (*keys, *release_metrics.CRITERIA, "outside", "missing", "copied", "n", "n_expected", "samples", "samples_expected")
     return rows.with_columns(pl.col("missing").fill_nan(None)).select(*columns).sort(*keys)

@@ -103,7 +103,7 @@ TABLES = (
     Table("odsum_retrieval", RetrievalRow, ("retriever", "k", "query_id")),
     Table("odsum_summaries", SummaryRow, ("item_id",)),
     Table("odsum_scores", SummaryScore, ("item_id",)),
-    Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference", "rater"), later=("votes", "keys")),
+    Table("odsum_ratings", RatingRow, ("item_id", "criterion", "reference", "rater")),
     # For a failed rating, `insight_id` holds CRITERION/REFERENCE.
     BY_NAME["failures"],
 )

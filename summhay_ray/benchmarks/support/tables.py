@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from summhay_ray.benchmark import Table
-from summhay_ray.records import SYSTEM_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,6 @@ class SupportVote:
 
 
 _BULLET = ("haystack_id", "query_id", "system", "bullet")
-SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"), later=SYSTEM_NAMES[1:])
+SUPPORTS = Table("supports", SupportRow, (*_BULLET, "document_id"))
 BULLETS = Table("support_bullets", BulletRow, _BULLET)
 VOTES = Table("support_votes", SupportVote, (*_BULLET, "document_id", "panel", "member"))

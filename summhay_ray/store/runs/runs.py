@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import json
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -147,16 +147,17 @@ class Store:
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
         """Open the run, creating it if it does not exist. Its record stays as its first creator wrote it.
 
-        A run of an earlier version keeps its columns; it may lack only those that a table lists as `later`. Raises StoreError
-        if the run exists with other tables, because rows that fit none of them would be lost.
+        Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
-        tables = list(tables)
         wanted = columns_of(tables)
         self._mark()
         content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
         created = self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
         run = RunStore(self, run_id, declared=wanted if created else None)
-        if differ := _differing(run.declared, wanted, {table.name: table.later for table in tables}):
+        stored = run.declared
+        differ = [name for name in sorted({*stored, *wanted}) if name not in stored or name not in wanted]
+        differ += [name for name in sorted({*stored} & {*wanted}) if not stored[name].same_as(wanted[name])]
+        if differ:
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
                 f"delete {self.files.where(f'runs/{run_id}')} and run again: every stored answer is reused"
@@ -337,12 +338,3 @@ class RunStore:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
         chosen = {name: self.declared[name] for name in names}
         return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
-
-
-def _differing(stored: Tables, wanted: Tables, later: Mapping[str, Collection[str]]) -> list[str]:
-    """The names of the tables that differ, apart from `later` columns that only the wanted table has."""
-    return sorted(
-        name
-        for name in stored.keys() | wanted.keys()
-        if name not in stored or name not in wanted or not stored[name].same_as(wanted[name], later[name])
-    )

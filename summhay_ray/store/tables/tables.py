@@ -99,11 +99,9 @@ class Columns:
         """The key columns and the named ones."""
         return Columns(self.table, self.key, pa.schema([field for field in self.schema if field.name in {*self.key, *names}]))
 
-    def same_as(self, other: Columns, later: Collection[str] = ()) -> bool:
-        """Whether both have the same columns and key; meanings are ignored. The other may also have columns named in `later`."""
-        names = self.schema.names
-        kept = pa.schema([field for field in other.schema if field.name in names or field.name not in later])
-        return self.key == other.key and self.schema.equals(kept)
+    def same_as(self, other: Columns) -> bool:
+        """Whether both have the same columns and key; meanings are ignored."""
+        return self.key == other.key and bool(self.schema.equals(other.schema))
 
     def as_frame(self, rows: Sequence[Any]) -> pl.DataFrame:
         """The rows in the order given; each is a record with the columns as attributes.
@@ -166,8 +164,6 @@ class Table:
     """The columns that identify a row."""
     without: tuple[str, ...] = ()
     """Fields of the record that are not columns."""
-    later: tuple[str, ...] = ()
-    """Columns, with a default, that were added later: an older run continues without them."""
 
     @functools.cached_property
     def columns(self) -> Columns:
@@ -218,10 +214,8 @@ class Table:
         return self.columns.frame([self.columns.as_frame(list(rows))])
 
     def records(self, frame: pl.DataFrame) -> list[Any]:
-        """The frame's rows as instances of the record class; columns that it has not are left out. Of columns added later an
-        older frame has none; they have their defaults."""
-        held = (name for name in self.columns.schema.names if name not in self.later or name in frame.columns)
-        rows = frame.select(held).to_dicts()
+        """The frame's rows as instances of the record class; columns that it has not are left out."""
+        rows = frame.select(self.columns.schema.names).to_dicts()
         return [self.record(**{name: tuple(v) if isinstance(v, list) else v for name, v in row.items()}) for row in rows]
 
 

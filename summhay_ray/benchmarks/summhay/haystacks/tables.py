@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
 from typing import Any
 
 import polars as pl
@@ -11,8 +10,6 @@ import polars as pl
 from summhay_ray import records
 from summhay_ray.benchmark import RAW_ANSWERS, RunStore, Table
 
-# A score's columns with a default were added later.
-_LATER = tuple(column.name for column in fields(records.Score) if column.default is not MISSING)
 TABLES = (
     # The parts of a haystack are tables of their own, and its released scores stay in its source: neither are columns here.
     Table("haystacks", records.Haystack, ("haystack_id",), ("documents", "subtopics", "insights", "released_scores")),
@@ -21,10 +18,10 @@ TABLES = (
     Table("documents", records.Document, ("haystack_id", "number")),
     Table("rankings", records.Ranking, ("haystack_id", "subtopic_id", "retriever", "rank")),
     Table("contexts", records.Context, ("context_id",)),
-    Table("summaries", records.Summary, ("cell_id",), later=("label",)),
+    Table("summaries", records.Summary, ("cell_id",)),
     Table("judgments", records.Judgment, ("cell_id", "judge", "position")),
     Table("votes", records.Vote, ("cell_id", "judge", "position", "panel", "member")),
-    Table("scores", records.Score, ("cell_id", "judge", "position"), later=_LATER),
+    Table("scores", records.Score, ("cell_id", "judge", "position")),
     Table("checks", records.Check, ("cell_id", "position")),
     Table("failures", records.Failure, ("cell_id", "stage", "judge", "insight_id", "error", "message")),
 )

@@ -97,9 +97,8 @@ def all_scores(run: RunStore) -> pl.DataFrame:
 
 
 def all_votes(run: RunStore) -> pl.DataFrame:
-    """The votes of the panels among all judges, as `all_judgments`; none of runs of an earlier version, which had no panels."""
-    holders = [run, *(run.store.run(rejudge_id) for rejudge_id in rejudge_ids(run))]
-    return _all(run, "votes") if all("votes" in holder.declared for holder in holders) else BY_NAME["votes"].frame(())
+    """The votes of the panels among all judges, as `all_judgments`."""
+    return _all(run, "votes")
 
 
 def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int]:
@@ -107,7 +106,7 @@ def costs_of(run: RunStore, judge: str, keys: Collection[str]) -> tuple[int, int
     [judged] = [judged for judged in judges_of(run) if judged.judge == judge]
     holders = [run if run_id == run.run_id else run.store.run(run_id) for run_id in judged.runs]
     cast = pl.col("judge") == judged.label
-    voted = {key for holder in holders if "votes" in holder.declared for key in holder.table("votes").filter(cast)["key"]}
+    voted = {key for holder in holders for key in holder.table("votes").filter(cast)["key"]}
     columns = ("key", "input_tokens", "usd_micros")
     known = pl.concat([holder.table("raw_answers").select(columns) for holder in holders]).unique("key")
     answers = known.filter(pl.col("key").is_in([*voted, *keys]))
@@ -152,12 +151,11 @@ def _of_judges(judges: Sequence[JudgedBy], frames: Mapping[str, pl.DataFrame], t
     key = list(BY_NAME[table].key)
     parts = [BY_NAME[table].frame(())]
     for judge in judges:
-        mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs], how="diagonal")
+        mine = pl.concat([frames[name].filter(pl.col("judge") == judge.label) for name in judge.runs])
         # A judgment from any of the runs counts, even if another of them failed to get it.
         rows = mine.unique(subset=key, keep="first", maintain_order=True)
         parts.append(rows.with_columns(pl.lit(judge.judge).alias("judge")))
-    # Scores of an earlier version have fewer columns.
-    return pl.concat(parts, how="diagonal").sort(key, maintain_order=True)
+    return pl.concat(parts).sort(key, maintain_order=True)
 
 
 def _all(run: RunStore, table: str) -> pl.DataFrame:
