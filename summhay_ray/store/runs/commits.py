@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.errors import Damaged, DamagedRecord, Superseded
+from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
@@ -51,12 +51,12 @@ class Manifests:
         self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises Damaged."""
+        """The newest manifest, which is the current one. Raises StoreError."""
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
             named = str(error).partition(";")[0]
-            raise Damaged(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
+            raise StoreError(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
         return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> bool:
