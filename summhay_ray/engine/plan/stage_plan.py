@@ -44,9 +44,9 @@ class StagePlan:
         self.min_micros += micros[1]
         self.max_micros += micros[2]
 
-    def reuse(self) -> None:
-        """Count an answer that is there already, or a question that others ask, too."""
-        self.reused += 1
+    def reuse(self, n: int = 1) -> None:
+        """Count answers that are there already, or questions that others ask, too."""
+        self.reused += n
 
     def spare(self, tokens: int, micros: int) -> None:
         """Count tokens that a shorter prompt saves, and their cost."""
