@@ -75,13 +75,17 @@ class Manifests:
         except DamagedRecord as error:
             yield str(error)
             return
-        for parts in _manifest(*newest).parts if newest else ():
+        all_parts = _manifest(*newest).parts if newest else ()
+        for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
                 if flaw := self.parts.flaw(table, part):
                     yield f"{flaw}; delete the folder {where}, and {again}"
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
+        shown = (self.files.names(folder, ".parquet") for folder in self.parts.folders()[1:])
+        if not any(parts.final for parts in all_parts) and any(map(any, shown)):
+            yield f"{where} lacks its newest file, which names the run's tables; {again}"
 
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""
