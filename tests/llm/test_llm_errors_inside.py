@@ -72,7 +72,7 @@ def send(way: tuple[Task, str, str], server: Recording, transports: Transports, 
     settings, request = settings_of(way, server), asked(way)
 
     async def attempt() -> None:
-        await asyncio.wait_for(transports.of(settings, request).send(request, settings), 20)
+        await asyncio.wait_for(transports.of(settings, request.task).send(request, settings), 20)
 
     def sent(body: Any) -> Exception:
         server.seen.clear()

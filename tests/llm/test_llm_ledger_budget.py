@@ -206,10 +206,10 @@ class World:
         assert spent + reserved + uncertain <= max(self.desk.recorded.ceiling.get(RUN, 0), spent + uncertain)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_at_no_step_is_more_spent_than_the_budget(tmp_path: Path, seed: int) -> None:
     world = World(tmp_path, seed)
-    for _ in range(250):
+    for _ in range(400):
         world.step()
         world.check()
     assert world.refused > 0, "the budget was never reached: the simulation shows nothing"

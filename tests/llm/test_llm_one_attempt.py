@@ -51,7 +51,7 @@ def transports(
 def failed(transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, base: str) -> Decision:
     settings = ModelSettings(f"{provider}/m", FREE, None, base, "ENDPOINT_KEY", 10.0, transport="litellm")
     request = Request(settings.model, "a prompt", {"max_tokens": 5})
-    sending = transports.of(settings, request).send(request, settings)
+    sending = transports.of(settings, request.task).send(request, settings)
     with pytest.raises(Exception) as raised:
         loop.run_until_complete(asyncio.wait_for(sending, 30))
     return decide(raised.value)

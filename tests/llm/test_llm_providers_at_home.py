@@ -81,7 +81,7 @@ def ask(home: Recording, loop: asyncio.AbstractEventLoop) -> Iterator[Ask]:
         settings = ModelSettings(model, FREE, timeout_s=5.0)
 
         async def send() -> None:
-            await asyncio.wait_for(transports.of(settings, request).send(request, settings), 10)
+            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings), 10)
 
         loop.run_until_complete(send())
         (seen,) = home.seen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -24,9 +24,6 @@ from summhay_ray.judge import Named, least_certain, make_judge, parse_name
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import Insight, Summary
-
-Asked = Mapping[str, Mapping[str, Collection[str]]]
-"""A cascade's name -> cell_id -> ids of the insights it asks about."""
 
 _DIGITS = 4
 """Decimal places of a share."""

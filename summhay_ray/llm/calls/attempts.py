@@ -138,7 +138,7 @@ class Attempts:
         limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
         try:
             async with limit:
-                reply = await self._transports.of(settings, call.request).send(call.request, settings)
+                reply = await self._transports.of(settings, call.request.task).send(call.request, settings)
         # Each SDK behind a transport raises errors of its own, and each must become a decision.
         except Exception as error:  # noqa: BLE001
             return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)), number)

@@ -32,7 +32,7 @@ _strict = json.JSONEncoder(allow_nan=False).encode
 
 _REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros")
+_NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
 _FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
 
 
@@ -301,14 +301,13 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
     """The outcome and the raw answer in an answer record of the log."""
     raw = RawAnswer(
         # A key of a repeated or failed attempt begins with that of the request.
-        record["key"].partition("/")[0],
+        key=record["key"].partition("/")[0],
         **{name: record[name] for name in _FIELDS},
         # Records of earlier versions lack these.
         **{name: record.get(name, 0) for name in _NEW_FIELDS},
         further_texts=tuple(record.get("further_texts", ())),
         logprobs=record.get("logprobs", ""),
         origin=record.get("origin", ""),
-        zero_vectors=record.get("zero_vectors", 0),
     )
     if record.get("flaw"):
         message = f"{record['flaw']}; mend the service and run again, and it is asked anew"

@@ -48,24 +48,6 @@ class ExcessTotals:
         return f"{which} {claimed}, more than was reserved: {charged} are charged; {mend}"
 
 
-class ExcessUsage:
-    """Collects the answers of a run whose usage exceeds their reservations. `margins`: model -> its `token_margin`."""
-
-    def __init__(self, margins: Mapping[str, float]) -> None:
-        self._margins = dict(margins)
-        self._found: dict[str, Excess] = {}
-
-    def note(self, excesses: Mapping[str, Excess]) -> list[tuple[str, str]]:
-        """Add answers (by key, each counted once). Returns (model, reason) for each model that is to be stopped."""
-        new = excesses.keys() - self._found.keys()
-        self._found.update((key, excesses[key]) for key in new)
-        return [(claims.model, str(claims)) for claims in self.claims() if claims.stopped] if new else []
-
-    def claims(self) -> list[ExcessTotals]:
-        """The totals of each model that has such answers."""
-        return excess_totals(self._found.values(), self._margins)
-
-
 def excess_totals(excesses: Iterable[Excess], margins: Mapping[str, float]) -> list[ExcessTotals]:
     """The totals of each model, sorted by model. Answers that the model's `token_margin` (1 if absent) covers are left out."""
     by_model: dict[str, list[Excess]] = {}

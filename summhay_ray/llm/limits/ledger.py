@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from summhay_ray.llm.limits.budgets import Account, Budgets
-from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessUsage
+from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals
 from summhay_ray.llm.limits.membership import Membership
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
 from summhay_ray.llm.limits.model_queue import Flight, ModelQueue, Waiting
@@ -54,7 +54,9 @@ class Ledger:
         self.run = run
         self.index = index
         self.account = Account(budgets or Budgets(), session, Money.of(earlier_record, index.totals(run)))
-        self._excess = ExcessUsage(budgets.margins if budgets else {})
+        self._margins = budgets.margins if budgets else {}
+        self._excesses: dict[str, Excess] = {}
+        """Key -> its usage, for the answers that reported more than was reserved."""
         self.counts: Counter[str] = Counter()
         self.over_budget = False
         self.next_at: float | None = None
@@ -174,7 +176,7 @@ class Ledger:
             "stopping": self._stopping,
             "stopped": {name: model.stop_reason for name, model in self._models.items() if model.stopped},
             "models": models,
-            "claims": [asdict(claims) for claims in self._excess.claims()],
+            "claims": [asdict(claims) for claims in self._excess_totals()],
         }
 
     def figures(self) -> dict[str, dict[str, float]]:
@@ -388,8 +390,14 @@ class Ledger:
 
     def _note_excess(self, excesses: Mapping[str, Excess]) -> None:
         """Give up the models whose reported usage is not credible too often or by too much."""
-        for model, reason in self._excess.note(excesses):
-            self._stop(model, (USAGE_NOT_CREDIBLE, reason))
+        # Of an answer that is told twice, the first telling counts.
+        self._excesses = {**excesses, **self._excesses}
+        for totals in self._excess_totals():
+            if totals.stopped:
+                self._stop(totals.model, (USAGE_NOT_CREDIBLE, str(totals)))
+
+    def _excess_totals(self) -> list[ExcessTotals]:
+        return excess_totals(self._excesses.values(), self._margins)
 
     def _model(self, name: str) -> ModelQueue:
         if name not in self._models:

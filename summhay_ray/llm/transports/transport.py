@@ -33,16 +33,13 @@ class Transports:
         self._local = local or {}
         self._made: dict[str, Transport] = {}
 
-    def of(self, settings: ModelSettings, request: Request) -> Transport:
-        """The transport for a request to a model."""
-        return self._ready(settings, request.task)
-
     def make(self, models: Iterable[ModelSettings]) -> None:
         """Make the transports of these models now, so that the first calls need not wait for imports."""
         for settings in models:
-            self._ready(settings, "chat")
+            self.of(settings, "chat")
 
-    def _ready(self, settings: ModelSettings, task: Task) -> Transport:
+    def of(self, settings: ModelSettings, task: Task) -> Transport:
+        """The transport for a task of a model."""
         kind = transport_of(settings.model, task, settings.api_base, settings.transport)
         if kind not in self._made:
             self._made[kind] = self._make(kind)

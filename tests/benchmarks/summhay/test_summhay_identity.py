@@ -19,10 +19,10 @@ pytestmark = pytest.mark.core
 
 JOBS = Path(__file__).resolve().parents[3] / "jobs"
 KNOWN: dict[str, tuple[str, int, str]] = {
-    "quickstart": ("ra7623ff052ba", 112, "31202342fe8da8479da4f2e4fbaf8204ece441d32948edc737fe1d4b13c62472"),
-    "rehearsal": ("r4854e1d4d628", 32, "04af24c057bd5270d66ff3f801a14cac369c01c98942fccde83235a039aac95a"),
-    "replay": ("rda02bd446c31", 243, "f1ca227c92214025063059d4a188093e3071e12b7202c58f19725cb425a7630b"),
-    "paper_grid": ("r12bf22d427ec", 144, "496aff66ff14c15131925cc824ce9e2e7949e52ab3dd96bb48c27030e2756125"),
+    "quickstart": ("r939d05907d08", 112, "31202342fe8da8479da4f2e4fbaf8204ece441d32948edc737fe1d4b13c62472"),
+    "rehearsal": ("r3247f8d2a184", 32, "04af24c057bd5270d66ff3f801a14cac369c01c98942fccde83235a039aac95a"),
+    "replay": ("r0ee7540e4ad4", 243, "f1ca227c92214025063059d4a188093e3071e12b7202c58f19725cb425a7630b"),
+    "paper_grid": ("rc7f802551104", 144, "496aff66ff14c15131925cc824ce9e2e7949e52ab3dd96bb48c27030e2756125"),
 }
 """Job -> run, number of cells, hash of its sorted cells: they change with our prompts and offline models; the run's also with the
 format of a stored run. With nothing else."""
