@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-import summhay_ray
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import UnknownName
 from summhay_ray.synth import GROUP_OF, Domain, domain_names, load_domain, parse_domain
@@ -48,8 +48,7 @@ def test_a_domain_s_own_prompt_replaces_only_that_shipped_one() -> None:
 
 
 def test_the_reference_names_every_field_and_every_task_with_its_answer() -> None:
-    folder = Path(summhay_ray.synth.__file__).parent
-    text = (folder / "domains" / "README.md").read_text(encoding="utf-8")
+    text = resources.files("summhay_ray.synth").joinpath("domains/README.md").read_text(encoding="utf-8")
     named = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
     assert named == [*(one.name for one in fields(Domain)), *named[-13:]] and sorted(named[-13:]) == sorted(TASKS)
     groups = {line.split("`")[1]: line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| `")}
