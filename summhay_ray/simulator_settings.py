@@ -20,10 +20,6 @@ _POSITIVE = ("rpm", "input_tpm", "output_tpm", "concurrency", "context_window")
 _ALONE = ("quota", "seed", "unknown_models", "models")
 
 
-class SettingsError(UserError):
-    """An invalid setting. The message names the setting and what is expected."""
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings, each with the help of its option. Limits are per API key and model; None: no limit."""
@@ -64,11 +60,11 @@ class Settings:
         for name in PER_MODEL:
             _check(name, getattr(self, name))
         if self.quota is not None and not 0 <= self.quota < math.inf:
-            raise SettingsError(f"quota is {self.quota}; expected dollars from 0")
+            raise UserError(f"quota is {self.quota}; expected dollars from 0")
         for group in (FAULTS, USAGE_FAULTS):
             total = sum(getattr(self, name) for name in group)
             if total > 1 + 1e-9:
-                raise SettingsError(f"{', '.join(group)} are {total:g} together; expected fractions of at most 1 together")
+                raise UserError(f"{', '.join(group)} are {total:g} together; expected fractions of at most 1 together")
         for model in self.models:
             self.of(model)
 
@@ -88,13 +84,13 @@ PER_MODEL = tuple(setting.name for setting in dataclasses.fields(Settings) if se
 
 
 def parse_limit(text: str) -> tuple[str, dict[str, float]]:
-    """Parse `MODEL:rpm=60,latency=0.5` into model and settings. Raises SettingsError, or UnknownName with the nearest setting."""
+    """Parse `MODEL:rpm=60,latency=0.5` into model and settings. Raises UserError, or UnknownName with the nearest setting."""
     model, colon, pairs = text.rpartition(":")
     found: dict[str, float] = {}
     for pair in pairs.split(","):
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not (model and colon and name and equals):
-            raise SettingsError(f"limit {text!r} cannot be read; expected MODEL:setting=number,... as in simulated:rpm=60")
+            raise UserError(f"limit {text!r} cannot be read; expected MODEL:setting=number,... as in simulated:rpm=60")
         if name not in PER_MODEL:
             from summhay_ray.plugins import unknown
 
@@ -102,32 +98,32 @@ def parse_limit(text: str) -> tuple[str, dict[str, float]]:
         try:
             found[name] = float(value)
         except ValueError:
-            raise SettingsError(f"{name} of {model!r} is {value!r}; expected a number") from None
+            raise UserError(f"{name} of {model!r} is {value!r}; expected a number") from None
     return model, found
 
 
 def read_keys(path: str | Path) -> frozenset[str]:
-    """The API keys in a file, one per line; blank lines are ignored. Raises SettingsError if it has none or cannot be read."""
+    """The API keys in a file, one per line; blank lines are ignored. Raises UserError if it has none or cannot be read."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
+        raise UserError(
             f"{path}: the keys cannot be read ({type(error).__name__}); expected a text file, one key a line"
         ) from None
     keys = frozenset(line.strip() for line in lines if line.strip())
     if not keys:
-        raise SettingsError(f"{path}: the file has no key, so every request would be refused; write one key per line")
+        raise UserError(f"{path}: the file has no key, so every request would be refused; write one key per line")
     return keys
 
 
 def _check(name: str, value: float | None) -> None:
     if name in _POSITIVE:
         if value is not None and not 0 < value < math.inf:
-            raise SettingsError(f"{name} is {value:g}; expected a number above 0, or none at all for no limit")
+            raise UserError(f"{name} is {value:g}; expected a number above 0, or none at all for no limit")
     elif value is None or not 0 <= value < math.inf:
-        raise SettingsError(f"{name} is {value}; expected a number from 0")
+        raise UserError(f"{name} is {value}; expected a number from 0")
     elif name in _FRACTIONS and value > (0.9 if name == "token_skew" else 1.0):
-        raise SettingsError(f"{name} is {value:g}; expected a fraction from 0 to {0.9 if name == 'token_skew' else 1}")
+        raise UserError(f"{name} is {value:g}; expected a fraction from 0 to {0.9 if name == 'token_skew' else 1}")
 
 
 def _whole(changes: Mapping[str, float]) -> dict[str, Any]:

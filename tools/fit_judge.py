@@ -18,8 +18,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.errors import UserError
 from summhay_ray.judge import bench
-from summhay_ray.judge.annotations import AnnotatedSummary, BadAnnotations, load_summaries
+from summhay_ray.judge.annotations import AnnotatedSummary, load_summaries
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER
@@ -187,7 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measured = measure(load_summaries(options.annotations))
         parameters = fitted(measured)
         ratings = {"offline": held_out(measured), "offline, alone": held_out(measured, together=False)}
-    except (OSError, ValueError, LookupError, BadAnnotations) as error:
+    except (OSError, ValueError, LookupError, UserError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     text, figures = report([judged.summary for judged in measured], ratings)

@@ -131,7 +131,7 @@ def submit(
 ) -> RayJob:
     """Run or resume a spec as a job on the Ray cluster whose dashboard is at `address`. `.follow(print)` waits for its end.
 
-    Keys are not sent. Raises JobError, SpecError or StoreError before anything is sent.
+    Keys are not sent. Raises UserError, SpecError or StoreError before anything is sent.
     """
     check_budget(budget)
     loaded = load(spec, overrides, store, untrusted=untrusted)

@@ -35,7 +35,7 @@ from summhay_ray.engine.items import (
     Tables,
     all_tables,
 )
-from summhay_ray.engine.jobs.jobs import JobEnd, JobError, JobLost, RayJob
+from summhay_ray.engine.jobs.jobs import JobEnd, JobLost, RayJob
 from summhay_ray.engine.jobs.submit import JobOrder, submit
 from summhay_ray.engine.plan.plan import PlanResult, plan
 from summhay_ray.engine.plan.stage_plan import StagePlan
@@ -98,7 +98,6 @@ __all__ = [
     "Inputs",
     "Item",
     "JobEnd",
-    "JobError",
     "JobLost",
     "JobOrder",
     "LimitsSpec",

@@ -27,10 +27,6 @@ _TWICE = {"annotation": "is annotated twice", "reference_insights": "is listed t
 _NO_BULLET = ("no_selection", "NA", "", None)
 
 
-class BadAnnotations(UserError):
-    """An invalid annotation file. The message is one line: the file, the summary, and what is expected."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnnotatedSummary:
     """One annotated summary. `coverage` and `bullet` run parallel to `insights`, the annotated ones in reference order."""
@@ -47,12 +43,12 @@ class AnnotatedSummary:
 
 
 def load_summaries(path: Path) -> list[AnnotatedSummary]:
-    """The summaries of an annotation file. Raises BadAnnotations for an invalid file, OSError where it cannot be read."""
+    """The summaries of an annotation file. Raises UserError for an invalid file, OSError where it cannot be read."""
     return read_summaries(read_json(path), path)
 
 
 def read_summaries(content: bytes, path: Path) -> list[AnnotatedSummary]:
-    """The summaries in the content of an annotation file. Raises BadAnnotations, naming `path`, where it is invalid."""
+    """The summaries in the content of an annotation file. Raises UserError, naming `path`, where it is invalid."""
     try:
         rows = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -88,9 +84,9 @@ def linked_bullet(verdict: Verdict) -> int | None:
     return bullet if isinstance(bullet, int) and not isinstance(bullet, bool) else None
 
 
-def _bad(path: Path, reason: str) -> BadAnnotations:
+def _bad(path: Path, reason: str) -> UserError:
     form = "expected a list of summaries with summary, reference_insights and annotation, as the release has them"
-    return BadAnnotations(f"{path.name} is not an annotation file: {' '.join(reason.split())}; {form}")
+    return UserError(f"{path.name} is not an annotation file: {' '.join(reason.split())}; {form}")
 
 
 def _summary(row: Any) -> AnnotatedSummary:

@@ -109,7 +109,7 @@ class _Scored:
         return statistics.fmean(self.labels) - statistics.fmean(self.theirs)
 
 
-def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0) -> Agreement:
+def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]) -> Agreement:
     """The figures of one judge. `summarizers` names the author of each summary. Deterministic to the last bit."""
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
@@ -118,7 +118,7 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
     )
     our_links = [bullet for judged, _ in kept for bullet in judged.our_links]
     linking, linking_n = linking_accuracy(our_links, [bullet for judged, _ in kept for bullet in judged.their_links])
-    correlated, linked = _resampled([judged for judged, _ in kept], seed)
+    correlated, linked = _resampled([judged for judged, _ in kept])
     bias = _by_summarizer(kept)
     return Agreement(
         correlation=pearson(ours, theirs),
@@ -139,7 +139,7 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
 
 
 def measured_bias(
-    judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str], seed: int = 0
+    judge: str, summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summarizers: Sequence[str]
 ) -> JudgeBias | None:
     """The judge's mean bias over insights, for correcting scores; None where it has no verdict.
 
@@ -153,8 +153,8 @@ def measured_bias(
     topics: dict[str, list[_Scored]] = defaultdict(list)
     for judged, _ in kept:
         topics[judged.summary.topic].append(judged)
-    biases = {topic: _mean_bias(members, seed) for topic, members in topics.items()}
-    mean, se = _mean_bias([judged for judged, _ in kept], seed)
+    biases = {topic: _mean_bias(members) for topic, members in topics.items()}
+    mean, se = _mean_bias([judged for judged, _ in kept])
     between = 0.0
     if len(biases) > 1:
         within = statistics.fmean(one_se**2 for _, one_se in biases.values())
@@ -265,20 +265,20 @@ def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored]
     return pearson([length for length, _ in pairs], [value for _, value in pairs])
 
 
-def _draws(n: int, seed: int) -> NDArray[np.float64]:
+def _draws(n: int) -> NDArray[np.float64]:
     """(SAMPLES, n): how often each resample draws each of n summaries."""
     import numpy as np
 
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=SAMPLES).astype(float)
+    return np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=SAMPLES).astype(float)
 
 
-def _resampled(scored: Sequence[_Scored], seed: int) -> tuple[Interval | None, Interval | None]:
+def _resampled(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | None]:
     """Intervals of correlation and linking accuracy, from the resamples where they are defined; None for fewer than two."""
     import numpy as np
 
     if len(scored) < 2:
         return None, None
-    sums = _draws(len(scored), seed) @ np.array([_sums(judged) for judged in scored])
+    sums = _draws(len(scored)) @ np.array([_sums(judged) for judged in scored])
     n, x, y, xx, yy, xy, both, same = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
@@ -294,7 +294,7 @@ def _sums(judged: _Scored) -> list[float]:
     return [len(judged.ours), sum(judged.ours), sum(judged.theirs), *squares, sum(products), len(linked), sum(linked)]
 
 
-def _mean_bias(scored: Sequence[_Scored], seed: int) -> tuple[float, float]:
+def _mean_bias(scored: Sequence[_Scored]) -> tuple[float, float]:
     """The mean over insights of label value minus people's coverage, and its standard error (bootstrap; 0 for one summary)."""
     import numpy as np
 
@@ -302,7 +302,7 @@ def _mean_bias(scored: Sequence[_Scored], seed: int) -> tuple[float, float]:
     mean = float(totals[:, 0].sum() / totals[:, 1].sum())
     if len(scored) < 2:
         return mean, 0.0
-    sums = _draws(len(scored), seed) @ totals
+    sums = _draws(len(scored)) @ totals
     return mean, float(np.std(sums[:, 0] / sums[:, 1], ddof=1))
 
 

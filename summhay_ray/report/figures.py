@@ -65,14 +65,14 @@ def draw(section: Section, inches: float = COLUMN_INCHES, ink: str = "black") ->
     return made
 
 
-def figure_bytes(section: Section, kind: FigureFormat = "svg", inches: float = COLUMN_INCHES) -> bytes:
+def figure_bytes(section: Section, kind: FigureFormat = "svg") -> bytes:
     """The chart as a file for a paper. Text is drawn as outlines (SVG) or embedded as TrueType (PDF)."""
     from matplotlib import rc_context
 
     stream = io.BytesIO()
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "summhay"}), _quiet():
         metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
-        draw(section, inches).savefig(stream, format=kind, transparent=True, metadata=metadata)
+        draw(section, COLUMN_INCHES).savefig(stream, format=kind, transparent=True, metadata=metadata)
     return stream.getvalue()
 
 

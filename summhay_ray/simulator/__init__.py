@@ -15,7 +15,7 @@ from summhay_ray.simulator.start import (
     offline_answer,
     simulate,
 )
-from summhay_ray.simulator_settings import Settings, SettingsError, parse_limit, read_keys
+from summhay_ray.simulator_settings import Settings, parse_limit, read_keys
 
 __all__ = [
     "NOTHING_TO_SAY",
@@ -25,7 +25,6 @@ __all__ = [
     "Provider",
     "Serving",
     "Settings",
-    "SettingsError",
     "make_answers",
     "make_faults",
     "make_settings",

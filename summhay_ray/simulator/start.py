@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from summhay_ray.errors import UserError
 from summhay_ray.llm import Request
 from summhay_ray.local_models import LocalModels
 from summhay_ray.simulator.answering import Answer, Answers
 from summhay_ray.simulator.provider import Provider
-from summhay_ray.simulator_settings import Settings, SettingsError, parse_limit, read_keys
+from summhay_ray.simulator_settings import Settings, parse_limit, read_keys
 from summhay_ray.synth import Faults, faulty, task_of
 
 JUDGE, RATER, SUMMARIZER, WRITER = "offline/judge", "offline/rater", "offline/support", "offline/writer"
@@ -60,7 +61,7 @@ class Serving:
 
 
 def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
-    """Settings from fields, with `limits` such as `MODEL:rpm=60,...` for single models. Raises SettingsError or UnknownName."""
+    """Settings from fields, with `limits` such as `MODEL:rpm=60,...` for single models. Raises UserError or UnknownName."""
     models: dict[str, dict[str, float]] = {}
     for limit in limits:
         model, changes = parse_limit(limit)
@@ -69,7 +70,7 @@ def make_settings(fields: Mapping[str, Any], limits: list[str]) -> Settings:
 
 
 def simulate(settings: Settings, serving: Serving, announce: Callable[[str], None]) -> dict[str, Any]:
-    """Serve until SIGTERM or SIGINT. Returns the books as JSON. Raises OSError, SettingsError.
+    """Serve until SIGTERM or SIGINT. Returns the books as JSON. Raises OSError, UserError.
 
     `announce`: called with the API's base URL once it listens.
     """
@@ -87,11 +88,11 @@ def simulate(settings: Settings, serving: Serving, announce: Callable[[str], Non
 
 
 def make_faults(forget: float, extra: float, malformed: float, seed: int = 0) -> Faults:
-    """The faults in answers to prompts of a synthesis. Raises SettingsError for a share outside 0 to 1."""
+    """The faults in answers to prompts of a synthesis. Raises UserError for a share outside 0 to 1."""
     try:
         return Faults(forget, extra, malformed, seed)
     except ValueError as error:
-        raise SettingsError(str(error)) from error
+        raise UserError(str(error)) from error
 
 
 def make_answers(short: bool = False, faults: Faults = NO_FAULTS) -> Answers:

@@ -1,6 +1,6 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
-from summhay_ray.store.errors import Damaged, DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
+from summhay_ray.store.errors import DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
 from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
 from summhay_ray.store.files.s3_place import with_endpoint
@@ -49,7 +49,6 @@ __all__ = [
     "AnswerTotals",
     "Chain",
     "Committer",
-    "Damaged",
     "DamagedRecord",
     "Dimensions",
     "DriverSession",

@@ -11,10 +11,6 @@ class OldStore(StoreError):
     """The store is of an earlier format; `migrate` brings its answers over."""
 
 
-class Damaged(StoreError):
-    """A part of a run's tables, or what names them, is missing or damaged."""
-
-
 class DamagedRecord(StoreError):
     """A numbered record, or the plan of a run, cannot be read."""
 

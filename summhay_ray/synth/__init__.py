@@ -11,7 +11,7 @@ from summhay_ray.synth.checking.words import quoted as is_quoted
 from summhay_ray.synth.checking.words import read as read_words
 from summhay_ray.synth.making.asking import GROUP_OF, Group, ModelAsker, TopicRecipe
 from summhay_ray.synth.making.bounds import Bounds, CallTotals, bounds
-from summhay_ray.synth.making.domains import BadDomain, Domain, domain_from, domain_names, load_domain, parse_domain
+from summhay_ray.synth.making.domains import Domain, domain_from, domain_names, load_domain, parse_domain
 from summhay_ray.synth.making.kinds import (
     Difficulty,
     PlannedDocument,
@@ -33,7 +33,6 @@ __all__ = [
     "GROUP_OF",
     "OFFLINE",
     "Asker",
-    "BadDomain",
     "Bounds",
     "CallTotals",
     "Difficulty",

@@ -246,6 +246,14 @@ def test_one_changed_letter_of_a_record_is_told(place: Place) -> None:
     assert doctored(place) == []
 
 
+def test_running_a_finished_run_again_mends_the_loss_of_its_newest_manifest(place: Place) -> None:
+    run = paid(place)
+    place.delete(f"runs/{run.run_id}/commits/{run.version():08d}.json")
+    assert any("run or import again" in line for line in doctored(place)), doctored(place)
+    assert run_again(place).calls["made"] == 0
+    assert doctored(place) == []
+
+
 def test_the_doctor_goes_on_after_a_run_that_cannot_be_read(place: Place) -> None:
     run = paid(place)
     place.write(f"runs/{run.run_id}/run.json", b"{")

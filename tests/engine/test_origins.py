@@ -14,7 +14,6 @@ from summhay_ray import api
 from summhay_ray.benchmark import ModelSpec
 from summhay_ray.llm import Limits, ModelSettings, Request
 from summhay_ray.llm.transports.direct import _body
-from summhay_ray.store import Store, with_hash
 
 pytestmark = pytest.mark.core
 
@@ -62,7 +61,7 @@ def test_a_revision_is_another_model_and_is_never_sent(tmp_path: Path) -> None:
 
 
 def test_without_a_revision_a_model_is_what_it_was() -> None:
-    # A run of an earlier version goes on: fields that came since are no part of its identity at their default.
+    # Fields that came later are no part of its identity at their default.
     assert api.load(Path(__file__).parents[2] / "jobs" / "quickstart.yaml").run_id == "r939d05907d08"
     entry = ModelSpec(model="openai/gpt-4o")
     assert "revision" not in entry.semantic() and "revision" not in entry.sampling()
@@ -85,17 +84,3 @@ def test_where_a_model_answers(model: str, base: str | None, origin: str) -> Non
         ModelSettings.written(model, {"api_base": base, "price": {"input_per_mtok": 0, "output_per_mtok": 0}}, Limits()).origin
         == origin
     )
-
-
-def test_a_run_of_before_goes_on_without_the_column(tmp_path: Path) -> None:
-    with in_thread() as first, in_thread() as second:
-        done, _ = answered(tmp_path, **fields(first))
-        record = tmp_path / "runs" / done.run / "run.json"
-        content = json.loads(record.read_text())
-        raw = next(table for table in content["tables"] if table["name"] == "raw_answers")
-        raw["columns"] = [column for column in raw["columns"] if column["name"] != "origin"]
-        del content["sha256"]
-        record.write_bytes(with_hash(content))
-        assert Store(str(tmp_path)).run(done.run).table("raw_answers").height
-        again, _ = answered(tmp_path, **fields(second))
-        assert (again.status, again.calls["made"], again.warnings) == ("done", 0, ())

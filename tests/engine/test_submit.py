@@ -20,8 +20,9 @@ from job_server import Server, details, server, submit
 from ray.job_submission import JobDetails
 
 from summhay_ray import api
-from summhay_ray.engine import JobError, JobLost, RayJob
+from summhay_ray.engine import JobLost, RayJob
 from summhay_ray.engine.jobs import jobs
+from summhay_ray.errors import UserError
 
 __all__ = ["server"]
 pytestmark = pytest.mark.core
@@ -89,12 +90,12 @@ def test_a_server_that_takes_no_job_says_why(server: Server, tmp_path: Path) -> 
         raise RuntimeError("Request failed with status code 500:\nNo available agent")
 
     server.first = refuse
-    with pytest.raises(JobError, match="^the job server took no job: Request failed with status code 500: No available agent$"):
+    with pytest.raises(UserError, match="^the job server took no job: Request failed with status code 500: No available agent$"):
         sent_to(tmp_path)
 
 
 def test_a_run_of_one_process_is_no_job(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(JobError, match="^executor: inline runs in one process, and a job on a cluster; leave it out"):
+    with pytest.raises(UserError, match="^executor: inline runs in one process, and a job on a cluster; leave it out"):
         sent_to(tmp_path, overrides=["executor=inline"])
     assert server.sent == []
 
@@ -104,7 +105,7 @@ def test_a_run_of_one_process_is_no_job(server: Server, tmp_path: Path) -> None:
     ["", "ftp://head:8265", "http://", "http://me:secret@head:8265", "http://head:0", "http://head:8265/?a", "http://he ad"],
 )
 def test_addresses_that_are_none(address: str) -> None:
-    with pytest.raises(JobError, match="^--address: expected the URL") as refused:
+    with pytest.raises(UserError, match="^--address: expected the URL") as refused:
         submit.job_url(address)
     assert "secret" not in str(refused.value)
 
@@ -119,7 +120,7 @@ def test_a_relative_store_is_this_machines(tmp_path: Path, monkeypatch: pytest.M
     uri, bucket, notes = submit.store_for_job("./store", URL)
     assert (uri, bucket) == (str(tmp_path / "store"), None) and "every node must see that folder" in notes[0]
     assert submit.store_for_job("/shared/store", "http://head:8265")[0] == "/shared/store"
-    with pytest.raises(JobError, match=r"^store './store' is a folder of this machine; give one"):
+    with pytest.raises(UserError, match=r"^store './store' is a folder of this machine; give one"):
         submit.store_for_job("./store", "http://head:8265")
 
 
@@ -157,7 +158,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
     ],
 )
 def test_what_is_no_job_server_of_ours(status: int, body: bytes, said: str) -> None:
-    with answering(status, body) as url, pytest.raises(JobError) as refused:
+    with answering(status, body) as url, pytest.raises(UserError) as refused:
         jobs.reach(url)
     assert said in str(refused.value) and str(refused.value).startswith(f"--address {url}: ")
 
@@ -177,7 +178,7 @@ def test_nothing_listens_or_speaks_http() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(JobError, match=r"no job server answers there \(.*refused\)"):
+        with pytest.raises(UserError, match=r"no job server answers there \(.*refused\)"):
             jobs.reach(url)
         taken.listen()
 
@@ -187,7 +188,7 @@ def test_nothing_listens_or_speaks_http() -> None:
             connection.close()
 
         threading.Thread(target=hang_up, daemon=True).start()
-        with pytest.raises(JobError, match="not a Ray dashboard"):
+        with pytest.raises(UserError, match="not a Ray dashboard"):
             jobs.reach(url)
 
 

@@ -159,10 +159,10 @@ def test_no_file_with_a_key_in_it_leaves(own: Path, monkeypatch: pytest.MonkeyPa
     (own / "helper_of_mine.py").write_text(f"WORD = '{KEY}'\n", encoding="utf-8")
     package.pack(mine)
     monkeypatch.setenv("MY_API_KEY", KEY)
-    with pytest.raises(package.PackageError, match=r"^helper_of_mine\.py holds the value of a key") as refused:
+    with pytest.raises(package.UserError, match=r"^helper_of_mine\.py holds the value of a key") as refused:
         package.pack(mine)
     assert KEY not in str(refused.value)
-    with pytest.raises(package.PackageError, match=r"^the spec holds the value of a key"):
+    with pytest.raises(package.UserError, match=r"^the spec holds the value of a key"):
         package.pack(load(own, name=f"with {KEY}"))
 
 
@@ -170,11 +170,11 @@ def test_a_key_in_a_file_is_known_too(folder: Path, tmp_path: Path, monkeypatch:
     (tmp_path / "key").write_text(KEY + "\n", encoding="ascii")
     monkeypatch.setenv("MY_API_KEY_FILE", str(tmp_path / "key"))
     (folder / "p.txt").write_text(PROMPT + KEY, encoding="utf-8")
-    with pytest.raises(package.PackageError, match=r"^news\.json holds"):
+    with pytest.raises(package.UserError, match=r"^news\.json holds"):
         (folder / "news.json").write_text(json.dumps(load_sample("news") | {"note": KEY}), encoding="utf-8")
         # By way of the store it would leave, too.
         package.pack(load(folder, haystacks=["news.json"]), {"news.json": "store/" + "0" * 64})
-    with pytest.raises(package.PackageError, match=r"^p\.txt holds"):
+    with pytest.raises(package.UserError, match=r"^p\.txt holds"):
         package.pack(load(folder, summarizers=[{"model": "offline/lead", "prompt": "p.txt"}]))
 
 
@@ -183,7 +183,7 @@ def test_too_much_is_refused_in_one_line(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(package, "MOST_BYTES", size)
     package.pack(load(folder, haystacks=["news.json"]))
     monkeypatch.setattr(package, "MOST_BYTES", size - 1)
-    with pytest.raises(package.PackageError, match=r"^the job's 1 files have \d+ MiB, of which news\.json has") as refused:
+    with pytest.raises(package.UserError, match=r"^the job's 1 files have \d+ MiB, of which news\.json has") as refused:
         package.pack(load(folder, haystacks=["news.json"]))
     assert "\n" not in str(refused.value)
 
@@ -194,5 +194,5 @@ def test_a_module_and_a_file_of_one_name_are_refused(own: Path, tmp_path: Path) 
     (own / "specs").mkdir()
     writer = {"model": "offline/lead", "prompt": "own_module.py"}
     mine = load(tmp_path / "far", retrievers=["own_module:Own"], summarizers=[writer])
-    with pytest.raises(package.PackageError, match="have one name; rename one"):
+    with pytest.raises(package.UserError, match="have one name; rename one"):
         package.pack(mine)

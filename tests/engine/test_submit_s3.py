@@ -13,7 +13,6 @@ from job_server import Server, server, submit
 from s3_servers import SECRET, Bucket, s3_bucket, s3_server
 
 from summhay_ray import api, engine
-from summhay_ray.engine import JobError
 from summhay_ray.engine.jobs import package
 from summhay_ray.errors import UserError
 from summhay_ray.store import NoCredentials, Store, StoreError
@@ -68,10 +67,10 @@ def test_nothing_is_put_into_the_store_where_no_job_is_sent(
     server: Server, s3_bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nobody(url: str) -> list[str]:
-        raise JobError("no job server answers there")
+        raise UserError("no job server answers there")
 
     monkeypatch.setattr(submit, "reach", nobody)
-    with pytest.raises(JobError, match="no job server"):
+    with pytest.raises(UserError, match="no job server"):
         api.submit(spec_of(tmp_path), URL, s3_bucket.uri())
     assert s3_bucket.keys() == ["store/.summhay-check"]
 
@@ -93,7 +92,7 @@ def test_without_credentials_here_the_files_go_with_the_job(
     assert sorted(server.files) == [package.SPEC, "topic0.json", "topic1.json", "topic2.json"]
     assert "no credentials for the store here" in job.notes[0] and "none are sent" in job.notes[0]
     monkeypatch.setattr(package, "MOST_BYTES", 100)
-    with pytest.raises(package.PackageError, match="give an s3:// store that can be reached from here, "):
+    with pytest.raises(package.UserError, match="give an s3:// store that can be reached from here, "):
         api.submit(spec, URL, s3_bucket.uri("other"))
 
 

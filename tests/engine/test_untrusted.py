@@ -212,6 +212,6 @@ def test_a_job_is_as_untrusted_as_its_spec(folder: Path) -> None:
     prompt = (folder / "prompt.txt").read_text(encoding="utf-8")
     (folder / "json.py").write_text(prompt, encoding="utf-8")
     fields = {"summarizers": [{"model": "offline/lead", "prompt": "json.py"}]}
-    with pytest.raises(package.PackageError, match=r"json\.py"):
+    with pytest.raises(package.UserError, match=r"json\.py"):
         package.pack(load(folder, **fields))
     package.pack(load(folder, untrusted=False, **fields))

@@ -11,8 +11,9 @@ from annotated import summary, write
 from hypothesis import given
 from hypothesis import strategies as st
 
+from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict, bench
-from summhay_ray.judge.annotations import BadAnnotations, load_summaries
+from summhay_ray.judge.annotations import load_summaries
 
 pytestmark = pytest.mark.core
 
@@ -58,7 +59,7 @@ def insights(**changes: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_a_file_of_another_form_is_refused_in_one_line(rows: Any, told: str, tmp_path: Path) -> None:
-    with pytest.raises(BadAnnotations) as refusal:
+    with pytest.raises(UserError) as refusal:
         bench.load_summaries(write(tmp_path / "mine.json", rows))
     said = str(refusal.value)
     assert said.startswith("mine.json is not an annotation file: ")
@@ -69,7 +70,7 @@ def test_a_file_of_another_form_is_refused_in_one_line(rows: Any, told: str, tmp
 def test_any_bytes_are_refused_in_one_way(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"
     path.write_bytes(content)
-    with pytest.raises(BadAnnotations):
+    with pytest.raises(UserError):
         bench.load_summaries(path)
 
 

@@ -117,7 +117,7 @@ def test_every_format_is_read_and_what_cannot_be_is_told(tmp_path: Path) -> None
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0\0")
     (tmp_path / "old.txt").write_bytes(b"caf\xe9")
     (tmp_path / "link.txt").symlink_to("/etc/hostname")
-    # Damaged, or without the converter: never taken for text.
+    # StoreError, or without the converter: never taken for text.
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.4 nothing")
     sources, unread = read_folder(tmp_path)
     texts = {source.document_id: source.text for source in sources}

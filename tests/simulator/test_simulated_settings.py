@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from summhay_ray.errors import UserError
-from summhay_ray.simulator import Settings, SettingsError, parse_limit, read_keys
+from summhay_ray.simulator import Settings, parse_limit, read_keys
 from summhay_ray.simulator_settings import FAULTS, PER_MODEL
 
 pytestmark = pytest.mark.core
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.core
     ],
 )
 def test_invalid_settings_are_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(SettingsError) as refusal:
+    with pytest.raises(UserError) as refusal:
         Settings(**fields)
     assert str(refusal.value) == said
 
@@ -85,7 +85,7 @@ def test_keys_are_read_line_by_line(tmp_path: Path) -> None:
     path.write_text("sk-one\n\n  sk-two \n", encoding="utf-8")
     assert read_keys(path) == {"sk-one", "sk-two"}
     path.write_text("\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="the file has no key"):
+    with pytest.raises(UserError, match="the file has no key"):
         read_keys(path)
-    with pytest.raises(SettingsError, match="cannot be read .FileNotFoundError."):
+    with pytest.raises(UserError, match="cannot be read .FileNotFoundError."):
         read_keys(tmp_path / "none")

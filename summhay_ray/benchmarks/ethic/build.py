@@ -572,14 +572,14 @@ def _speakers(text: str, borders: Sequence[tuple[int, int]]) -> list[tuple[str, 
     return [tuple(dict.fromkeys(word for place, word in found if begin <= place < end)) for begin, end in borders]
 
 
-def sheet(labels: pl.DataFrame, seed: int, a_domain: int = 100) -> bytes:
-    """A CSV sheet of chunks and their labels, at most `a_domain` rows per domain, with a column for a person's labels."""
+def sheet(labels: pl.DataFrame, seed: int) -> bytes:
+    """A CSV sheet of chunks and their labels, at most 100 rows per domain, with a column for a person's labels."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(_SHEET)
     for (domain,), labeled in sorted(labels.group_by("domain")):
         rows = labeled.filter(pl.col("task") == "Recalling").sort("document", "chunk").to_dicts()
-        kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(a_domain, len(rows))))
+        kept = sorted(random.Random(json.dumps([seed, str(domain)])).sample(range(len(rows)), min(100, len(rows))))
         for row in (rows[place] for place in kept):
             fields = (row["domain"], row["document"], str(row["chunk"]), row["text"], ", ".join(row["labels"]) or "None", "")
             writer.writerow(map(quoted, fields))

@@ -113,10 +113,10 @@ def organizing(context: str, options: Sequence[str]) -> str:
     return f"{FRAME}{context}{AFTER}{ORGANIZING}{OPTIONS}{listed}{CUE}"
 
 
-def attributing(context: str, background: str, what: str = "document") -> str:
+def attributing(context: str, background: str) -> str:
     """The prompt of Attributing. In the context each document stands below its id in square brackets."""
-    asked = ATTRIBUTING.format(what=what)
-    return f"{FRAME}{context}{AFTER}{asked}{BACKGROUND}{background}{_EVERY.format(what=what)}"
+    asked = ATTRIBUTING.format(what="document")
+    return f"{FRAME}{context}{AFTER}{asked}{BACKGROUND}{background}{_EVERY.format(what='document')}"
 
 
 def attributing_law(context: str, target: str) -> str:

@@ -55,6 +55,5 @@ class SectionRating:
     keys: Annotated[tuple[str, ...], "of a panel the raw answers of its members"] = ()
 
 
-SAMPLES = ("n_votes", "n_asked")
 ANSWERS = Table("ethic_answers", EthicAnswer, ("item_id",))
 RATINGS = Table("section_ratings", SectionRating, ("item_id", "judge", "section", "reading", "criterion"))

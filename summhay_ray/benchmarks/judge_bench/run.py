@@ -48,7 +48,7 @@ class BenchOptions:
 def bench_judges(path: Path, names: Sequence[str], store: Store, options: BenchOptions = BenchOptions()) -> BenchResult:
     """Measure judges against the annotations at `path`; without names, its stored predictions and the free judge.
 
-    Raises BadAnnotations, SpecError, UnknownName and BadName before any call; StoreError, OSError.
+    Raises UserError, SpecError, UnknownName and BadName before any call; StoreError, OSError.
     """
     with own_code_allowed(not options.untrusted):
         workload = load_bench(path, names, options)

@@ -31,7 +31,7 @@ from summhay_ray.benchmarks.support.tables import BULLETS, SUPPORTS
 from summhay_ray.benchmarks.support.workload import rows_of
 from summhay_ray.citations import SUPPORT_REVISION, CitedDocuments, Mode, recited
 from summhay_ray.errors import UserError
-from summhay_ray.metrics import score_summary, with_labels
+from summhay_ray.metrics import score_summary
 from summhay_ray.records import Failure, Score
 
 STAGE = "haystack"
@@ -123,7 +123,7 @@ def recite_run(source: RunStore, mode: Mode = "both") -> ReciteResult:
 
 def _figures(run: RunStore) -> pl.DataFrame:
     """Citations before and after the repair, dropped and added, by system."""
-    labels = dict(with_labels(run.table("summaries")).select("system", "label").unique().iter_rows())
+    labels = dict(run.table("summaries", columns=["system", "label"]).select("system", "label").unique().iter_rows())
     cited, after = pl.col("cited"), pl.col("recited")
     counted = (
         run.table(SUPPORTS.name)

@@ -28,11 +28,7 @@ def scores(tables: Tables, seed: int) -> Tables:
     """`systems`: the figures of each system; `unsupported` and `uncited`: what a person should look at; `flaws`: counts;
     `panels`: how their members agree."""
     supports, bullets, items = (_with_query(tables[name]) for name in (SUPPORTS.name, BULLETS.name, "items"))
-    # Runs of earlier versions have no column of labels; their items have.
-    supports, bullets = (
-        frame.drop("label", strict=False).join(items.select(*_NAMES).unique(), on="system", how="left")
-        for frame in (supports, bullets)
-    )
+    bullets = bullets.join(items.select(*_NAMES).unique(), on="system", how="left")
     cited = supports.filter("cited").with_columns(
         pl.when(pl.col("value").is_not_null()).then(pl.col("verdict") == name).alias(name) for name in ("supported", "partly")
     )

@@ -13,10 +13,9 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.synth.recipe import Recipe
 from summhay_ray.benchmarks.synth.spec import GROUPS
 from summhay_ray.benchmarks.synth.tables import Made
-from summhay_ray.errors import UserError
 from summhay_ray.haystack import InvalidHaystack, ReleasedFile, released_from
 from summhay_ray.outcome import no_answer
-from summhay_ray.synth import OFFLINE, Group, ModelAsker, Synthesized, Topic, TopicRecipe, Unverified, checked_tables, synthesize
+from summhay_ray.synth import OFFLINE, Group, ModelAsker, Synthesized, Topic, Unverified, checked_tables, synthesize
 from summhay_ray.text import count_tokens
 
 SYNTHESIS = "synthesis"
@@ -73,7 +72,7 @@ async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask)
     Raises only what cannot be recorded as a row (a full disk, a bug).
     """
     calls, made_from = TopicCalls(ask), recipe.of(topic)
-    found = await _tried(made_from, asker_of(recipe, {stage: calls.of(stage) for stage in GROUPS}))
+    found = await synthesize(made_from, asker_of(recipe, {stage: calls.of(stage) for stage in GROUPS}))
     checks = {"checks": list(found.checks)}
     if isinstance(found, Synthesized):
         kept = await asyncio.to_thread(_keep, found, topic, calls, recipe.store, cell_id)
@@ -85,16 +84,6 @@ async def synthesize_topic(recipe: Recipe, cell_id: str, topic: Topic, ask: Ask)
     outcome = no_answer(found.kind, found.error, found.message, found.key, found.attempts, calls.usd_micros, found.retryable)
     ask.fail(found.stage, outcome)
     return checks
-
-
-async def _tried(recipe: TopicRecipe, asker: ModelAsker) -> Synthesized | Unverified:
-    try:
-        return await synthesize(recipe, asker)
-    except (OSError, UserError):
-        raise
-    # The border to the synth room: an error in one topic must not stop the others.
-    except Exception as error:  # noqa: BLE001
-        return Unverified("synthesis", "synthesis_error", f"{type(error).__name__}: {error}", retryable=True)
 
 
 def _keep(

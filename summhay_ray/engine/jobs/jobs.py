@@ -29,11 +29,7 @@ _GUARDED = (401, 403)
 _TOKEN = "the cluster wants a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or the file ~/.ray/auth_token, as on its head"
 
 
-class JobError(UserError):
-    """The job cannot be submitted or followed; the message says why in one line."""
-
-
-class JobLost(JobError):
+class JobLost(UserError):
     """The job server stopped answering. The job may still be running, or may be gone with its cluster."""
 
     exit_code = 1
@@ -132,7 +128,7 @@ def _end(details: Any, job: RayJob) -> JobEnd:
 
 
 def reach(url: str) -> list[str]:
-    """Check that a usable job server answers at `url`; returns notes about it. Raises JobError."""
+    """Check that a usable job server answers at `url`; returns notes about it. Raises UserError."""
     where = f"--address {url}"
     mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
     try:
@@ -143,14 +139,14 @@ def reach(url: str) -> list[str]:
     except urllib.error.HTTPError as error:
         if error.code in _GUARDED:
             return []
-        raise JobError(f"{where}: what answers there is not a Ray dashboard (HTTP {error.code}); {mend}") from error
+        raise UserError(f"{where}: what answers there is not a Ray dashboard (HTTP {error.code}); {mend}") from error
     except (ValueError, KeyError, TypeError, http.client.HTTPException, ConnectionResetError) as error:
-        raise JobError(f"{where}: what answers there is not a Ray dashboard ({type(error).__name__}); {mend}") from error
+        raise UserError(f"{where}: what answers there is not a Ray dashboard ({type(error).__name__}); {mend}") from error
     except OSError as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ConnectionResetError | http.client.HTTPException):
-            raise JobError(f"{where}: what answers there is not a Ray dashboard ({type(reason).__name__}); {mend}") from error
-        raise JobError(
+            raise UserError(f"{where}: what answers there is not a Ray dashboard ({type(reason).__name__}); {mend}") from error
+        raise UserError(
             f"{where}: no job server answers there ({_line(str(reason))}); {mend}, and a port that is open here"
         ) from error
     return _check_version(version, numbers, where)
@@ -161,14 +157,14 @@ def _check_version(version: str, numbers: tuple[int, ...], where: str) -> list[s
 
     if numbers < OLDEST_RAY:
         oldest = ".".join(map(str, OLDEST_RAY))
-        raise JobError(f"{where}: the cluster runs Ray {version}; a run needs {oldest} or later there")
+        raise UserError(f"{where}: the cluster runs Ray {version}; a run needs {oldest} or later there")
     if version != ray.__version__:
         return [f"the cluster runs Ray {version}, this machine {ray.__version__}: the job runs with the cluster's"]
     return []
 
 
 def job_client(url: str) -> Any:
-    """Ray's client of the job server at `url`. Raises JobError."""
+    """Ray's client of the job server at `url`. Raises UserError."""
     from ray.job_submission import JobSubmissionClient
 
     # Ray's loggers set their level when they are imported, so it is set here, after the import.
@@ -191,15 +187,15 @@ def _without(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def asking(url: str) -> Iterator[None]:
-    """A context for a request to the job server: errors become JobError."""
+    """A context for a request to the job server: errors become UserError."""
     from ray.exceptions import AuthenticationError
 
     try:
         yield
     except AuthenticationError as error:
-        raise JobError(f"--address {url}: {_TOKEN}") from error
+        raise UserError(f"--address {url}: {_TOKEN}") from error
     except (RuntimeError, OSError) as error:
-        raise JobError(f"--address {url}: the job server does not answer as one: {one_line(error)}") from error
+        raise UserError(f"--address {url}: the job server does not answer as one: {one_line(error)}") from error
 
 
 def _lost_errors() -> tuple[type[Exception], ...]:

@@ -29,10 +29,6 @@ MOST_BYTES = 90 * 2**20
 """Maximum size of a package before compression. Ray clusters accept 100 MiB or more, depending on version and settings."""
 
 
-class PackageError(UserError):
-    """The job cannot be packed; the message says why and how to mend it."""
-
-
 @dataclass(frozen=True)
 class Package:
     """The files of a job, and the spec that refers to them by their names in the package."""
@@ -53,7 +49,7 @@ class Package:
 
 
 def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType({})) -> Package:
-    """The package of a run. Raises PackageError.
+    """The package of a run. Raises UserError.
 
     `by_store`: inputs that travel through the store instead: name in the spec -> name in the package's spec.
     """
@@ -63,7 +59,7 @@ def pack(workload: Workload[Any], by_store: Mapping[str, str] = MappingProxyType
     modules, notes = own_modules(workload.storage.own_code())
     for name, source in modules.items():
         if name == SPEC or files.setdefault(name, source) != source:
-            raise PackageError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
+            raise UserError(f"{name}: a file of the spec and one of your modules have one name; rename one of them")
     if workload.inputs.untrusted:
         _check_suffixes(files)
     package = Package(_renamed(workload.spec.model_dump(mode="json"), names), files, tuple(notes))
@@ -136,17 +132,17 @@ def _files_of(place: Path) -> Iterator[Path]:
 
 
 def _check_suffixes(files: Mapping[str, Path]) -> None:
-    """Raises PackageError for a file that Python could import from the job's folder, where it looks for modules first."""
+    """Raises UserError for a file that Python could import from the job's folder, where it looks for modules first."""
     for name in files:
         if name.endswith(tuple(all_suffixes())):
-            raise PackageError(f"{name}: is named as code is, which --untrusted does not send; rename the file")
+            raise UserError(f"{name}: is named as code is, which --untrusted does not send; rename the file")
 
 
 def _check_size(package: Package) -> None:
     sizes = {name: source.stat().st_size for name, source in package.files.items()}
     if (total := sum(sizes.values())) > MOST_BYTES:
         largest = max(sizes, key=lambda name: sizes[name])
-        raise PackageError(
+        raise UserError(
             f"the job's {len(sizes)} files have {total / 2**20:.0f} MiB, of which {largest} has {sizes[largest] / 2**20:.0f}; "
             f"a job takes {MOST_BYTES // 2**20}: give an s3:// store that can be reached from here, "
             "through which any number of inputs goes, or make several runs of it"
@@ -154,7 +150,7 @@ def _check_size(package: Package) -> None:
 
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
-    """Raises PackageError if a file contains the value of a key. `kept`: the inputs that travel through the store."""
+    """Raises UserError if a file contains the value of a key. `kept`: the inputs that travel through the store."""
     secrets = {secret.encode() for model in workload.spec.model_entries() for secret in answer_secrets(model.api_key_env)}
     if not secrets:
         return
@@ -165,7 +161,7 @@ def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Pat
 
 def _refuse(name: str, content: bytes, secrets: set[bytes]) -> None:
     if any(secret in content for secret in secrets):
-        raise PackageError(
+        raise UserError(
             f"{name} holds the value of a key of this machine's environment, which would leave it; take it out: "
             "keys come from the environment of the cluster's nodes"
         )

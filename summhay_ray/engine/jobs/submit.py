@@ -19,8 +19,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from summhay_ray.engine.contract import Workload
-from summhay_ray.engine.jobs.jobs import JobError, RayJob, asking, job_client, one_line, reach
+from summhay_ray.engine.jobs.jobs import RayJob, asking, job_client, one_line, reach
 from summhay_ray.engine.jobs.package import SPEC, Package, pack
+from summhay_ray.errors import UserError
 from summhay_ray.logs import asked_level
 from summhay_ray.store import NoCredentials, Store
 
@@ -56,9 +57,9 @@ class JobOrder:
 
 
 def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
-    """Send a run to the cluster at `address`, or find it there. Raises JobError, PackageError, StoreError, with nothing sent."""
+    """Send a run to the cluster at `address`, or find it there. Raises UserError, StoreError, with nothing sent."""
     if workload.spec.executor == "inline":
-        raise JobError("executor: inline runs in one process, and a job on a cluster; leave it out, or set executor: ray")
+        raise UserError("executor: inline runs in one process, and a job on a cluster; leave it out, or set executor: ray")
     url = job_url(address)
     uri, bucket, notes = store_for_job(order.store_uri, url)
     order = replace(order, store_uri=uri)
@@ -81,11 +82,11 @@ def submit(workload: Workload[Any], order: JobOrder, address: str) -> RayJob:
             return RayJob(
                 f"{workload.run_id}-{number}", workload.run_id, url, uri, False, (*notes, *_rivals(jobs, metadata)), client
             )
-    raise JobError(f"--address {url}: the job server gave the names of {_TRIES} jobs of this run to others; submit again")
+    raise UserError(f"--address {url}: the job server gave the names of {_TRIES} jobs of this run to others; submit again")
 
 
 def job_url(address: str) -> str:
-    """The URL of a head's dashboard, which is its job server: http://HOST:8265. Raises JobError for an invalid address."""
+    """The URL of a head's dashboard, which is its job server: http://HOST:8265. Raises UserError for an invalid address."""
     url = (address if "://" in address else f"http://{address}").rstrip("/")
     try:
         parts = urlsplit(url)
@@ -93,14 +94,14 @@ def job_url(address: str) -> str:
     except ValueError:
         usable = False
     if not usable or parts.query or not re.fullmatch(r"[!-~]+", url):
-        raise JobError("--address: expected the URL of the head's dashboard, without credentials, such as http://HEAD:8265")
+        raise UserError("--address: expected the URL of the head's dashboard, without credentials, such as http://HEAD:8265")
     return url
 
 
 def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
     """The store's URI for the cluster's nodes; the store itself if it is a bucket that this machine can write, else None; notes.
 
-    A bucket is checked here, so that a wrong name is reported before anything is sent. Raises JobError, StoreError.
+    A bucket is checked here, so that a wrong name is reported before anything is sent. Raises UserError, StoreError.
     """
     if "://" in uri and not uri.startswith("file://"):
         try:
@@ -113,7 +114,7 @@ def store_for_job(uri: str, url: str) -> tuple[str, Store | None, list[str]]:
     here = urlsplit(url).hostname in _HERE
     path = Path(uri.removeprefix("file://")).expanduser()
     if not path.is_absolute() and not here:
-        raise JobError(
+        raise UserError(
             f"store {uri!r} is a folder of this machine; give one that the cluster's nodes see, from / on, or s3://BUCKET/PREFIX"
         )
     note = f"the job keeps its results in {path.absolute()}: every node must see that folder as its own"
@@ -167,5 +168,5 @@ def _send(client: Any, name: str, package: Package, asked: tuple[str, dict[str, 
             with contextlib.suppress(RuntimeError, OSError):
                 if any(job.submission_id == name for job in client.list_jobs()):
                     return False
-            raise JobError(f"the job server took no job: {one_line(error)}") from error
+            raise UserError(f"the job server took no job: {one_line(error)}") from error
     return True

@@ -192,7 +192,7 @@ def _standing(
 
 
 def status(run: RunStore) -> StatusResult:
-    """The status of a run. Raises StoreError, for example Damaged where its tables cannot be read."""
+    """The status of a run. Raises StoreError, for example where its tables cannot be read."""
     run = run.at()
     problems = damaged_records(run)
     record = run.record

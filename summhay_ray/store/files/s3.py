@@ -43,9 +43,6 @@ class S3Files:
     def __reduce__(self) -> tuple[Any, ...]:
         return S3Files, (self._service.place, self._patience_s, self._answer_s)
 
-    def __repr__(self) -> str:
-        return f"S3Files({self._named.uri!r})"
-
     @property
     def uri(self) -> str:
         """See `Files`. Includes the endpoint that boto3 found here, so that another machine finds the same service."""

@@ -8,6 +8,7 @@ listing that lags shows an earlier state, after which nothing can be appended. E
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,5 +65,10 @@ class Chain:
         `body`: a JSON object without the key `sha256`. A number already taken by the same body counts as success, because the
         reply to our own write may have been lost.
         """
-        content = with_hash(body)
-        return self.files.create(self.name(number), content) or self.files.read(self.name(number)) == content
+        content, name = with_hash(body), self.name(number)
+        if self.files.create(name, content):
+            return True
+        # Another's may have been replaced and cleaned away meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            return self.files.read(name) == content
+        return False

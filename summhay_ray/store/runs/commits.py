@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.errors import Damaged, DamagedRecord, Superseded
+from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
@@ -51,12 +51,12 @@ class Manifests:
         self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises Damaged."""
+        """The newest manifest, which is the current one. Raises StoreError."""
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
             named = str(error).partition(";")[0]
-            raise Damaged(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
+            raise StoreError(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
         return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> bool:
@@ -75,13 +75,17 @@ class Manifests:
         except DamagedRecord as error:
             yield str(error)
             return
-        for parts in _manifest(*newest).parts if newest else ():
+        all_parts = _manifest(*newest).parts if newest else ()
+        for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
                 if flaw := self.parts.flaw(table, part):
                     yield f"{flaw}; delete the folder {where}, and {again}"
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
+        shown = (self.files.names(folder, ".parquet") for folder in self.parts.folders()[1:])
+        if not any(parts.final for parts in all_parts) and any(map(any, shown)):
+            yield f"{where} lacks its newest file, which names the run's tables; {again}"
 
     def write(self, manifest: Manifest) -> bool:
         """Write the manifest under its number. Return False if another writer has taken the number."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from summhay_ray.store.errors import Damaged, OldStore, StoreError, StoreUnavailable
+from summhay_ray.store.errors import OldStore, StoreError, StoreUnavailable
 from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files, open_files, read_whole
 from summhay_ray.store.log.log_index import LogIndex
@@ -202,16 +202,16 @@ class RunStore:
     def at(self, manifest: Manifest | None = None) -> RunStore:
         """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads.
 
-        Raises Damaged for a run that has rows but has lost its commits, which say what they are.
+        Raises StoreError for a run that has rows but has lost its commits, which say what they are.
         """
         manifest = manifest or self.manifest()
         if not manifest.number and self._manifests.lost():
             lost, store = self.store.files.where(self._manifests.chain.folder), self.store.files.uri
-            raise Damaged(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
+            raise StoreError(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
         return RunStore(self.store, self.run_id, manifest, self.declared)
 
     def manifest(self) -> Manifest:
-        """The current manifest. Raises Damaged, and StoreError for a run of another version."""
+        """The current manifest. Raises StoreError, and StoreError for a run of another version."""
         if self._still is None:
             self._check_format()
         return self._still or self._manifests.newest()
@@ -317,7 +317,7 @@ class RunStore:
         return self._reader(self._chosen(names)).by_unit()
 
     def digests(self) -> dict[str, dict[str, Any]]:
-        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises Damaged unless every part is whole."""
+        """Table -> {"rows": number of rows, "sha256": hash of the sorted rows}. Raises StoreError unless every part is whole."""
         manifest = self.manifest()
         if (final := manifest.final) is None:
             return digests_of(Reader(self._manifests.parts, manifest.parts, self.declared), self.declared)

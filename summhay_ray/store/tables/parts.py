@@ -28,7 +28,7 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 
-from summhay_ray.store.errors import Damaged
+from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.tables.tables import Columns, Tables
 
@@ -146,11 +146,11 @@ class PartFiles:
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
-        """The part's content, checked. Raises Damaged."""
+        """The part's content, checked. Raises StoreError."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
                 store = self.files.uri
-                raise Damaged(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
+                raise StoreError(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
             yield stream
 
     def flaw(self, table: str, part: Part) -> str:

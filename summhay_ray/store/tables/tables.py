@@ -101,7 +101,7 @@ class Columns:
 
     def same_as(self, other: Columns) -> bool:
         """Whether both have the same columns and key; meanings are ignored."""
-        return self.key == other.key and self.schema.equals(other.schema)
+        return self.key == other.key and bool(self.schema.equals(other.schema))
 
     def as_frame(self, rows: Sequence[Any]) -> pl.DataFrame:
         """The rows in the order given; each is a record with the columns as attributes.

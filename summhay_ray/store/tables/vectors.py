@@ -52,8 +52,6 @@ class VectorSpace:
         self._open: OrderedDict[str, dict[bytes, Kept]] = OrderedDict()
         """File -> its vectors, for the files read most recently."""
         self._lock = threading.Lock()
-        self.damaged: list[str] = []
-        """Files whose content did not match their names and that were deleted."""
 
     @staticmethod
     def key(text: str) -> bytes:
@@ -118,7 +116,6 @@ class VectorSpace:
             return None
         if content is not None:
             return content
-        self.damaged.append(files.where(name))
         files.delete(name)
         return None
 

@@ -27,10 +27,6 @@ INPUT = "[[INPUT]]"
 _ENDINGS = (".yaml", ".yml")
 
 
-class BadDomain(UserError):
-    """An unusable domain file. The message names, in one line, file, field, what was expected and what was found."""
-
-
 @dataclass(frozen=True)
 class Domain:
     """A kind of documents, and how they are written (paper, section 3.2 and appendix A.1)."""
@@ -76,15 +72,15 @@ def domain_names() -> tuple[str, ...]:
 def load_domain(name_or_path: str) -> Domain:
     """A shipped domain by its name, or the domain in a user's YAML file (a path ending in .yaml or .yml).
 
-    Raises UnknownName or BadDomain, in one line.
+    Raises UnknownName or UserError, in one line.
     """
     if name_or_path.endswith(_ENDINGS):
         try:
             text = read_file(name_or_path, MAX_MB).decode("utf-8-sig")
         except UserError as error:
-            raise BadDomain(str(error)) from error
+            raise UserError(str(error)) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise BadDomain(f"{name_or_path}: cannot be read as a domain ({_reason(error)}); expected a YAML file") from error
+            raise UserError(f"{name_or_path}: cannot be read as a domain ({_reason(error)}); expected a YAML file") from error
         return parse_domain(text, name_or_path)
     if name_or_path not in domain_names():
         raise unknown("domain", name_or_path, domain_names())
@@ -92,24 +88,24 @@ def load_domain(name_or_path: str) -> Domain:
 
 
 def parse_domain(text: str, file: str) -> Domain:
-    """The domain in the text of `file`. Raises BadDomain."""
+    """The domain in the text of `file`. Raises UserError."""
     try:
         return domain_from(load(text), file)
     except YamlError as error:
-        raise BadDomain(f"{file}:{error}") from error
+        raise UserError(f"{file}:{error}") from error
 
 
 def domain_from(raw: Any, file: str) -> Domain:
-    """The domain in the parsed YAML of `file`. Raises BadDomain."""
+    """The domain in the parsed YAML of `file`. Raises UserError."""
     if not isinstance(raw, dict):
-        raise BadDomain(f"{file}: expected lines such as 'genre: a news article' (field: value), found {_kind(raw)}")
+        raise UserError(f"{file}: expected lines such as 'genre: a news article' (field: value), found {_kind(raw)}")
     known = {each.name: each for each in fields(Domain)}
     for name in raw:
         if name not in known:
-            raise BadDomain(f"{file}: no field is named {name!r}; {_nearest(str(name), list(known))}")
+            raise UserError(f"{file}: no field is named {name!r}; {_nearest(str(name), list(known))}")
     for each in known.values():
         if each.name not in raw and each.default is MISSING and each.default_factory is MISSING:
-            raise BadDomain(f"{file}: field {each.name!r} is missing; write it as text")
+            raise UserError(f"{file}: field {each.name!r} is missing; write it as text")
     values = {name: _value(name, value, file) for name, value in raw.items()}
     values["prompts"] = {**_templates(), **values.get("prompts", {})}
     return Domain(**values)
@@ -122,34 +118,34 @@ def _value(name: str, value: Any, file: str) -> Any:
         return _participants(value, file)
     if name in LEAST:
         if not isinstance(value, int) or isinstance(value, bool) or not LEAST[name] <= value <= _MOST:
-            raise BadDomain(f"{file}: {name}: expected a whole number from {LEAST[name]} to {_MOST}, found {value!r}")
+            raise UserError(f"{file}: {name}: expected a whole number from {LEAST[name]} to {_MOST}, found {value!r}")
         return value
     if not isinstance(value, str) or not value.strip():
-        raise BadDomain(f"{file}: {name}: expected text, found {_kind(value)}")
+        raise UserError(f"{file}: {name}: expected text, found {_kind(value)}")
     if name == "method" and value not in METHODS:
-        raise BadDomain(f"{file}: method: expected chapters or whole, found {value!r}; {_nearest(value, METHODS)}")
+        raise UserError(f"{file}: method: expected chapters or whole, found {value!r}; {_nearest(value, METHODS)}")
     return value.strip()
 
 
 def _participants(value: Any, file: str) -> tuple[str, ...]:
     expected = f"{file}: participants: expected a list of texts such as [Ann, Bo], found"
     if not isinstance(value, list):
-        raise BadDomain(f"{expected} {_kind(value)}")
+        raise UserError(f"{expected} {_kind(value)}")
     for place, name in enumerate(value):
         if not isinstance(name, str) or not name.strip():
             quotes = "; put it in quotes" if isinstance(name, int | float | date) else ""
-            raise BadDomain(f"{expected} {_kind(name)} at place {place}{quotes}")
+            raise UserError(f"{expected} {_kind(name)} at place {place}{quotes}")
     return tuple(name.strip() for name in value)
 
 
 def _prompts(value: Any, file: str) -> dict[Task, str]:
     if not isinstance(value, dict):
-        raise BadDomain(f"{file}: prompts: expected entries such as 'document: |', found {_kind(value)}")
+        raise UserError(f"{file}: prompts: expected entries such as 'document: |', found {_kind(value)}")
     for task, text in value.items():
         if task not in TASKS:
-            raise BadDomain(f"{file}: prompts: no task is named {task!r}; {_nearest(str(task), TASKS)}")
+            raise UserError(f"{file}: prompts: no task is named {task!r}; {_nearest(str(task), TASKS)}")
         if not isinstance(text, str) or not text.rstrip().endswith(f"\nInput:\n{INPUT}") or text.count(INPUT) > 1:
-            raise BadDomain(f"{file}: prompts.{task}: its last two lines must be 'Input:' and '{INPUT}', once")
+            raise UserError(f"{file}: prompts.{task}: its last two lines must be 'Input:' and '{INPUT}', once")
     return {task: f"{text.rstrip()}\n" for task, text in value.items()}
 
 

@@ -110,7 +110,7 @@ def test_fields_go_as_a_spec_does(server: Server, tmp_path: Path) -> None:
 def test_no_file_with_a_key_in_it_leaves(server: Server, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", KEY)
     write_files(tmp_path, {"seed.txt": f"The bridge of {KEY}."})
-    with pytest.raises(package.PackageError, match=r"^files/0/seed\.txt holds the value of a key") as refused:
+    with pytest.raises(package.UserError, match=r"^files/0/seed\.txt holds the value of a key") as refused:
         api.submit(spec, URL, str(tmp_path / "store"))
     assert KEY not in str(refused.value) and server.sent == []
 

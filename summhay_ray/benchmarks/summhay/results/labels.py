@@ -182,9 +182,7 @@ def _label(where: str, said: Mapping[str, str]) -> Label:
     return Label(cell, insight, chance, coverage, int(bullet) if bullet and coverage != "NO_COVERAGE" else None)
 
 
-def labelled_scores(
-    run: RunStore, scores: Sequence[SystemScore], labels: Labels, gold_of: Any, path: str = "the sheet"
-) -> list[SystemScore]:
+def labelled_scores(run: RunStore, scores: Sequence[SystemScore], labels: Labels, gold_of: Any) -> list[SystemScore]:
     """The scores with what the labels say of them. `gold_of`: haystack_id -> insight_id -> numbers of its documents.
 
     A system with at least `FEWEST` labels is corrected by its own, others by those of all systems. Raises UserError for a label
@@ -202,7 +200,7 @@ def labelled_scores(
             for label in own.values():
                 if label.bullet is not None and label.bullet > len(summary.bullets):
                     bullets = f"the summary has bullets 1..{len(summary.bullets)}"
-                    raise UserError(f"{path}: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
+                    raise UserError(f"the sheet: row {label.cell_id}/{label.insight_id} names bullet {label.bullet}; {bullets}")
             people = _peoples(own, summary, gold)
             seen |= {(summary.cell_id, insight_id) for insight_id in own if insight_id in gold}
             for row in rows:
@@ -217,7 +215,7 @@ def labelled_scores(
                 pairs[row.judge, summary.system].append((pair, both))
     if strange := [label for label in labels.rows if (label.cell_id, label.insight_id) not in seen]:
         raise UserError(
-            f"{path}: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
+            f"the sheet: row {strange[0].cell_id}/{strange[0].insight_id} is no judgment of {run.run_id}; give its sheet"
         )
     return [_labelled(score, pairs) for score in scores]
 

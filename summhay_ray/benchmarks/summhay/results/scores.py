@@ -139,23 +139,23 @@ class _Frames:
     expected: pl.DataFrame
     words: pl.DataFrame
 
-    def pooled(self, seed: int, samples: int) -> list[SystemScore]:
-        return system_scores(self.sums, self.expected, self.words, seed, samples)
+    def pooled(self, seed: int) -> list[SystemScore]:
+        return system_scores(self.sums, self.expected, self.words, seed)
 
-    def of_haystacks(self, seed: int, samples: int) -> dict[str, list[SystemScore]]:
-        return haystack_scores(self.sums, self.expected, self.words, seed, samples)
+    def of_haystacks(self, seed: int) -> dict[str, list[SystemScore]]:
+        return haystack_scores(self.sums, self.expected, self.words, seed)
 
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
-    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], *sampling: int) -> None:
+    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int) -> None:
         """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
-        self._ids, self._frames, self._biases, self._sampling = ids, frames, biases, sampling
+        self._ids, self._frames, self._biases, self._seed = ids, frames, biases, seed
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
-        found = self._frames.of_haystacks(*self._sampling)
+        found = self._frames.of_haystacks(self._seed)
         return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
@@ -172,7 +172,6 @@ class _ByHaystack(Mapping[str, list[SystemScore]]):
 def score_run(
     run: RunStore,
     compat: Compat = "default",
-    samples: int = 1000,
     biases: Sequence[JudgeBias] = (),
     rejudged: bool = False,
     judge: str = "",
@@ -180,10 +179,9 @@ def score_run(
 ) -> ScoreResult:
     """Score what the run holds now. Missing judgments count as expected but not as scored.
 
-    `samples`: bootstrap resamples of the intervals. `biases`: measured biases of judges against people, preferred to the shipped
-    ones. `rejudged`: include the judgments of later rejudges. `judge`:
-    score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError for a run without
-    summaries of its own, UserError for an unknown judge and for labels of another run.
+    `biases`: measured biases of judges against people, preferred to the shipped ones. `rejudged`: include the judgments of later
+    rejudges. `judge`: score only this judge's judgments. `labels`: people's, which correct the figures, too. Raises StoreError
+    for a run without summaries of its own, UserError for an unknown judge and for labels of another run.
     """
     check_judged(run)
     record = run.record
@@ -196,7 +194,7 @@ def score_run(
     gold = gold_by_insight(metadata)
     frames, failures = _frames(run, metadata, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    raw = frames.pooled(seed, samples)
+    raw = frames.pooled(seed)
     scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
     pooled = _corrected(raw, found)
@@ -213,7 +211,7 @@ def score_run(
         compat=compat,
         judge=of_record,
         systems=pooled,
-        haystacks=_ByHaystack(ids, frames, found, seed, samples) if len(ids) > 1 else dict.fromkeys(ids, pooled),
+        haystacks=_ByHaystack(ids, frames, found, seed) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
         failures=failures,
         stored=run,
