@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from tenacity import AsyncRetrying, RetryCallState, TryAgain, retry_never, wait_random_exponential
 
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
@@ -70,22 +71,34 @@ class Attempts:
 
     async def of(self, call: Call, granted: GrantedCall) -> Attempt:
         """Attempt a granted call until it is answered or given up. Its slot is free when this returns."""
-        ends: Counter[str] = Counter()
-        while True:
-            attempt = await self._in_turn(call, granted, ends.total() + 1)
-            decision = attempt.decision
-            if decision is None:
-                return attempt
-            ends[decision.kind] += 1
-            pause_s = self._pause(call, decision)
-            if ends[decision.kind] >= ATTEMPTS.get(decision.kind, 0):
-                return attempt
-            call.sending = False
+        attempt = await self._in_turn(call, granted, 1)
+        return attempt if attempt.decision is None else await self._again(call, granted, attempt)
+
+    async def _again(self, call: Call, granted: GrantedCall, attempt: Attempt) -> Attempt:
+        """Attempt a call again after its first attempt has failed, as often as `ATTEMPTS` allows."""
+        ends, pause_s = Counter[str](), 0.0
+        backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
+
+        def wait(state: RetryCallState) -> float:
             # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
-            if not pause_s:
-                await asyncio.sleep(random.uniform(0.0, min(LONGEST_BACKOFF_S, BACKOFF_S * 2.0 ** (ends.total() - 1))))
-            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
-            granted = await self._claim_again(call, granted, "retry")
+            return 0.0 if pause_s else backoff(state)
+
+        async for trial in AsyncRetrying(retry=retry_never, wait=wait):
+            with trial:
+                if ends:
+                    granted = await self._claim_again(call, granted, "retry")
+                    attempt = await self._in_turn(call, granted, ends.total() + 1)
+                decision = attempt.decision
+                if decision is None:
+                    return attempt
+                ends[decision.kind] += 1
+                pause_s = self._pause(call, decision)
+                if ends[decision.kind] >= ATTEMPTS.get(decision.kind, 0):
+                    return attempt
+                call.sending = False
+                log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
+                raise TryAgain
+        return attempt
 
     def _pause(self, call: Call, decision: Decision) -> float:
         """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
