@@ -36,7 +36,10 @@ def test_a_specs_judge_that_is_asked_otherwise_says_so(name: str, tmp_path: Path
     [
         ("offline/judge", "offline/judge"),
         ({"model": "offline/judge", "strategy": "per_insight", "name": "alone"}, "alone"),
-        ("blend(per_summary(openai/gpt-4o), offline)", "blend(per_summary(openai/gpt-4o),offline)"),
+        (
+            {"model": "openai/gpt-4o", "strategy": "blend(per_summary(openai/gpt-4o), offline)"},
+            "blend(per_summary(openai/gpt-4o),offline)",
+        ),
         (
             {"model": "openai/gpt-4o", "strategy": "blend(openai/gpt-4o,offline)", "name": "openai/gpt-4o"},
             "blend(openai/gpt-4o,offline)",

@@ -228,7 +228,7 @@ def test_a_runs_spec_says_who_judges_how_and_within_which_budget(run: RunStore, 
         "summarizers": [{"model": "openai/writer", **reach}],
         "judges": [
             {"model": "openai/mine", **reach},
-            {"model": "offline/judge", "strategy": "blend(offline/judge,offline)", "name": "mixed"},
+            {"model": "offline/judge", "strategy": "per_insight", "name": "mixed"},
         ],
         "limits": {"openai/writer": {"rpm": 1}, "openai/mine": {"rpm": 2, "concurrency": 3}},
         "budget_usd": 1.5,

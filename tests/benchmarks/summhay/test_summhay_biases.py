@@ -114,7 +114,7 @@ def test_judgments_that_came_later_are_scored_beside_the_first(run: RunStore) ->
 def also_judged(run: RunStore, folder: Path, model: str, strategy: str) -> str:
     """A rejudge by one more judge, without a name of its own, that has judged one insight; gives what tables call it."""
     path = folder / "judges.yaml"
-    path.write_text(f"judges: [{{model: {model}, strategy: {strategy}}}]", encoding="utf-8")
+    path.write_text(f"judges: [{{model: {model}, strategy: '{strategy}'}}]", encoding="utf-8")
     later = open_run(load_rejudge(run, RejudgeRequest(spec=str(path))), run.store)
     first = next(one for one in rows_of(run, "judgments") if one.judge == "alone")
     later.commit(ITEM, [Finished(first.cell_id, {"judgments": [replace(first, judge=model)]}, False)])
