@@ -247,7 +247,8 @@ class Dispatcher:
                 for feed in feeds:
                     self._batches.create_task(self._take(feed))
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+            first = errors.exceptions[0]
+            raise first from first.__cause__
 
     async def _take(self, feed: AsyncGenerator[Sequence[WorkItem], None]) -> None:
         async with contextlib.aclosing(feed):
