@@ -239,8 +239,8 @@ class Failure:
     cell_id: Annotated[str, "the cell that it happened in"]
     stage: Annotated[
         str,
-        "context, summarize or judge; of a synthesis: subtopics, insights, queries, documents, verification, or synthesis "
-        "where the program itself went wrong",
+        "context, summarize or judge; of a synthesis: subtopics, insights, queries, documents or verification; empty where the "
+        "program itself went wrong",
     ]
     judge: Annotated[str, "judge as the spec names it, empty before judging"]
     insight_id: Annotated[str, "the insight that was judged, empty before judging"]

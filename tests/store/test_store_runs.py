@@ -168,6 +168,9 @@ def test_objects_are_kept_once_and_checked(tmp_path: Path) -> None:
     missing = "0" * 64
     with pytest.raises(StoreError, match=f"has no haystack {missing}: .* is gone"):
         store.get_object("haystack", missing)
+    # A record of somebody else's may name anything: nothing outside the objects is opened.
+    with pytest.raises(StoreError):
+        store.get_object("haystack", "../..")
     file = tmp_path / "objects" / "haystack" / digest
     file.write_bytes(b"c0ntent")
     with pytest.raises(StoreError, match=f"objects/haystack/{digest} is damaged; delete it"):

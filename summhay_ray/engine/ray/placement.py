@@ -15,12 +15,11 @@ from ray.util.state import list_cluster_events
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.run.execution import Work
 from summhay_ray.engine.run.prepared import divided
-from summhay_ray.engine.run.queues import Kind, QueueSettings, queue_settings
+from summhay_ray.engine.run.queues import COMPUTING, Kind, QueueSettings, queue_settings
 from summhay_ray.engine.spec.spec import RangeSpec, ResourcesSpec
 from summhay_ray.errors import UserError
 
 POOL: Kind = "pool"
-COMPUTING: Kind = "computing"
 EMBED: Kind = "embed"
 """The key of a spec's `resources` for the actors that run `Workload.compute`."""
 CPUS_A_WORKER = 0.25

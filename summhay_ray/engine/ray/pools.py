@@ -147,7 +147,7 @@ class Pools:
         return [self._at_once(called), self._answered(free), self._computed([*groups.values()])]
 
     def _divided(self, left: Left) -> tuple[Left, Left]:
-        # Without a pool, another driver may have finished what asks of a source in the meantime.
+        # This start may have no pool, and another driver have left free items alone in the meantime: the workers have them then.
         return divided(self._workload, left) if POOL in self._pools else (left, {})
 
     async def _at_once(self, sources: Left) -> AsyncGenerator[Left, None]:

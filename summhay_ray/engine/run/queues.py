@@ -24,6 +24,8 @@ Kind = str
 """The kind of a worker: `calling`; `computing`, for models that run in the worker and would block the event loop for calls; or a
 family of models with actors of its own by the spec's `resources`, such as `transformers`."""
 
+COMPUTING: Kind = "computing"
+
 CALLING_AT_ONCE = 256
 """Items in progress per calling worker: this, or twice a model's concurrency if that is more, so that one is always ready. What
 waits beyond that can be taken over by a worker that runs out."""
@@ -117,7 +119,7 @@ def queue_settings(
         else:
             at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
         together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
-        kind = family or ("computing" if queue.computes else "calling")
+        kind = family or (COMPUTING if queue.computes else "calling")
         by_queue[name] = QueueSettings(kind, n_workers, at_once, together, bool(called))
     return by_queue
 

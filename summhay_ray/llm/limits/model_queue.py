@@ -43,7 +43,7 @@ class ModelQueue:
     """(worker, stage) -> its claims in order. Those of a worker take turns: who was served last is last. Stages are separate so
     that one that waits for its budget does not block others."""
     reclaims: deque[Waiting] = field(default_factory=deque)
-    """ExcessTotals of calls that were granted before: a further attempt, or a call that was not sent in time."""
+    """Claims of calls that were granted before: a further attempt, or a call that was not sent in time."""
     sending: int = 0
     """Slots that calls hold."""
     sending_of: Counter[str] = field(default_factory=Counter)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -93,6 +94,11 @@ class Store:
 
     def get_object(self, kind: str, digest: str) -> bytes:
         """Read an object and check it against its hash. Raises StoreError if it is missing or damaged."""
+        # A record of somebody else's may name anything, such as a file outside the store.
+        if not re.fullmatch("[0-9a-f]{64}", str(digest)):
+            raise StoreError(
+                f"store {self.uri!r}: has no {kind} {digest}: this is not a sha256; the record that names it is damaged"
+            )
         name = f"objects/{kind}/{digest}"
         try:
             content = read_whole(
