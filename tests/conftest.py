@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 # How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
-settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("quick")
 
