@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from summhay_ray.llm.calls.read_reply import reply_of
@@ -83,11 +83,8 @@ class Body:
         self._raw += piece
         return len(self._raw) <= self._limit
 
-    async def read(self, pieces: AsyncIterator[bytes]) -> bytes:
-        """Read the pieces up to the limit, and return `content`."""
-        async for piece in pieces:
-            if not self.take(piece):
-                break
+    async def whole(self) -> bytes:
+        """The same as `content`, which may take long."""
         return await asyncio.to_thread(self.content) if self._packed else self.content()
 
     def content(self) -> bytes:
