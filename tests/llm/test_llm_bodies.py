@@ -132,15 +132,15 @@ def others_first(room: Room, begun: threading.Event, ended: threading.Event, pro
 def test_others_are_answered_while_a_long_answer_is_counted(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended, real = threading.Event(), threading.Event(), gateway.answer_of
+    begun, ended, real = threading.Event(), threading.Event(), gateway.written
 
-    def waiting(reply: Any, *others: Any) -> Any:
+    def waiting(known: Any, reply: Any, *others: Any) -> Any:
         if len(reply.text) > LONG:
             begun.set()
             assert ended.wait(20), "on the loop: nothing else goes on"
-        return real(reply, *others)
+        return real(known, reply, *others)
 
-    monkeypatch.setattr(gateway, "answer_of", waiting)
+    monkeypatch.setattr(gateway, "written", waiting)
     provider.replies.append(Reply("a" * 2 * LONG))
     assert isinstance(others_first(room, begun, ended, "a prompt"), Answer)
 
@@ -148,14 +148,14 @@ def test_others_are_answered_while_a_long_answer_is_counted(
 def test_a_drain_waits_for_an_answer_that_is_being_counted(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended, real = threading.Event(), threading.Event(), gateway.answer_of
+    begun, ended, real = threading.Event(), threading.Event(), gateway.written
 
     def waiting(*given: Any) -> Any:
         begun.set()
         assert ended.wait(20)
         return real(*given)
 
-    monkeypatch.setattr(gateway, "answer_of", waiting)
+    monkeypatch.setattr(gateway, "written", waiting)
     provider.replies.append(Reply("a" * 2 * LONG))
 
     async def scene() -> None:
