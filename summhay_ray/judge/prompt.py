@@ -23,6 +23,7 @@ _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DECODER = json.JSONDecoder(strict=False)
+_ENCODED = json.JSONEncoder(ensure_ascii=False).encode
 _NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
 
 
@@ -240,7 +241,7 @@ def _json_string(text: str) -> str | None:
 
 def _json(value: Any) -> str:
     """Readable JSON that any transport can carry: a lone surrogate, which UTF-8 has no bytes for, is escaped."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = _ENCODED(value)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

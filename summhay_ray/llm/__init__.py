@@ -11,7 +11,7 @@ from summhay_ray.llm.calls.read_reply import read_answer, stored_answer
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
-from summhay_ray.llm.calls.sampling import QUERY_FIELD, RESERVED, REVISION
+from summhay_ray.llm.calls.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling
 from summhay_ray.llm.calls.vectors_and_scores import flaw_of, scores_of, vectors_of
 from summhay_ray.llm.limits.budgets import Budgets
 from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals, margins_of
@@ -68,6 +68,7 @@ __all__ = [
     "RawAnswer",
     "Request",
     "Role",
+    "Sampling",
     "Settlement",
     "Task",
     "Unpriced",

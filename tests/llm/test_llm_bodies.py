@@ -19,7 +19,7 @@ from hostile_server import BODIES, HostileServer
 
 from summhay_ray.llm.calls import gateway
 from summhay_ray.llm.calls.bodies import LONG
-from summhay_ray.llm.calls.sampling import most_bytes
+from summhay_ray.llm.calls.sampling import Sampling, most_bytes
 from summhay_ray.llm.providers import model_settings as models
 from summhay_ray.outcome import Answer, Malformed
 from summhay_ray.text import count_tokens
@@ -55,7 +55,7 @@ def test_an_answer_over_the_limit_is_one_malformed_row(scene: Scene, word: str) 
     for n in range(2):
         kind, error, message, attempts, charged = told[word][f"{word} {n}"]
         assert (kind, error, attempts) == ("Malformed", "answer_too_large", 1)
-        assert str(most_bytes({"max_tokens": 20})) in message and "max_answer_bytes" in message
+        assert str(most_bytes(Sampling({"max_tokens": 20}))) in message and "max_answer_bytes" in message
         assert charged == worst(f"{word} {n}") and server.prompts[f"{word} {n}"] == 1
 
 
@@ -211,6 +211,6 @@ def test_of_a_deep_body_the_text_is_kept(room: Room, provider: FakeProvider, dep
 
 
 def test_the_limit_grows_with_what_is_asked_for() -> None:
-    assert most_bytes({"max_tokens": 1000}) == 2**20 + 32_000
-    assert most_bytes({}) == 2**20 + 64_000 and most_bytes({"max_tokens": 1000}, n=3) == 2**20 + 96_000
-    assert most_bytes({"max_tokens": 1000}, logprobs=20) > 2**20 + 1000 * 21 * 200
+    assert most_bytes(Sampling({"max_tokens": 1000})) == 2**20 + 32_000
+    assert most_bytes(Sampling({})) == 2**20 + 64_000 and most_bytes(Sampling({"max_tokens": 1000}), n=3) == 2**20 + 96_000
+    assert most_bytes(Sampling({"max_tokens": 1000}), logprobs=20) > 2**20 + 1000 * 21 * 200

@@ -126,6 +126,8 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
 def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
     (ticket,) = desk.claim("w", "a", input_tokens=1000)
+    for now in (0.5, 60.0):
+        desk.books.snapshot(now)
     desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, reclaim="late"),))
     grant = desk.grants["w"][ticket]
     assert grant.state == "go" and grant.wait_s == pytest.approx(0.0)

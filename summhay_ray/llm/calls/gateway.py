@@ -270,8 +270,8 @@ class Gateway:
         # No answer that cannot be used may be found under the key, so that a later run asks again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
-        known = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage, **origin, "key": key}
-        known |= {"attempts": attempts}
+        known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
+        known |= {**origin, "key": key, "attempts": attempts}
         hide = self._secrets(settings.api_key_env)
         return await off_loop(letters(reply), functools.partial(written, known, reply, settings, claim, hide))
 

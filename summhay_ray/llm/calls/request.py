@@ -11,7 +11,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.sampling import canonical, canonical_json
+from summhay_ray.llm.calls.sampling import Sampling, canonical, canonical_json
 from summhay_ray.outcome import Outcome
 from summhay_ray.text import count_tokens
 
@@ -59,7 +59,7 @@ class Request:
     model: str
     messages: tuple[Message, ...]
     """The constructor also takes a string: the text of a single user message."""
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Sampling
     """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
     prompt_hash: str = ""
     """sha256 of the prompt template, so that a changed template makes another request."""
@@ -102,7 +102,8 @@ class Request:
             raise ValueError(f"a request asks for n={n} answers; expected at least 1")
         if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
             raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
-        given = model, conversation, {} if sampling is None else sampling, prompt_hash, sample, lookup, n, logprobs, task
+        parameters = sampling if isinstance(sampling, Sampling) else Sampling(sampling or {})
+        given = model, conversation, parameters, prompt_hash, sample, lookup, n, logprobs, task
         for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), "", ""), strict=True):
             object.__setattr__(self, name, value)
 

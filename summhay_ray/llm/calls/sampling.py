@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from summhay_ray.text import count_tokens
 
-P = ParamSpec("P")
-R = TypeVar("R")
-Sampling = Mapping[str, Any]
-
-MOST_KEPT = 1000
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
 _TOKEN_BYTES = 32
@@ -54,25 +49,19 @@ _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
-def once(work: Callable[Concatenate[Sampling, P], R]) -> Callable[Concatenate[Sampling, P], R]:
-    """A function of sampling parameters that remembers its results: each call asks for them, and a run has few parameters."""
-    found: dict[tuple[Any, ...], R] = {}
+class Sampling(dict[str, Any]):
+    """Sampling parameters that are not changed any more. A run has few of them, and each call asks what follows from them, so
+    they have a hash: that of their text, since 1 is neither 1.0 nor True here."""
 
-    @functools.wraps(work)
-    def remembered(sampling: Sampling, *rest: P.args, **named: P.kwargs) -> R:
-        # By their text: a dict has no hash, and 1 would be taken for 1.0 and True.
-        key = repr(sampling), *rest
-        try:
-            return found[key]
-        except KeyError:
-            if len(found) >= MOST_KEPT:
-                found.clear()
-            return found.setdefault(key, work(sampling, *rest, **named))
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self._hash = hash(repr(self))
 
-    return remembered
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
 
 
-@once
+@functools.lru_cache(maxsize=1024)
 def canonical(sampling: Sampling) -> str:
     """The parameters as canonical JSON, as keys require."""
     return canonical_json(_plain(sampling))
@@ -90,7 +79,7 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-@once
+@functools.lru_cache(maxsize=1024)
 def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
     """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `providers.known_extra`."""
     if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
@@ -113,7 +102,7 @@ def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
     return ""
 
 
-def bounded(sampling: Sampling) -> dict[str, Any]:
+def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters as they are sent. A missing `max_tokens` is set: no price can be reserved for an answer of any length."""
     sent = {name: value for name, value in sampling.items() if name != REVISION}
     if any(sent.get(name) is not None for name in _LENGTHS):
@@ -121,19 +110,20 @@ def bounded(sampling: Sampling) -> dict[str, Any]:
     return {**sent, "max_tokens": DEFAULT_MAX_TOKENS}
 
 
-@once
+@functools.lru_cache(maxsize=1024)
 def longest_answer(sampling: Sampling) -> int:
     """The most tokens of one answer; a call for `n` answers may bring `n` times as many."""
     return max(sampling.get("max_tokens") or 0, sampling.get("max_completion_tokens") or 0) or DEFAULT_MAX_TOKENS
 
 
+@functools.lru_cache(maxsize=1024)
 def most_bytes(sampling: Sampling, n: int = 1, logprobs: int | None = None) -> int:
     """A generous upper bound, in bytes, on the body of an answer with `n` texts."""
     a_token = _TOKEN_BYTES + (0 if logprobs is None else _LOGPROB_BYTES * (1 + logprobs))
     return _FLOOR_BYTES + longest_answer(sampling) * n * a_token
 
 
-@once
+@functools.lru_cache(maxsize=1024)
 def schema_tokens(sampling: Sampling) -> int:
     """Our count of the tokens of schemas, tools and the like, which providers bill as part of the prompt."""
     nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]

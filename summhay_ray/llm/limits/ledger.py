@@ -166,8 +166,8 @@ class Ledger:
         models = {name: model.numbers(now) for name, model in self._models.items() if model.cap is not None}
         return {
             **self.counts,
-            "limited": sum(model.meter.limited for model in self._models.values()),
-            "retries": sum(model.meter.retries for model in self._models.values()),
+            "limited": sum(model.n_limited for model in self._models.values()),
+            "retries": sum(model.retries for model in self._models.values()),
             "spent_micros": self.account.spent(),
             "reserved_micros": self.account.reserved(),
             "uncertain_micros": self.account.uncertain(),
@@ -183,11 +183,11 @@ class Ledger:
         """Model -> its calls, tokens, retries and 429s of this session, calls in flight and queued, and the run's dollars."""
         return {
             name: {
-                "calls": model.meter.calls,
-                "input_tokens": model.meter.input_tokens,
-                "output_tokens": model.meter.output_tokens,
-                "retries": model.meter.retries,
-                "limited": model.meter.limited,
+                "calls": model.calls,
+                "input_tokens": model.input_tokens,
+                "output_tokens": model.output_tokens,
+                "retries": model.retries,
+                "limited": model.n_limited,
                 "in_flight": model.sending,
                 "queued": sum(map(len, model.queues.values())) + len(model.reclaims),
                 "spent_usd": self.account.spent(("model", name)) / 1e6,
@@ -258,7 +258,7 @@ class Ledger:
         self.account.reserve(claim.purpose, claim.worst_micros)
         model.hold(flight, sending=True)
         model.unsettled += 1
-        model.meter.sent(start)
+        model.n_sent += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
@@ -283,8 +283,8 @@ class Ledger:
         flight.permit = model.pacer.take(start, claim.amounts)
         model.hold(flight, sending=True)
         if claim.reclaim == "retry":
-            model.meter.sent(start)
-            model.meter.retries += 1
+            model.n_sent += 1
+            model.retries += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return True
 
@@ -322,7 +322,7 @@ class Ledger:
         if done.location is not None:
             self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
-            model.answered(now, done.input_tokens, done.output_tokens)
+            model.answered(done.input_tokens, done.output_tokens)
         else:
             self.counts["failed"] += done.sent
         if flight is not None and mine:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.limits.messages import Claim
-from summhay_ray.llm.limits.meter import Meter
 from summhay_ray.llm.limits.rate_limits import Cap, Pacer, Permit
+
+WINDOW_S = 60.0
 
 
 @dataclass
@@ -56,7 +57,16 @@ class ModelQueue:
     """(class, reason) if the model was given up."""
     limited_since: float | None = None
     """When the first 429 since the last answer came."""
-    meter: Meter = field(default_factory=Meter)
+    calls: int = 0
+    """Answers so far. The next two: their tokens."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    n_sent: int = 0
+    n_limited: int = 0
+    """429s so far."""
+    retries: int = 0
+    seen: deque[tuple[float, int, int, int]] = field(default_factory=deque)
+    """(time, requests and tokens so far) whenever somebody looked, within the last minute."""
 
     def room(self, silent: Set[str]) -> bool:
         """Whether a slot is free. Those of `silent` workers serve others."""
@@ -75,17 +85,24 @@ class ModelQueue:
             self.sending_of[flight.worker] += 1 if sending else -1
 
     def numbers(self, now: float) -> dict[str, float]:
-        """Figures for the live view: calls in flight and their cap, seconds of pause left, seconds of nothing but 429s, and the
-        meter's figures."""
+        """Figures for the live view: calls in flight and their cap, seconds of pause left, seconds of nothing but 429s; answers,
+        429s and retries so far; requests and tokens of the last minute."""
         cap = 0 if self.cap is None else int(self.cap.now)
         paused_s = max(0.0, self.pacer.paused_until - now)
         refused_s = 0.0 if self.limited_since is None else now - self.limited_since
         busy = {"in_flight": self.sending, "cap": cap, "paused_s": paused_s, "refused_s": refused_s}
-        return {**busy, **self.meter.read(now)}
+        if not self.seen:
+            self.seen.append((now, 0, 0, 0))
+        self.seen.append((now, self.n_sent, self.input_tokens, self.output_tokens))
+        while self.seen[0][0] < now - WINDOW_S:
+            self.seen.popleft()
+        requests, read, answered = (n - before for n, before in zip(self.seen[-1][1:], self.seen[0][1:], strict=True))
+        minute = {"requests_per_min": requests, "input_per_min": read, "output_per_min": answered}
+        return {**busy, "calls": self.calls, "limited": self.n_limited, "retries": self.retries, **minute}
 
     def limited(self, now: float) -> str:
         """Note a 429. Returns why the model must be given up if it has answered nothing else for too long, else nothing."""
-        self.meter.limited += 1
+        self.n_limited += 1
         if self.cap is not None:
             self.cap.cut(now)
         if self.limited_since is None:
@@ -94,11 +111,13 @@ class ModelQueue:
         too_long = now - self.limited_since > LONGEST_PAUSE_S
         return f"nothing but 429 for {minutes} minutes; run again when the quota is renewed" if too_long else ""
 
-    def answered(self, now: float, input_tokens: int, output_tokens: int) -> None:
+    def answered(self, input_tokens: int, output_tokens: int) -> None:
         """Note an answer."""
         self.limited_since = None
         self.pacer.answered()
-        self.meter.answered(now, input_tokens, output_tokens)
+        self.calls += 1
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
         if self.cap is not None:
             self.cap.grow()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
-from summhay_ray.llm.calls.sampling import most_bytes, schema_tokens
+from summhay_ray.llm.calls.sampling import Sampling, most_bytes, schema_tokens
 from summhay_ray.llm.providers.prices import (
     FREE,
     PRICED_BY,
@@ -132,11 +132,11 @@ class ModelSettings:
         """Factor by which the provider's token count of a text may exceed ours."""
         return _margin(self.model)
 
-    def prompt_tokens(self, prompt: str, sampling: Mapping[str, Any]) -> int:
+    def prompt_tokens(self, prompt: str, sampling: Sampling) -> int:
         """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
         return count_tokens(prompt) + (0 if self.local else schema_tokens(sampling))
 
-    def body_limit(self, sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
+    def body_limit(self, sampling: Sampling, n: int = 1, logprobs: int | None = None) -> int:
         """The most bytes that are read of a response body; `n` and `logprobs` as in the request."""
         return most_bytes(sampling, n, logprobs) if self.max_answer_bytes is None else self.max_answer_bytes
 

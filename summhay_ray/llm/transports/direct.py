@@ -6,6 +6,7 @@ service of the user's go this way, too. It takes a tenth of litellm's time per c
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import aiohttp
 from summhay_ray.llm.calls.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task, wanted
-from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, Sampling, bounded, once
+from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, Sampling, bounded
 from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.model_settings import ModelSettings, wire_name
 from summhay_ray.llm.providers.prices import default_effort
@@ -121,7 +122,7 @@ def _body(request: Request, model: str) -> bytes:
     return json.dumps({"model": name, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
 
 
-@once
+@functools.lru_cache(maxsize=1024)
 def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
     """The JSON of a chat request's fields, its messages apart. Raises ValueError for NaN and infinity."""
     name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
