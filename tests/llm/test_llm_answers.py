@@ -15,7 +15,8 @@ from summhay_ray.llm import Claim, RawAnswer
 from summhay_ray.llm.calls.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written
 from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.limits.excess import enough
-from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, Price
+from summhay_ray.llm.providers.model_settings import ModelSettings
+from summhay_ray.llm.providers.prices import FREE, Price
 from summhay_ray.outcome import Answer, Malformed, Refusal
 from summhay_ray.store.log.log_lines import decode
 from summhay_ray.text import count_tokens as count

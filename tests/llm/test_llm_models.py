@@ -16,19 +16,9 @@ from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
 from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, Sampling, bounded, longest_answer, unusable
 from summhay_ray.llm.providers import prices, provider_table
-from summhay_ray.llm.providers.model_settings import (
-    FREE,
-    TOKEN_MARGIN,
-    Limits,
-    ModelSettings,
-    Price,
-    Unpriced,
-    find_price,
-    find_window,
-    may_reason,
-    transport_of,
-    wire_name,
-)
+from summhay_ray.llm.providers.model_settings import TOKEN_MARGIN, Limits, ModelSettings, transport_of
+from summhay_ray.llm.providers.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
+from summhay_ray.llm.providers.provider_of_model import wire_name
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core

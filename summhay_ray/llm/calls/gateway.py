@@ -28,7 +28,8 @@ from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, transport_of
+from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
+from summhay_ray.llm.providers.prices import FREE
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local_model import LocalModel

@@ -10,7 +10,8 @@ from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.limits.rate_limits import Cap, Pacer, Permit
 
-WINDOW_S = 60.0
+COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
+"""What is counted of a model in a session; `calls` are those that were answered."""
 
 
 @dataclass
@@ -57,16 +58,7 @@ class ModelQueue:
     """(class, reason) if the model was given up."""
     limited_since: float | None = None
     """When the first 429 since the last answer came."""
-    calls: int = 0
-    """Answers so far. The next two: their tokens."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    n_sent: int = 0
-    n_limited: int = 0
-    """429s so far."""
-    retries: int = 0
-    seen: deque[tuple[float, int, int, int]] = field(default_factory=deque)
-    """(time, requests and tokens so far) whenever somebody looked, within the last minute."""
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
 
     def room(self, silent: Set[str]) -> bool:
         """Whether a slot is free. Those of `silent` workers serve others."""
@@ -85,24 +77,20 @@ class ModelQueue:
             self.sending_of[flight.worker] += 1 if sending else -1
 
     def numbers(self, now: float) -> dict[str, float]:
-        """Figures for the live view: calls in flight and their cap, seconds of pause left, seconds of nothing but 429s; answers,
-        429s and retries so far; requests and tokens of the last minute."""
-        cap = 0 if self.cap is None else int(self.cap.now)
-        paused_s = max(0.0, self.pacer.paused_until - now)
-        refused_s = 0.0 if self.limited_since is None else now - self.limited_since
-        busy = {"in_flight": self.sending, "cap": cap, "paused_s": paused_s, "refused_s": refused_s}
-        if not self.seen:
-            self.seen.append((now, 0, 0, 0))
-        self.seen.append((now, self.n_sent, self.input_tokens, self.output_tokens))
-        while self.seen[0][0] < now - WINDOW_S:
-            self.seen.popleft()
-        requests, read, answered = (n - before for n, before in zip(self.seen[-1][1:], self.seen[0][1:], strict=True))
-        minute = {"requests_per_min": requests, "input_per_min": read, "output_per_min": answered}
-        return {**busy, "calls": self.calls, "limited": self.n_limited, "retries": self.retries, **minute}
+        """Its figures: calls in flight and queued, and the cap; seconds of pause left, and of nothing but 429s; calls answered,
+        requests, tokens, 429s and retries so far."""
+        return {
+            "in_flight": self.sending,
+            "queued": sum(map(len, self.queues.values())) + len(self.reclaims),
+            "cap": 0 if self.cap is None else int(self.cap.now),
+            "paused_s": max(0.0, self.pacer.paused_until - now),
+            "refused_s": 0.0 if self.limited_since is None else now - self.limited_since,
+            **self.counts,
+        }
 
     def limited(self, now: float) -> str:
         """Note a 429. Returns why the model must be given up if it has answered nothing else for too long, else nothing."""
-        self.n_limited += 1
+        self.counts["limited"] += 1
         if self.cap is not None:
             self.cap.cut(now)
         if self.limited_since is None:
@@ -115,9 +103,9 @@ class ModelQueue:
         """Note an answer."""
         self.limited_since = None
         self.pacer.answered()
-        self.calls += 1
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
+        self.counts["calls"] += 1
+        self.counts["input_tokens"] += input_tokens
+        self.counts["output_tokens"] += output_tokens
         if self.cap is not None:
             self.cap.grow()
 

@@ -22,9 +22,9 @@ from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task, wanted
 from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, Sampling, bounded
 from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.model_settings import ModelSettings, wire_name
+from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.prices import default_effort
-from summhay_ray.llm.providers.provider_of_model import address_of, provider_of
+from summhay_ray.llm.providers.provider_of_model import address_of, provider_of, wire_name
 from summhay_ray.llm.providers.provider_table import PROVIDERS, place_of
 from summhay_ray.llm.providers.secrets import NoKey
 
@@ -66,7 +66,7 @@ class DirectTransport:
             # The whole of a short answer is there at once.
             while not response.content.at_eof() and body.take(await response.content.readany()):
                 pass
-            content = await body.whole()
+            content = body.content()
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
         return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))

@@ -224,7 +224,7 @@ def _watch(library: Any) -> None:
                 async for piece in response.aiter_raw():
                     if not body.take(piece):
                         break
-                content = await body.whole()
+                content = body.content()
             finally:
                 await response.aclose()
         return call.answered(request, response, content)
