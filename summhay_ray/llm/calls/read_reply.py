@@ -148,13 +148,13 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
         charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
         counted, said = _counted(reply), usage or Usage(0, 0)
-        excess = _excess(said, settings, asked)
+        micros = settings.price.micros(said)
+        excess = _excess(said, micros, settings, asked)
         if excess:
             charged, saved = asked.worst_micros, 0
             usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.output_tokens))
         elif said.input_tokens > 0 and 2 * said.input_tokens >= asked.input_tokens and 2 * said.output_tokens >= counted:
-            usage = said
-            charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
+            usage, charged, saved = said, micros, settings.price.saved_micros(said)
         else:
             charged, saved = min(_own_charge(reply, said, settings, asked), asked.worst_micros), 0
             usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
@@ -183,9 +183,12 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     return answer
 
 
-def _excess(said: Usage, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
-    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within."""
-    tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
+def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
+    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within.
+
+    `micros`: its price.
+    """
+    tokens = said.input_tokens + said.output_tokens
     if asked.worst_micros:
         claimed, reserved = micros, asked.worst_micros
     else:
