@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import ClassVar
 from summhay_ray.judge.answer import read_verdict, usable_bullet
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.prompt import ALONE, Form, render, template
-from summhay_ray.llm import Ask, RawAnswer, Request
+from summhay_ray.llm import Ask, RawAnswer, Request, Sampling
 from summhay_ray.loops import together
 from summhay_ray.outcome import Answer, Malformed, Outcome
 from summhay_ray.records import Insight
@@ -29,7 +28,7 @@ class PerInsight:
         self, insights: Sequence[Insight], bullets: Sequence[str], settings: JudgeSettings, ask: Ask
     ) -> list[Outcome[Verdict]]:
         """One outcome an insight, in the order of `insights`. Raises ValueError where the user's prompt lacks a placeholder."""
-        text, sampling = template(settings.prompt, self.form), json.dumps(dict(settings.sampling))
+        text, sampling = template(settings.prompt, self.form), Sampling(settings.sampling)
         requests = _requests(text, tuple(insights), tuple(bullets), settings.model, sampling, settings.lookup, settings.sample)
         answers = await together(map(ask, requests))
         # A replayed judgment stays as the release has it, for `--compat release` to read as its script does.
@@ -46,14 +45,14 @@ class FewShot(PerInsight):
 # Equal summaries repeat: their prompts are rendered, and their keys computed, once.
 @functools.lru_cache(maxsize=128)
 def _requests(
-    text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: str, lookup: str, sample: int
+    text: str, insights: tuple[Insight, ...], bullets: tuple[str, ...], model: str, sampling: Sampling, lookup: str, sample: int
 ) -> tuple[Request, ...]:
-    """A request for each insight. `text`: the template; `sampling`: the parameters as JSON."""
+    """A request for each insight. `text`: the template."""
     return tuple(
         Request(
             model=model,
             messages=render(text, insight.text, bullets),
-            sampling=json.loads(sampling),
+            sampling=sampling,
             prompt_hash=text_hash(text),
             sample=sample,
             lookup=f"{lookup}/{insight.insight_id}" if lookup else "",

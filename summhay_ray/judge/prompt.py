@@ -6,6 +6,7 @@ our prompts put the bullets before the insight: all calls about one summary then
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DECODER = json.JSONDecoder(strict=False)
+_ENCODED = json.JSONEncoder(ensure_ascii=False).encode
 _NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
 
 
@@ -119,6 +121,8 @@ def _insights_json(insights: tuple[str, ...]) -> str:
     return _json({"insights": [{"insight_id": number, "text": text} for number, text in enumerate(insights, 1)]})
 
 
+# Every system that answers the query is judged by the same insights.
+@lru_cache(maxsize=1024)
 def insight_line(insight: str) -> str:
     """The insight as it is, or as a JSON string where it could be taken for something else.
 
@@ -199,7 +203,15 @@ def _texts(numbered: Sequence[tuple[int, str]]) -> tuple[str, ...]:
 
 
 def _filled(text: str, inserted: dict[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: inserted.get(match[1], match[0]), text)
+    pieces = _pieces(text)
+    names = [inserted.get(name, f"[[{name}]]") for name in pieces[1::2]]
+    return "".join(itertools.chain.from_iterable(zip(pieces[::2], [*names, ""], strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _pieces(text: str) -> list[str]:
+    """The template's text and the names of its placeholders, in turn."""
+    return _PLACEHOLDER.split(text)
 
 
 @cache
@@ -240,7 +252,7 @@ def _json_string(text: str) -> str | None:
 
 def _json(value: Any) -> str:
     """Readable JSON that any transport can carry: a lone surrogate, which UTF-8 has no bytes for, is escaped."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = _ENCODED(value)
     return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

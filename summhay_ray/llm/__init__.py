@@ -11,7 +11,7 @@ from summhay_ray.llm.calls.read_reply import read_answer, stored_answer
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import MOST_LOGPROBS, Ask, Message, Request, Role, Task, assistant, marked, system, user
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
-from summhay_ray.llm.calls.sampling import QUERY_FIELD, RESERVED, REVISION
+from summhay_ray.llm.calls.sampling import QUERY_FIELD, RESERVED, REVISION, Sampling
 from summhay_ray.llm.calls.vectors_and_scores import flaw_of, scores_of, vectors_of
 from summhay_ray.llm.limits.budgets import Budgets
 from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals, margins_of
@@ -19,19 +19,9 @@ from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.ledger_loop import LedgerPort, LedgerService, LocalPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settlement, WorkerMessage
 from summhay_ray.llm.providers.gate import foreign_key
-from summhay_ray.llm.providers.model_settings import (
-    FREE,
-    PRICED_BY,
-    Limits,
-    ModelSettings,
-    Price,
-    Unpriced,
-    find_price,
-    find_window,
-    is_local,
-    transport_of,
-)
-from summhay_ray.llm.providers.provider_of_model import address_of, is_service, known_extra, lacking, provider_of
+from summhay_ray.llm.providers.model_settings import Limits, ModelSettings, transport_of
+from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
+from summhay_ray.llm.providers.provider_of_model import address_of, is_local, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.transports.local_model import LocalModel
@@ -68,6 +58,7 @@ __all__ = [
     "RawAnswer",
     "Request",
     "Role",
+    "Sampling",
     "Settlement",
     "Task",
     "Unpriced",

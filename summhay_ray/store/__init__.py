@@ -7,6 +7,7 @@ from summhay_ray.store.files.s3_place import with_endpoint
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log.log_lines import Location, read_at
+from summhay_ray.store.log.log_lines import encode as encode_record
 from summhay_ray.store.log.log_writer import LogWriter
 from summhay_ray.store.log.migrate import OLD_RECORD, migrate
 from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
@@ -84,6 +85,7 @@ __all__ = [
     "columns_of",
     "damaged_records",
     "digest",
+    "encode_record",
     "has_ended",
     "how_ended",
     "living",

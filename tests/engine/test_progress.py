@@ -34,13 +34,13 @@ def plan_of(*stages: StagePlan) -> PlanResult:
     return PlanResult("r1", 1, 0, 0, 0, list(stages))
 
 
-def snapshot(made: int = 0, **numbers: Any) -> dict[str, Any]:
+def snapshot(made: int = 0, requests: int = 0, **numbers: Any) -> dict[str, Any]:
     model = {
         "calls": made,
         "in_flight": 3,
         "cap": 8,
-        "requests_per_min": 60,
-        "input_per_min": 9000,
+        "requests": requests,
+        "input_tokens": 150 * requests,
         "limited": 2,
         "paused_s": 1.5,
     }
@@ -49,7 +49,8 @@ def snapshot(made: int = 0, **numbers: Any) -> dict[str, Any]:
 
 def test_a_snapshot_becomes_progress() -> None:
     course = timeline(started=100.0)
-    seen = course.progress(snapshot(0, items_done=40, counted=200, failures=1, limited=2, retries=5), now=120.0)
+    course.progress(snapshot(), now=115.0)
+    seen = course.progress(snapshot(0, 5, items_done=40, counted=200, failures=1, limited=2, retries=5), now=120.0)
     assert (seen.items_done, seen.rows, seen.failures) == (20 + 40, 100 + 200, 1)
     assert (seen.spent_usd, seen.reserved_usd, seen.left_usd) == (0.5, 0.25, 2.0 - 0.5 - 0.25)
     # 40 cells in 20 s, 40 to come.

@@ -192,7 +192,7 @@ def test_prices_limits_and_transport_reach_the_gateway() -> None:
     found = settings_of(summarizers=[MINE], limits=limits)
     assert found["openai/mine"].price == Price(1, 2, 0.5, 3)
     assert found["openai/mine"].limits == Limits(rpm=7, concurrency=3)
-    assert settings_of(summarizers=[{**MINE, "max_answer_bytes": 5000}])["openai/mine"].body_limit({}) == 5000
+    assert settings_of(summarizers=[{**MINE, "max_answer_bytes": 5000}])["openai/mine"].max_answer_bytes == 5000
     assert (
         found["offline/judge"].limits.concurrency
         == 64

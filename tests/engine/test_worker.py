@@ -23,9 +23,10 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
     """The commits of items that take so many seconds."""
     made: list[list[str]] = []
 
-    async def commit(ready: Sequence[Answered]) -> None:
+    async def commit(ready: Sequence[Answered]) -> Sequence[None]:
         await asyncio.sleep(slow_commit_s)
         made.append([done.item_id for done in ready])
+        return [None] * len(ready)
 
     async def run() -> None:
         commits = Commits(commit, every_s)
@@ -33,7 +34,7 @@ def commit_all(seconds: Sequence[float], every_s: float, slow_commit_s: float = 
         async def one(number: int, wait_s: float) -> None:
             with commits.under_way():
                 await asyncio.sleep(wait_s)
-            await commits.keep(answered(number))
+            await commits(answered(number))
             assert any(f"item-{number}" in names for names in made), "kept before it was committed"
 
         await asyncio.gather(*(one(number, wait_s) for number, wait_s in enumerate(seconds)))
@@ -57,12 +58,12 @@ def test_what_is_ready_during_a_commit_goes_with_the_next() -> None:
 
 
 def test_a_commit_that_fails_is_an_error_of_every_item_of_it() -> None:
-    async def full(_: Sequence[Answered]) -> None:
+    async def full(_: Sequence[Answered]) -> Sequence[None]:
         raise OSError(28, "no space left on device")
 
     async def run() -> list[Any]:
-        commits = Commits(full)
-        return await asyncio.gather(*(commits.keep(answered(number)) for number in range(3)), return_exceptions=True)
+        commits = Commits(full, COMMIT_EVERY_S)
+        return await asyncio.gather(*(commits(answered(number)) for number in range(3)), return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(run())] == [OSError] * 3
 
@@ -70,13 +71,14 @@ def test_a_commit_that_fails_is_an_error_of_every_item_of_it() -> None:
 def test_what_is_ready_waits_as_long_as_it_is_told() -> None:
     made: list[float] = []
 
-    async def commit(ready: Any) -> None:
+    async def commit(ready: Any) -> Sequence[None]:
         made.append(asyncio.get_running_loop().time())
+        return [None]
 
     async def run(every_s: float) -> float:
         commits, began = Commits(commit, every_s), asyncio.get_running_loop().time()
         with commits.under_way():
-            await commits.keep(answered(0))
+            await commits(answered(0))
         return made[-1] - began
 
     assert [still_time.run(run(every_s)) for every_s in (0.05, 2.0, 62.5)] == pytest.approx([0.05, 2.0, 62.5], abs=1e-3)
@@ -86,6 +88,6 @@ def test_with_many_workers_each_commits_less_often() -> None:
     workload: Any = SimpleNamespace(models=SimpleNamespace(settings=dict))
     nobody: Any = None
     few, many = (Worker(workload, nobody, nobody, nobody, nobody, workers) for workers in (32, 1000))
-    assert few._commits._every_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND
+    assert few._commits._linger_s == COMMIT_EVERY_S == 32 / WORKERS_A_SECOND
     # A thousand workers: 16 commits a second over all of them.
-    assert many._commits._every_s == 1000 / 16 == 62.5
+    assert many._commits._linger_s == 1000 / 16 == 62.5

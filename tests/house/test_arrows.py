@@ -119,7 +119,7 @@ IMPORTS: Mapping[str, set[str]] = {
 
 PAPERS = {"records", "metrics", "haystack", "retrieve", "extract", "summarize", "judge", "synth", "citations"}
 ENGINE = {"store", "llm", "engine"}
-TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request"}
+TYPES = {"Ask", "Limits", "LocalModel", "Message", "ModelSettings", "RawAnswer", "Request", "Sampling"}
 """What the rooms of the papers take of `llm`: what a question and an answer look like, and nothing that sends, keeps or pays."""
 
 HEAVY = {

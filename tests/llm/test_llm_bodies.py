@@ -19,7 +19,7 @@ from hostile_server import BODIES, HostileServer
 
 from summhay_ray.llm.calls import gateway
 from summhay_ray.llm.calls.bodies import LONG
-from summhay_ray.llm.calls.sampling import most_bytes
+from summhay_ray.llm.calls.sampling import Sampling, most_bytes
 from summhay_ray.llm.providers import model_settings as models
 from summhay_ray.outcome import Answer, Malformed
 from summhay_ray.text import count_tokens
@@ -55,7 +55,7 @@ def test_an_answer_over_the_limit_is_one_malformed_row(scene: Scene, word: str) 
     for n in range(2):
         kind, error, message, attempts, charged = told[word][f"{word} {n}"]
         assert (kind, error, attempts) == ("Malformed", "answer_too_large", 1)
-        assert str(most_bytes({"max_tokens": 20})) in message and "max_answer_bytes" in message
+        assert str(most_bytes(Sampling({"max_tokens": 20}))) in message and "max_answer_bytes" in message
         assert charged == worst(f"{word} {n}") and server.prompts[f"{word} {n}"] == 1
 
 
@@ -132,15 +132,15 @@ def others_first(room: Room, begun: threading.Event, ended: threading.Event, pro
 def test_others_are_answered_while_a_long_answer_is_counted(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended, real = threading.Event(), threading.Event(), gateway.answer_of
+    begun, ended, real = threading.Event(), threading.Event(), gateway.written
 
-    def waiting(reply: Any, *others: Any) -> Any:
+    def waiting(known: Any, reply: Any, *others: Any) -> Any:
         if len(reply.text) > LONG:
             begun.set()
             assert ended.wait(20), "on the loop: nothing else goes on"
-        return real(reply, *others)
+        return real(known, reply, *others)
 
-    monkeypatch.setattr(gateway, "answer_of", waiting)
+    monkeypatch.setattr(gateway, "written", waiting)
     provider.replies.append(Reply("a" * 2 * LONG))
     assert isinstance(others_first(room, begun, ended, "a prompt"), Answer)
 
@@ -148,14 +148,14 @@ def test_others_are_answered_while_a_long_answer_is_counted(
 def test_a_drain_waits_for_an_answer_that_is_being_counted(
     room: Room, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, ended, real = threading.Event(), threading.Event(), gateway.answer_of
+    begun, ended, real = threading.Event(), threading.Event(), gateway.written
 
     def waiting(*given: Any) -> Any:
         begun.set()
         assert ended.wait(20)
         return real(*given)
 
-    monkeypatch.setattr(gateway, "answer_of", waiting)
+    monkeypatch.setattr(gateway, "written", waiting)
     provider.replies.append(Reply("a" * 2 * LONG))
 
     async def scene() -> None:
@@ -211,6 +211,6 @@ def test_of_a_deep_body_the_text_is_kept(room: Room, provider: FakeProvider, dep
 
 
 def test_the_limit_grows_with_what_is_asked_for() -> None:
-    assert most_bytes({"max_tokens": 1000}) == 2**20 + 32_000
-    assert most_bytes({}) == 2**20 + 64_000 and most_bytes({"max_tokens": 1000}, n=3) == 2**20 + 96_000
-    assert most_bytes({"max_tokens": 1000}, logprobs=20) > 2**20 + 1000 * 21 * 200
+    assert most_bytes(Sampling({"max_tokens": 1000})) == 2**20 + 32_000
+    assert most_bytes(Sampling({})) == 2**20 + 64_000 and most_bytes(Sampling({"max_tokens": 1000}), n=3) == 2**20 + 96_000
+    assert most_bytes(Sampling({"max_tokens": 1000}), logprobs=20) > 2**20 + 1000 * 21 * 200

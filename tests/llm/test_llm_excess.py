@@ -140,7 +140,7 @@ def test_whatever_is_claimed_no_more_is_charged_than_was_reserved_and_no_more_th
                 continue
             reserved += worst
             said = llm_reply.Reply("an answer", "stop", usage and llm_reply.Usage(*usage))
-            answer = answer_of(said, settings, Claim("", "", "", worst, prompt_tokens, 20), [])
+            answer = answer_of(said, settings, Claim("", "", "", worst, prompt_tokens, 20))
             found = Excess.of({"model": "m", **answer})
             assert (found is not None) == ("claimed_margin" in answer)
             desk.settle("w", key, answer["usd_micros"], location=HERE, excess=found)

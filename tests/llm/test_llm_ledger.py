@@ -98,10 +98,9 @@ def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
     desk.say("w", 2.0, limited=("m",), pauses=(("m", 3.0),))
     seen = desk.books.snapshot(3.0)
     assert (seen["limited"], seen["retries"], seen["made"], seen["in_flight"]) == (1, 0, 1, 1)
-    shown = {"calls": 1, "in_flight": 1, "cap": 4, "limited": 1, "retries": 0, "paused_s": 2.0, "refused_s": 1.0}
-    minute = {"requests_per_min": 2, "input_per_min": 70, "output_per_min": 7}
-    assert seen["models"] == {"m": {**shown, **minute}}
-    assert desk.books.snapshot(100.0)["models"]["m"]["requests_per_min"] == 0
+    shown = {"in_flight": 1, "queued": 0, "cap": 4, "paused_s": 2.0, "refused_s": 1.0}
+    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 0}
+    assert seen["models"] == {"m": {**shown, **counted}}
 
 
 def test_of_the_dead_what_is_in_the_log_is_charged_and_the_rest_is_uncertain(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
     desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, reclaim="late"),))
     grant = desk.grants["w"][ticket]
     assert grant.state == "go" and grant.wait_s == pytest.approx(0.0)
-    assert desk.books.snapshot(61.0)["models"]["m"]["requests_per_min"] == 0
+    assert desk.books.snapshot(61.0)["models"]["m"]["requests"] == 1
 
 
 def test_a_429_halves_the_calls_at_once_and_answers_raise_them_slowly() -> None:

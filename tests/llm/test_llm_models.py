@@ -14,21 +14,11 @@ from hypothesis import strategies as st
 
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
-from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, bounded, longest_answer, unusable
+from summhay_ray.llm.calls.sampling import DEFAULT_MAX_TOKENS, Sampling, bounded, longest_answer, unusable
 from summhay_ray.llm.providers import prices, provider_table
-from summhay_ray.llm.providers.model_settings import (
-    FREE,
-    TOKEN_MARGIN,
-    Limits,
-    ModelSettings,
-    Price,
-    Unpriced,
-    find_price,
-    find_window,
-    may_reason,
-    transport_of,
-    wire_name,
-)
+from summhay_ray.llm.providers.model_settings import TOKEN_MARGIN, Limits, ModelSettings, transport_of
+from summhay_ray.llm.providers.prices import FREE, Price, Unpriced, find_price, find_window, may_reason
+from summhay_ray.llm.providers.provider_of_model import wire_name
 from summhay_ray.text import count_tokens as count
 
 pytestmark = pytest.mark.core
@@ -218,8 +208,8 @@ def test_the_worst_case_is_all_written_to_the_cache_and_all_reasoning() -> None:
 def test_what_goes_in_beside_the_prompt_is_counted() -> None:
     tools = {"tools": [{"type": "function"}], "temperature": 0}
     paid, local = (ModelSettings(name, FREE) for name in ("openai/m", "offline/lead"))
-    assert paid.prompt_tokens("one two", tools) == count("one two") + count(json.dumps(tools["tools"]))
-    assert local.prompt_tokens("one two", tools) == count("one two")
+    assert paid.prompt_tokens("one two", Sampling(tools)) == count("one two") + count(json.dumps(tools["tools"]))
+    assert local.prompt_tokens("one two", Sampling(tools)) == count("one two")
 
 
 @pytest.mark.usefixtures("price_map")
@@ -312,8 +302,8 @@ def test_our_provider_names_are_litellms() -> None:
     ],
 )
 def test_no_answer_is_without_bounds(sampling: dict[str, Any], longest: int) -> None:
-    assert unusable(sampling) == "" and longest_answer(sampling) == longest
-    sent = bounded(sampling)
+    assert unusable(Sampling(sampling)) == "" and longest_answer(Sampling(sampling)) == longest
+    sent = Sampling(bounded(sampling))
     assert any(sent.get(name) for name in ("max_tokens", "max_completion_tokens")) and longest_answer(sent) == longest
 
 
@@ -321,21 +311,21 @@ def test_no_answer_is_without_bounds(sampling: dict[str, Any], longest: int) -> 
     "sampling", [{"max_tokens": 0}, {"max_tokens": "9"}, {"max_tokens": True}, {"stream": True}, {"num_retries": 2}]
 )
 def test_parameters_that_would_break_the_promises_are_refused(sampling: dict[str, Any]) -> None:
-    problem = unusable(sampling)
+    problem = unusable(Sampling(sampling))
     assert next(iter(sampling)) in problem and "\n" not in problem
 
 
 @pytest.mark.parametrize(("name", "field"), [("n", "n"), ("logprobs", "logprobs"), ("top_logprobs", "logprobs")])
 def test_what_belongs_to_the_request_is_no_parameter(name: str, field: str) -> None:
     expected = f"sampling parameter {name!r} belongs to the request; leave it out of extra and write Request({field}=...)"
-    assert unusable({name: 1}) == unusable({"extra_body": {name: 1}}) == expected
+    assert unusable(Sampling({name: 1})) == unusable(Sampling({"extra_body": {name: 1}})) == expected
 
 
 @pytest.mark.parametrize("name", ["stream", "messages", "max_tokens", "max_completion_tokens"])
 def test_nothing_gets_past_the_budget_in_the_body(name: str) -> None:
-    problem = unusable({"max_tokens": 5, "extra_body": {"top_k": 3, name: 10**6}})
+    problem = unusable(Sampling({"max_tokens": 5, "extra_body": {"top_k": 3, name: 10**6}}))
     assert problem.startswith(f"sampling parameter {name!r} ") and "\n" not in problem
-    assert unusable({"extra_body": {"top_k": 3}}) == unusable({"extra_body": None}) == ""
+    assert unusable(Sampling({"extra_body": {"top_k": 3}})) == unusable(Sampling({"extra_body": None})) == ""
 
 
 def test_limits_are_off_until_somebody_writes_them() -> None:

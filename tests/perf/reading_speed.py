@@ -19,13 +19,14 @@ from typing import Any
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import ITEM, all_tables, load_workload, plan, status
 from summhay_ray.llm import Claim, ModelSettings, Price, RawAnswer
-from summhay_ray.llm.calls.read_reply import answer_of, reply_of
+from summhay_ray.llm.calls.read_reply import reply_of, written
 from summhay_ray.records import Judgment, Score, Summary
 from summhay_ray.store import Finished, LogWriter, RunStore, Store
 from summhay_ray.text import count_tokens
 
 PRICE = {"input_per_mtok": 1.0, "output_per_mtok": 2.0}
 N_INSIGHTS, A_COMMIT = 9, 64
+KNOWN = {"kind": "answer", "key": "0" * 64, "run": "r", "stage": "s", "model": "m"}
 BODY: dict[str, Any] = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -92,7 +93,7 @@ def an_answer() -> None:
     def thousand() -> None:
         for place in range(1000):
             BODY["choices"][0]["message"]["content"] = f'{{"coverage": "FULL_COVERAGE", "bullet_id": {place}}}'
-            answer_of(reply_of(BODY), settings, Claim("", "", "", 10_000, 400, 200), secrets)
+            written(KNOWN, reply_of(BODY), settings, Claim("", "", "", 10_000, 400, 200), secrets)
 
     measured("records of answers", thousand, 5, answers=1000)
 

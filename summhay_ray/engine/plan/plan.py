@@ -226,7 +226,7 @@ class CountingAsk(Ask):
             if new:
                 expected = 0 if request.inputs else output_tokens(request) if output_tokens else self._stages[stage].output_tokens
                 expected = min(expected, longest)
-                micros = micros_of(settings, tokens, expected, longest, request.searches)
+                micros = planner.micros(request.model, tokens, expected, longest, request.searches)
                 for stage_plan in counted:
                     planner.record(stage_plan.add, tokens, expected, micros)
             else:
@@ -305,6 +305,12 @@ class Planner:
     def repeats_itself(self, model: str) -> bool:
         """Whether the model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
         return self.settings[model].local and not getattr(self.workload.models.find(model), "reads_sampling", False)
+
+    # Many prompts have as many tokens.
+    @functools.cache  # noqa: B019
+    def micros(self, model: str, *figures: Any) -> tuple[int, int, int]:
+        """See `micros_of`."""
+        return micros_of(self.settings[model], *figures)
 
     def is_new(self, among: str, question: int) -> bool:
         """Whether a question was not asked before: a question that two items share is one call. `among`: a size or assumption."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ class LedgerActor:
     async def _tell(self) -> None:
         metrics = RunMetrics(self._run_id)
         while True:
-            metrics.tell(self._service.ledger.figures())
+            metrics.tell(self._service.ledger.figures(time.monotonic()))
             await asyncio.sleep(METRICS_EVERY_S)
 
     async def exchange(self, worker: str, message: Packed) -> Packed:

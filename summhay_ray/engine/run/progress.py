@@ -27,7 +27,7 @@ Snapshot = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """One remote model: its calls, its use in the last minute with the limits (None: no limit), and what slows it."""
+    """One remote model: its calls, its use a minute, of late, with the limits (None: no limit), and what slows it."""
 
     model: str
     calls: int = 0
@@ -310,15 +310,22 @@ class Timeline:
         numbers: Mapping[str, Any] = snapshot["models"][name]
         settings = self._extent.models.get(name)
         limits = settings.limits if settings else Limits()
+
+        def rate(counted: str) -> float:
+            return self._rate(lambda seen: seen.get("models", {}).get(name, {}).get(counted, 0))
+
+        def a_minute(counted: str) -> int:
+            return round(60 * rate(counted))
+
         return ModelProgress(
             model=name,
             calls=numbers.get("calls", 0),
-            calls_a_second=self._rate(lambda seen: seen.get("models", {}).get(name, {}).get("calls", 0)),
-            requests=numbers.get("requests_per_min", 0),
+            calls_a_second=rate("calls"),
+            requests=a_minute("requests"),
             rpm=limits.rpm,
-            input_tokens=numbers.get("input_per_min", 0),
+            input_tokens=a_minute("input_tokens"),
             input_tpm=limits.input_tpm,
-            output_tokens=numbers.get("output_per_min", 0),
+            output_tokens=a_minute("output_tokens"),
             output_tpm=limits.output_tpm,
             in_flight=numbers.get("in_flight", 0),
             cap=numbers.get("cap", 0),

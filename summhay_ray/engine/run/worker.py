@@ -21,7 +21,7 @@ from summhay_ray.engine.run.items_left import ITEM
 from summhay_ray.engine.run.queues import ItemResult, WorkItem
 from summhay_ray.engine.spec.own_code import BadBenchmark
 from summhay_ray.errors import UserError
-from summhay_ray.llm import Gateway
+from summhay_ray.llm import Batched, Gateway
 from summhay_ray.outcome import Failed, Malformed
 from summhay_ray.plugins import STOPS, error_line
 from summhay_ray.store import Finished, Parts, RunStore
@@ -42,19 +42,10 @@ class Answered:
         self.retry, self.over_budget, self.stop = ask.retry, ask.over_budget, ask.stop
 
 
-class Commits:
-    """Commits answered items in batches, one commit at a time.
+class Commits(Batched[Answered, None]):
+    """Commits answered items in batches: when 64 items are ready, after some seconds, or when no other item is in progress."""
 
-    A commit starts when 64 items are ready, after `every_s` seconds, or when no other item is in progress.
-    """
-
-    def __init__(self, commit: Callable[[Sequence[Answered]], Awaitable[None]], every_s: float = COMMIT_EVERY_S) -> None:
-        self._commit = commit
-        self._every_s = every_s
-        self._under_way = 0
-        self._ready: list[tuple[Answered, asyncio.Future[None]]] = []
-        self._full = asyncio.Event()
-        self._trip: asyncio.Task[None] | None = None
+    _under_way = 0
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
@@ -64,41 +55,11 @@ class Commits:
             yield
         finally:
             self._under_way -= 1
-            self._look()
+            self.look()
 
-    async def keep(self, done: Answered) -> None:
-        """Return when the item is committed. If the commit fails, its error is raised for each of its items."""
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ready.append((done, kept))
-        self._look()
-        if self._trip is None or self._trip.done():
-            self._trip = asyncio.create_task(self._run())
-        await kept
-
-    def _look(self) -> None:
-        if len(self._ready) >= ITEMS_A_COMMIT or not self._under_way:
-            self._full.set()
-
-    async def _run(self) -> None:
-        while self._ready:
-            self._full.clear()
-            self._look()
-            # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._every_s):
-                    await self._full.wait()
-            batch, self._ready = self._ready, []
-            try:
-                await self._commit([done for done, _ in batch])
-            # Every item of the commit raises its error.
-            except Exception as error:  # noqa: BLE001
-                for _, kept in batch:
-                    if not kept.done():
-                        kept.set_exception(error)
-                continue
-            for _, kept in batch:
-                if not kept.done():
-                    kept.set_result(None)
+    def is_enough(self, waiting: int) -> bool:
+        """See `Batched`."""
+        return waiting >= ITEMS_A_COMMIT or not self._under_way
 
 
 class Worker:
@@ -132,7 +93,7 @@ class Worker:
             ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter, self._note)
             done = await answered(self._workload, work, ask)
         if not done.over_budget:
-            await self._commits.keep(done)
+            await self._commits(done)
         if done.stop is not None:
             raise done.stop
         counted, failures = len(done.rows.get(self._workload.counted.table, ())), done.rows.get("failures", ())
@@ -150,7 +111,7 @@ class Worker:
         asked, self._asked, self._told_at = self._asked, Counter(), time.monotonic()
         self._count({**asked, **numbers})
 
-    async def _commit(self, ready: Sequence[Answered]) -> None:
+    async def _commit(self, ready: Sequence[Answered]) -> Sequence[None]:
         await self._commit_parts(await asyncio.to_thread(self._written, ready))
         failed = [done for done in ready if done.rows.get("failures")]
         self._tell(
@@ -161,6 +122,7 @@ class Worker:
                 "items_failed": len(failed),
             }
         )
+        return [None] * len(ready)
 
     def _written(self, ready: Sequence[Answered]) -> Parts:
         """Write the items' rows to the store. An item with a value that its column cannot hold becomes a failure; the others are

@@ -11,7 +11,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ENOUGH = 16
-"""A batch of so many items does not wait for more."""
+"""By default, a batch of so many items does not wait for more."""
 
 
 class Batched(Generic[T, R]):
@@ -21,31 +21,40 @@ class Batched(Generic[T, R]):
     """
 
     def __init__(self, work: Callable[[list[T]], Awaitable[Sequence[R]]], linger_s: float = 0.0) -> None:
-        """`linger_s`: how long the first item waits for others, until there are `ENOUGH`."""
+        """`linger_s`: how long the first item waits for others, until there are enough."""
         self._work = work
         self._linger_s = linger_s
-        self._enough = asyncio.Event()
+        self._full = asyncio.Event()
         self._waiting: list[tuple[T, asyncio.Future[R]]] = []
         self._trip: asyncio.Task[None] | None = None
 
     async def __call__(self, item: T) -> R:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if len(self._waiting) >= ENOUGH:
-            self._enough.set()
+        self.look()
         if self._trip is None or self._trip.done():
             self._trip = asyncio.create_task(self._run())
         return await future
+
+    def is_enough(self, waiting: int) -> bool:
+        """Whether so many items do not wait for more."""
+        return waiting >= ENOUGH
+
+    def look(self) -> None:
+        """Begin the next batch now if there is enough for it."""
+        if self.is_enough(len(self._waiting)):
+            self._full.set()
 
     async def _run(self) -> None:
         batch: list[tuple[T, asyncio.Future[R]]] = []
         try:
             while self._waiting:
-                if self._linger_s and len(self._waiting) < ENOUGH:
-                    self._enough.clear()
+                if self._linger_s and not self.is_enough(len(self._waiting)):
+                    self._full.clear()
+                    # Not `wait_for`: before Python 3.12 it loses a cancellation that arrives together with the event.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self._linger_s):
-                            await self._enough.wait()
+                            await self._full.wait()
                 batch, self._waiting = self._waiting, []
                 await self._travel(batch)
         finally:

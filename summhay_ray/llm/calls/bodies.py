@@ -10,12 +10,13 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from summhay_ray.llm.calls.read_reply import reply_of
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
+from summhay_ray.llm.calls.sampling import most_bytes
 from summhay_ray.llm.calls.vectors_and_scores import found_reply, scores_reply, vectors_reply
 from summhay_ray.llm.providers.model_settings import ModelSettings
 
@@ -83,26 +84,15 @@ class Body:
         self._raw += piece
         return len(self._raw) <= self._limit
 
-    async def read(self, pieces: AsyncIterator[bytes]) -> bytes:
-        """Read the pieces up to the limit, and return `content`."""
-        async for piece in pieces:
-            if not self.take(piece):
-                break
-        return await asyncio.to_thread(self.content) if self._packed else self.content()
-
     def content(self) -> bytes:
         """The collected body, unpacked. Raises AnswerTooLarge, UnreadableAnswer."""
-        content = self._unpacked() if self._packed else bytes(self._raw)
+        content = bytes(self._raw) if self._encoding in ("", "identity") else self._unpacked()
         if self._answers and max(len(content), len(self._raw)) > self._limit:
             raise AnswerTooLarge(
                 f"the answer's body is longer than {self._limit} bytes; if that is right, write a larger max_answer_bytes "
                 "beside the model"
             )
         return content[: self._limit]
-
-    @property
-    def _packed(self) -> bool:
-        return self._encoding not in ("", "identity")
 
     def _unpacked(self) -> bytes:
         problem = "it was not requested"
@@ -122,10 +112,12 @@ async def off_loop(letters: int, work: Callable[[], R]) -> R:
 
 
 def answer_limit(request: Request, settings: ModelSettings) -> int:
-    """The most bytes of an answer: a bound per text for vectors and scores, else the model's own bound."""
-    if request.inputs and settings.max_answer_bytes is None:
+    """The most bytes of an answer: as the spec says, else by the number of texts (vectors, scores) or by `max_tokens`."""
+    if settings.max_answer_bytes is not None:
+        return settings.max_answer_bytes
+    if request.inputs:
         return (1 << 20) + len(request.inputs) * BYTES_A_TEXT
-    return settings.body_limit(request.sampling, request.n, request.logprobs)
+    return most_bytes(request.sampling, request.n, request.logprobs)
 
 
 def reply_in(body: Any, request: Request) -> Reply:

@@ -19,7 +19,7 @@ from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, answer_of, letters, read_answer
+from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, letters, read_answer, written
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED
@@ -28,7 +28,8 @@ from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
-from summhay_ray.llm.providers.model_settings import FREE, ModelSettings, transport_of
+from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
+from summhay_ray.llm.providers.prices import FREE
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
 from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
@@ -77,14 +78,14 @@ class Gateway:
         self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
-        self._append: Batched[Mapping[str, Any], Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
+        self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._granted: dict[int, Call] = {}
         """The calls that are granted and not settled."""
         self._answer_secrets: dict[str | None, list[str]] = {}
 
-    async def _append_all(self, records: list[Mapping[str, Any]]) -> list[Location]:
-        return await asyncio.to_thread(self._log.append, records)
+    async def _append_all(self, lines: list[bytes]) -> list[Location]:
+        return await asyncio.to_thread(self._log.append, lines)
 
     def make_transports(self) -> None:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
@@ -232,11 +233,11 @@ class Gateway:
         try:
             attempt = await self._attempts.of(call, granted)
             if attempt.reply is not None:
-                record = await self._record(call, await self._checked(call.request, attempt.reply), attempt.number)
+                record, line = await self._written(call, await self._checked(call.request, attempt.reply), attempt.number)
                 if self._ended:
                     # After a drain, the worker ends.
                     await asyncio.Future()
-                location = await self._append(record)
+                location = await self._append(line)
         finally:
             open_still = self._granted.pop(id(call), None) is not None
         if attempt.reply is None:
@@ -264,16 +265,16 @@ class Gateway:
         mend = "where another model answers now, give it a `revision:` in the spec"
         return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
-    async def _record(self, call: Call, reply: Reply, attempts: int) -> dict[str, Any]:
-        """The log's record of a reply."""
+    async def _written(self, call: Call, reply: Reply, attempts: int) -> Written:
+        """The log's record of a reply, and its line."""
         claim, settings = call.claim, call.settings
         # No answer that cannot be used may be found under the key, so that a later run asks again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
-        known = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage, **origin, "key": key}
+        known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
+        known |= {**origin, "key": key, "attempts": attempts}
         hide = self._secrets(settings.api_key_env)
-        read = await off_loop(letters(reply), functools.partial(answer_of, reply, settings, claim, hide))
-        return {**known, "attempts": attempts, **read}
+        return await off_loop(letters(reply), functools.partial(written, known, reply, settings, claim, hide))
 
     def _failed(self, call: Call, attempt: Attempt, *, settle: bool) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
         claim, key, decision = call.claim, call.request.key, attempt.decision

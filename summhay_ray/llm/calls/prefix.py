@@ -7,10 +7,8 @@ of one haystack under one ordering share their documents; sent all at once, each
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import hashlib
-from collections.abc import AsyncIterator, Callable
 
 SHORTEST = 4096
 """Shortest prefix, in characters: about the 1,024 tokens from which on providers cache."""
@@ -43,71 +41,76 @@ def _prefixes(model: str, prompt: str) -> tuple[str, ...]:
 
 
 class Turn:
-    """A call's turn to be sent. The call reports how it ended: `answered()`, `failed()`, or neither if it was not sent."""
+    """A call's turn to be sent, as a context. The call reports how it ended: `answered()`, `failed()`, or neither if it was not
+    sent."""
 
-    def __init__(self, warm: Callable[[], None]) -> None:
-        self.answered = warm
+    def __init__(self, gate: PrefixGate, prefixes: tuple[str, ...]) -> None:
+        self._gate, self._prefixes = gate, prefixes
+        self.ended = asyncio.Event()
         self.in_vain = False
+
+    async def __aenter__(self) -> Turn:
+        try:
+            for prefix in self._prefixes:
+                await self._gate.wait(prefix, self)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        self._gate.leave(self._prefixes, self)
+        self.ended.set()
+
+    def answered(self) -> None:
+        """Report that the provider has read the prompt."""
+        self._gate.warm(self._prefixes)
 
     def failed(self) -> None:
         """Report that the provider did not answer. The waiting calls go on without a new leader, or all might fail one by one."""
         self.in_vain = True
 
 
-class _Leader:
-    """A leading call, as those see it that wait for its end."""
-
-    def __init__(self) -> None:
-        self.ended = asyncio.Event()
-        self.in_vain = False
-
-    def end(self, in_vain: bool) -> None:
-        self.in_vain = in_vain
-        self.ended.set()
-
-
 class PrefixGate:
-    """Holds back the calls of one worker, on one event loop, that share a prefix with a leading call."""
+    """Holds back the calls of one worker, on one event loop, that share a prefix with a leading call.
+
+    For each prefix that is not cached, one call leads, and the others with that prefix wait for its end. If the leader was not
+    sent after all, the next call leads. All calls take shorter prefixes first, so that they cannot wait in a circle.
+    """
 
     def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
         self._lifetime_s = lifetime_s
         self._warm_until: dict[str, float] = {}
         self._look_through_at = _KEPT
         """Cold prefixes are dropped when there are this many."""
-        self._leading: dict[str, _Leader] = {}
+        self._leading: dict[str, Turn] = {}
 
-    @contextlib.asynccontextmanager
-    async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
-        """Wait for the call's turn. The caller reports to the turn how the call ended.
+    def turn(self, prefixes: tuple[str, ...]) -> Turn:
+        """A context in which the call is sent, once it is its turn."""
+        return Turn(self, prefixes)
 
-        For each prefix that is not cached, one call leads, and the others with that prefix wait for its end. If the leader was
-        not sent after all, the next call leads. All calls take shorter prefixes first, so that they cannot wait in a circle.
-        """
-        mine: list[str] = []
-        turn = Turn(lambda: self._warm(prefixes))
-        try:
-            for prefix in prefixes:
-                if await self._lead(prefix):
-                    mine.append(prefix)
-            yield turn
-        finally:
-            for prefix in mine:
-                self._leading.pop(prefix).end(turn.in_vain)
-
-    async def _lead(self, prefix: str) -> bool:
-        """Whether the call leads for the prefix. If another one leads, wait until the prefix is cached or a leader has failed."""
+    async def wait(self, prefix: str, turn: Turn) -> None:
+        """Return when the prefix is cached, its leader has failed, or the call leads for it."""
         loop = asyncio.get_running_loop()
         while self._warm_until.get(prefix, 0.0) < loop.time():
-            leader = self._leading.get(prefix)
-            if leader is None:
-                self._leading[prefix] = _Leader()
-                return True
+            leader = self._leading.setdefault(prefix, turn)
+            if leader is turn:
+                return
             await leader.ended.wait()
             if leader.in_vain:
-                return False
-        return False
+                return
 
-    def _warm(self, prefixes: tuple[str, ...]) -> None:
+    def leave(self, prefixes: tuple[str, ...], turn: Turn) -> None:
+        """Lead no more."""
+        for prefix in prefixes:
+            if self._leading.get(prefix) is turn:
+                del self._leading[prefix]
+
+    def warm(self, prefixes: tuple[str, ...]) -> None:
+        """Note that the provider has cached these."""
         now = asyncio.get_running_loop().time()
         if len(self._warm_until) >= self._look_through_at:
             self._warm_until = {name: until for name, until in self._warm_until.items() if until >= now}

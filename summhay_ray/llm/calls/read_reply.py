@@ -16,8 +16,10 @@ from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import hidden
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
-from summhay_ray.store import Dimensions, LogIndex
+from summhay_ray.store import Dimensions, LogIndex, encode_record
 from summhay_ray.text import count_tokens as count
+
+Written = tuple[dict[str, Any], bytes]
 
 DEEPEST = 100
 """A body nested deeper than this is not stored. No provider's bodies have ten levels."""
@@ -27,8 +29,6 @@ BAD_NUMBERS = "bad_numbers"
 
 _FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
 """Finish reasons that some endpoints use in place of OpenAI's. A cut answer must be recognized at every provider."""
-
-_strict = json.JSONEncoder(allow_nan=False).encode
 
 _REFUSED = ("refusal", "content_filter")
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
@@ -102,8 +102,31 @@ def _further(choice: Any) -> tuple[str, str]:
         return "", ""
 
 
-def answer_of(reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequence[str]) -> dict[str, Any]:
-    """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body, without secrets.
+def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequence[str]) -> Written:
+    """The log's record of a reply, and its line: `known` and what `answer_of` finds, without secrets and as valid JSON.
+
+    A body that is nested too deeply for some JSON readers is left out.
+    """
+    answer = answer_of(reply, settings, asked)
+    record = {**known, **answer}
+    # Each value is looked at only if the line shows a reason to.
+    try:
+        line = encode_record(record)
+    except (RecursionError, TypeError, ValueError):
+        line = b""
+    deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
+    if line and not deep and b"\\ud" not in line and not any(json.dumps(secret)[1:-1].encode() in line for secret in secrets):
+        return record, line
+    if reply.raw is not None:
+        answer["raw"] = None if deep else json.loads(json.dumps(reply.raw, default=str, skipkeys=True))
+    if reply.logprobs is not None:
+        answer["logprobs"] = json.dumps(hidden(reply.logprobs, secrets))
+    record = {**known, **hidden(answer, secrets)}
+    return record, encode_record(record)
+
+
+def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
+    """The fields of the log's answer record: text, finish reason, tokens, price and the provider's body.
 
     - The charge follows the reported usage.
     - **Without usage**, our own counts are charged, with the margin of the reservation, nothing cached, at the highest rate, and
@@ -114,7 +137,6 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequ
     - **Usage above the reservation**, in dollars, or in tokens for a free model, is not credible: the reservation is charged. The
       record holds the reported usage and the `token_margin` that would have covered it.
     """
-    text: str = hidden(reply.text, secrets)
     usage = reply.usage
     if usage is not None and usage.searches and not usage.input_tokens:
         # Providers that bill by searches need not report tokens.
@@ -126,19 +148,19 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequ
         charged, saved = min(settings.price.micros(usage), asked.worst_micros), settings.price.saved_micros(usage)
     else:
         counted, said = _counted(reply), usage or Usage(0, 0)
-        excess = _excess(said, settings, asked)
+        micros = settings.price.micros(said)
+        excess = _excess(said, micros, settings, asked)
         if excess:
             charged, saved = asked.worst_micros, 0
             usage = _within(said, settings.reserved_tokens(asked.input_tokens, asked.output_tokens))
         elif said.input_tokens > 0 and 2 * said.input_tokens >= asked.input_tokens and 2 * said.output_tokens >= counted:
-            usage = said
-            charged, saved = settings.price.micros(usage), settings.price.saved_micros(usage)
+            usage, charged, saved = said, micros, settings.price.saved_micros(said)
         else:
             charged, saved = min(_own_charge(reply, said, settings, asked), asked.worst_micros), 0
             usage = Usage(max(said.input_tokens, asked.input_tokens), max(said.output_tokens, counted))
     answer: dict[str, Any] = {
-        "text": text,
-        "finish_reason": hidden(reply.finish_reason, secrets),
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
         "input_tokens": usage.input_tokens,
         "cached_tokens": usage.cached_tokens,
         "cache_write_tokens": usage.cache_write_tokens,
@@ -149,21 +171,24 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequ
         **excess,
     }
     if reply.flaw:
-        answer["flaw"] = hidden(reply.flaw, secrets)
+        answer["flaw"] = reply.flaw
     if reply.zero_vectors:
         answer["zero_vectors"] = reply.zero_vectors
     if reply.further:
-        answer["further_texts"] = hidden(reply.further, secrets)
+        answer["further_texts"] = reply.further
     if reply.logprobs is not None:
-        answer["logprobs"] = json.dumps(hidden(reply.logprobs, secrets))
+        answer["logprobs"] = json.dumps(hidden(reply.logprobs, ()))
     if reply.raw is not None:
-        answer["raw"] = _clean(reply.raw, secrets)
+        answer["raw"] = reply.raw
     return answer
 
 
-def _excess(said: Usage, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
-    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within."""
-    tokens, micros = said.input_tokens + said.output_tokens, settings.price.micros(said)
+def _excess(said: Usage, micros: int, settings: ModelSettings, asked: Claim) -> dict[str, Any]:
+    """The record's fields about a usage above the reservation (in dollars; in tokens for a free model); empty if it is within.
+
+    `micros`: its price.
+    """
+    tokens = said.input_tokens + said.output_tokens
     if asked.worst_micros:
         claimed, reserved = micros, asked.worst_micros
     else:
@@ -265,24 +290,6 @@ def _text(content: Any) -> str:
         raise ValueError(f"no chat completion: the message's content is {type(content).__name__}, neither text nor parts")
     parts = [part.get("text") if isinstance(part, dict) else part for part in content]
     return "".join(part for part in parts if isinstance(part, str))
-
-
-def _clean(raw: Any, secrets: Sequence[str]) -> Any:
-    """The body without secrets and as valid JSON; None if it is nested too deeply for some JSON readers."""
-    # One dump of the whole body is quick. Each value is looked at only if the dump shows a reason to.
-    try:
-        text = _strict(raw)
-    except RecursionError:
-        return None
-    except (TypeError, ValueError):
-        text = ""
-    if (not text or text.count("[") + text.count("{") > DEEPEST) and _deep(raw):
-        return None
-    if not text:
-        return hidden(json.loads(json.dumps(raw, default=str, skipkeys=True)), secrets)
-    if "\\ud" in text or any(json.dumps(secret)[1:-1] in text for secret in secrets):
-        return hidden(raw, secrets)
-    return raw
 
 
 def _deep(raw: Any) -> bool:

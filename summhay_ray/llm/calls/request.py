@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
-import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, get_args
 
 from summhay_ray.llm.calls.raw_answer import RawAnswer
+from summhay_ray.llm.calls.sampling import Sampling, canonical, canonical_json
 from summhay_ray.outcome import Outcome
 from summhay_ray.text import count_tokens
 
@@ -18,8 +19,8 @@ Role = Literal["system", "user", "assistant"]
 Task = Literal["chat", "embed", "rerank", "search"]
 SEARCH_TOKENS, SEARCH_DOCUMENTS = 500, 100
 _ROLES = frozenset(get_args(Role))
-_LONG, _LONGEST = 4096, 1_000_000
-"""Prompts of this length, in characters, have their JSON cached for the next call that sends them."""
+_LONG, _LONGEST = 16_384, 1_000_000
+"""A request keeps the JSON of its messages for its body. That of longer texts (characters) is cached for the next request."""
 MOST_LOGPROBS = 20
 """No provider returns more log probabilities per token."""
 
@@ -58,7 +59,7 @@ class Request:
     model: str
     messages: tuple[Message, ...]
     """The constructor also takes a string: the text of a single user message."""
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Sampling
     """Parameters that are sent with the messages: temperature, max_tokens, seed and the like."""
     prompt_hash: str = ""
     """sha256 of the prompt template, so that a changed template makes another request."""
@@ -76,6 +77,7 @@ class Request:
     inputs: tuple[str, ...] = ()
     """The texts of an `embed`, `rerank` or `search` request; such a request has no messages."""
     _key: str = field(init=False, repr=False, compare=False)
+    _json: str = field(init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -100,8 +102,9 @@ class Request:
             raise ValueError(f"a request asks for n={n} answers; expected at least 1")
         if logprobs is not None and not 0 <= logprobs <= MOST_LOGPROBS:
             raise ValueError(f"a request asks for logprobs={logprobs}; expected 0 to {MOST_LOGPROBS}, or None for none")
-        given = model, conversation, {} if sampling is None else sampling, prompt_hash, sample, lookup, n, logprobs, task
-        for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), ""), strict=True):
+        parameters = sampling if isinstance(sampling, Sampling) else Sampling(sampling or {})
+        given = model, conversation, parameters, prompt_hash, sample, lookup, n, logprobs, task
+        for name, value in zip(self.__dataclass_fields__, (*given, tuple(inputs), "", ""), strict=True):
             object.__setattr__(self, name, value)
 
     @property
@@ -124,13 +127,15 @@ class Request:
     def _wanted(self) -> dict[str, Any]:
         if self.inputs:
             return {"task": self.task, "inputs": list(self.inputs)}
-        logprobs = {} if self.logprobs is None else {"logprobs": True, "top_logprobs": self.logprobs}
-        return {**({"n": self.n} if self.n > 1 else {}), **logprobs}
+        return wanted(self.n, self.logprobs)
 
-    def body(self, model: str, sampling: Mapping[str, Any]) -> bytes:
-        """The JSON body for a chat endpoint. Raises UnicodeEncodeError for lone surrogates, ValueError for NaN and infinity."""
-        rest = _written({"model": model, **self._wanted, **sampling})
-        return f'{{"messages":{self.messages_json(ascii_only=False)},{rest[1:]}'.encode()
+    def body(self, rest: str) -> bytes:
+        """The JSON body for a chat endpoint. `rest`: the JSON object of its other fields. Raises UnicodeEncodeError for lone
+        surrogates."""
+        for message in self.messages:
+            if not message.content.isascii():
+                message.content.encode()
+        return f'{{"messages":{self._messages_json()},{rest[1:]}'.encode("ascii")
 
     @property
     def searches(self) -> tuple[int, int, int]:
@@ -158,7 +163,7 @@ class Request:
     @property
     def space(self) -> str:
         """sha256 (hex) of model and sampling parameters: vectors of equal ones can be compared."""
-        return hashlib.sha256(_canonical([self.model, _plain(self.sampling)]).encode("ascii")).hexdigest()
+        return hashlib.sha256(f"[{_quoted(self.model)},{canonical(self.sampling)}]".encode("ascii")).hexdigest()
 
     @property
     def keys(self) -> Iterator[str]:
@@ -167,50 +172,41 @@ class Request:
 
     def _computed_key(self) -> str:
         # `n` and `logprobs` enter only if they are set: the keys of answers paid for before these fields existed stay valid.
-        fields = {name: _canonical(value) for name, value in self._wanted.items()}
+        fields = {name: canonical_json(value) for name, value in self._wanted.items()}
         if not self.inputs:
-            fields["messages"] = self.messages_json(ascii_only=True)
-        fields["model"] = _canonical(self.model)
-        fields["sampling"] = _canonical(_plain(self.sampling))
-        fields["prompt_hash"] = _canonical(self.prompt_hash)
-        fields["sample"] = str(self.sample)
-        fields["lookup"] = _canonical(self.lookup)
+            fields["messages"] = self._messages_json()
+        fields |= {name: _quoted(getattr(self, name)) for name in ("model", "prompt_hash", "lookup")}
+        fields |= {"sampling": canonical(self.sampling), "sample": str(self.sample)}
         text = ",".join([f'"{name}":{fields[name]}' for name in sorted(fields)])
         return hashlib.sha256(f"{{{text}}}".encode("ascii")).hexdigest()
 
-    def messages_json(self, *, ascii_only: bool) -> str:
-        """The messages as canonical JSON. `ascii_only` escapes all other letters, as keys require."""
-        parts = [f'{{"content":{_quoted(message.content, ascii_only)},"role":"{message.role}"}}' for message in self.messages]
-        return f"[{','.join(parts)}]"
+    def _messages_json(self) -> str:
+        """The messages as canonical JSON, for the key and for the body."""
+        if self._json:
+            return self._json
+        parts = [f'{{"content":{_quoted(message.content)},"role":"{message.role}"}}' for message in self.messages]
+        made = f"[{','.join(parts)}]"
+        if len(made) < _LONG:
+            object.__setattr__(self, "_json", made)
+        return made
 
 
-_written = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
-_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
-_QUOTE = {True: json.encoder.encode_basestring_ascii, False: json.encoder.encode_basestring}
+def wanted(n: int, logprobs: int | None) -> dict[str, Any]:
+    """`n` and `logprobs` in the form of OpenAI's protocol."""
+    return {**({"n": n} if n > 1 else {}), **({} if logprobs is None else {"logprobs": True, "top_logprobs": logprobs})}
 
 
-def _quoted(text: str, ascii_only: bool) -> str:
-    return _quoted_long(text, ascii_only) if _LONG <= len(text) <= _LONGEST else _QUOTE[ascii_only](text)
+def _quoted(text: str) -> str:
+    return _quoted_long(text) if _LONG <= len(text) <= _LONGEST else encode_basestring_ascii(text)
 
 
 # The repeats of a query send the same prompt.
-@functools.lru_cache(maxsize=8)
-def _quoted_long(text: str, ascii_only: bool) -> str:
-    return _QUOTE[ascii_only](text)
+_quoted_long = functools.lru_cache(maxsize=8)(encode_basestring_ascii)
 
 
 def marked(messages: Iterable[tuple[str, str]]) -> str:
     """A conversation of (role, text) pairs as one text. The roles approximate the tokens that a provider adds to each message."""
     return "\n\n".join(f"{role}:\n{text}" for role, text in messages)
-
-
-def _plain(value: Any) -> Any:
-    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Ask = Callable[[Request], Awaitable[Outcome[RawAnswer]]]

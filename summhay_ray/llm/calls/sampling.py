@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from summhay_ray.text import count_tokens
 
 DEFAULT_MAX_TOKENS = 2000
 _FLOOR_BYTES = 1 << 20
@@ -46,7 +49,38 @@ _BESIDE_EXTRA = {*_LENGTHS, REVISION, "seed", "temperature"}
 _OF_THE_REQUEST = frozenset({"n", "logprobs", "top_logprobs"})
 
 
-def unusable(sampling: Mapping[str, Any], known: Collection[str] | None = None) -> str:
+class Sampling(dict[str, Any]):
+    """Sampling parameters that are not changed any more. A run has few of them, and each call asks what follows from them, so
+    they have a hash: that of their text, since 1 is neither 1.0 nor True here."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self._hash = hash(repr(self))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
+
+
+@functools.lru_cache(maxsize=1024)
+def canonical(sampling: Sampling) -> str:
+    """The parameters as canonical JSON, as keys require."""
+    return canonical_json(_plain(sampling))
+
+
+canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON types, with whole floats as integers, so that the temperatures 0 and 0.0 give the same key."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@functools.lru_cache(maxsize=1024)
+def unusable(sampling: Sampling, known: Collection[str] | None = None) -> str:
     """Why the sampling parameters cannot be sent, in one line; empty if they can. `known`: see `providers.known_extra`."""
     if known is not None and (others := sorted(sampling.keys() - _BESIDE_EXTRA - set(known))):
         return f"sampling parameter {others[0]!r} is none that may be given here; known: {', '.join(sorted(known))}"
@@ -76,18 +110,21 @@ def bounded(sampling: Mapping[str, Any]) -> dict[str, Any]:
     return {**sent, "max_tokens": DEFAULT_MAX_TOKENS}
 
 
-def longest_answer(sampling: Mapping[str, Any]) -> int:
+@functools.lru_cache(maxsize=1024)
+def longest_answer(sampling: Sampling) -> int:
     """The most tokens of one answer; a call for `n` answers may bring `n` times as many."""
     return max(sampling.get("max_tokens") or 0, sampling.get("max_completion_tokens") or 0) or DEFAULT_MAX_TOKENS
 
 
-def most_bytes(sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
+@functools.lru_cache(maxsize=1024)
+def most_bytes(sampling: Sampling, n: int = 1, logprobs: int | None = None) -> int:
     """A generous upper bound, in bytes, on the body of an answer with `n` texts."""
     a_token = _TOKEN_BYTES + (0 if logprobs is None else _LOGPROB_BYTES * (1 + logprobs))
     return _FLOOR_BYTES + longest_answer(sampling) * n * a_token
 
 
-def schemas_and_tools(sampling: Mapping[str, Any]) -> str:
-    """Schemas, tools and the like as text: providers bill them as part of the prompt."""
+@functools.lru_cache(maxsize=1024)
+def schema_tokens(sampling: Sampling) -> int:
+    """Our count of the tokens of schemas, tools and the like, which providers bill as part of the prompt."""
     nested = [value for name, value in sorted(sampling.items()) if isinstance(value, dict | list) and name != "extra_body"]
-    return "".join(json.dumps(value, default=str) for value in nested)
+    return count_tokens("".join(json.dumps(value, default=str) for value in nested))

@@ -89,7 +89,8 @@ class Account:
 
     def reserve(self, purpose: Purpose, micros: int) -> None:
         """Reserve money for a call; a negative amount releases it."""
-        for scope in scopes(purpose):
+        # A free call takes nothing.
+        for scope in scopes(purpose) if micros else ():
             self._reserved[scope] += micros
             self._worst[scope] = max(self._worst[scope], micros)
 

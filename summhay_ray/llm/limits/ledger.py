@@ -164,10 +164,11 @@ class Ledger:
         """The current counters, money and models. Only the driver calls this, so that each call is its sign of life."""
         self._driver_heard = now
         models = {name: model.numbers(now) for name, model in self._models.items() if model.cap is not None}
+        counts = sum((model.counts for model in self._models.values()), Counter[str]())
         return {
             **self.counts,
-            "limited": sum(model.meter.limited for model in self._models.values()),
-            "retries": sum(model.meter.retries for model in self._models.values()),
+            "limited": counts["limited"],
+            "retries": counts["retries"],
             "spent_micros": self.account.spent(),
             "reserved_micros": self.account.reserved(),
             "uncertain_micros": self.account.uncertain(),
@@ -179,23 +180,13 @@ class Ledger:
             "claims": [asdict(claims) for claims in self._excess_totals()],
         }
 
-    def figures(self) -> dict[str, dict[str, float]]:
-        """Model -> its calls, tokens, retries and 429s of this session, calls in flight and queued, and the run's dollars."""
-        return {
-            name: {
-                "calls": model.meter.calls,
-                "input_tokens": model.meter.input_tokens,
-                "output_tokens": model.meter.output_tokens,
-                "retries": model.meter.retries,
-                "limited": model.meter.limited,
-                "in_flight": model.sending,
-                "queued": sum(map(len, model.queues.values())) + len(model.reclaims),
-                "spent_usd": self.account.spent(("model", name)) / 1e6,
-                "reserved_usd": self.account.reserved(("model", name)) / 1e6,
-                "uncertain_usd": self.account.uncertain(("model", name)) / 1e6,
-            }
-            for name, model in self._models.items()
-        }
+    def figures(self, now: float) -> dict[str, dict[str, float]]:
+        """Model -> its figures of this session, and the run's dollars."""
+        figures = {}
+        for name, model in self._models.items():
+            usd = {kind: getattr(self.account, kind)(("model", name)) / 1e6 for kind in ("spent", "reserved", "uncertain")}
+            figures[name] = {**model.numbers(now), **{f"{kind}_usd": amount for kind, amount in usd.items()}}
+        return figures
 
     def tend(self, now: float) -> None:
         """Look for silent workers, and grant every call that may be granted."""
@@ -258,7 +249,7 @@ class Ledger:
         self.account.reserve(claim.purpose, claim.worst_micros)
         model.hold(flight, sending=True)
         model.unsettled += 1
-        model.meter.sent(start)
+        model.counts["requests"] += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
@@ -283,8 +274,8 @@ class Ledger:
         flight.permit = model.pacer.take(start, claim.amounts)
         model.hold(flight, sending=True)
         if claim.reclaim == "retry":
-            model.meter.sent(start)
-            model.meter.retries += 1
+            model.counts["requests"] += 1
+            model.counts["retries"] += 1
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return True
 
@@ -322,7 +313,7 @@ class Ledger:
         if done.location is not None:
             self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
-            model.answered(now, done.input_tokens, done.output_tokens)
+            model.answered(done.input_tokens, done.output_tokens)
         else:
             self.counts["failed"] += done.sent
         if flight is not None and mine:

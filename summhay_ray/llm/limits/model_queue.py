@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S
 from summhay_ray.llm.limits.messages import Claim
-from summhay_ray.llm.limits.meter import Meter
 from summhay_ray.llm.limits.rate_limits import Cap, Pacer, Permit
+
+COUNTED = ("calls", "requests", "input_tokens", "output_tokens", "limited", "retries")
+"""What is counted of a model in a session; `calls` are those that were answered."""
 
 
 @dataclass
@@ -56,7 +58,7 @@ class ModelQueue:
     """(class, reason) if the model was given up."""
     limited_since: float | None = None
     """When the first 429 since the last answer came."""
-    meter: Meter = field(default_factory=Meter)
+    counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
 
     def room(self, silent: Set[str]) -> bool:
         """Whether a slot is free. Those of `silent` workers serve others."""
@@ -75,17 +77,20 @@ class ModelQueue:
             self.sending_of[flight.worker] += 1 if sending else -1
 
     def numbers(self, now: float) -> dict[str, float]:
-        """Figures for the live view: calls in flight and their cap, seconds of pause left, seconds of nothing but 429s, and the
-        meter's figures."""
-        cap = 0 if self.cap is None else int(self.cap.now)
-        paused_s = max(0.0, self.pacer.paused_until - now)
-        refused_s = 0.0 if self.limited_since is None else now - self.limited_since
-        busy = {"in_flight": self.sending, "cap": cap, "paused_s": paused_s, "refused_s": refused_s}
-        return {**busy, **self.meter.read(now)}
+        """Its figures: calls in flight and queued, and the cap; seconds of pause left, and of nothing but 429s; calls answered,
+        requests, tokens, 429s and retries so far."""
+        return {
+            "in_flight": self.sending,
+            "queued": sum(map(len, self.queues.values())) + len(self.reclaims),
+            "cap": 0 if self.cap is None else int(self.cap.now),
+            "paused_s": max(0.0, self.pacer.paused_until - now),
+            "refused_s": 0.0 if self.limited_since is None else now - self.limited_since,
+            **self.counts,
+        }
 
     def limited(self, now: float) -> str:
         """Note a 429. Returns why the model must be given up if it has answered nothing else for too long, else nothing."""
-        self.meter.limited += 1
+        self.counts["limited"] += 1
         if self.cap is not None:
             self.cap.cut(now)
         if self.limited_since is None:
@@ -94,11 +99,13 @@ class ModelQueue:
         too_long = now - self.limited_since > LONGEST_PAUSE_S
         return f"nothing but 429 for {minutes} minutes; run again when the quota is renewed" if too_long else ""
 
-    def answered(self, now: float, input_tokens: int, output_tokens: int) -> None:
+    def answered(self, input_tokens: int, output_tokens: int) -> None:
         """Note an answer."""
         self.limited_since = None
         self.pacer.answered()
-        self.meter.answered(now, input_tokens, output_tokens)
+        self.counts["calls"] += 1
+        self.counts["input_tokens"] += input_tokens
+        self.counts["output_tokens"] += output_tokens
         if self.cap is not None:
             self.cap.grow()
 

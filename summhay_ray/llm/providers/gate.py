@@ -6,9 +6,11 @@ request is for. Nothing else attaches a provider's key.
 
 from __future__ import annotations
 
+import functools
+
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.provider_of_model import provider_of
-from summhay_ray.llm.providers.provider_table import PROVIDERS, is_owned, origin_of, own_variables, place_of
+from summhay_ray.llm.providers.provider_table import PROVIDERS, Place, is_owned, origin_of, own_variables, place_of
 from summhay_ray.llm.providers.secrets import NoKey, key_in
 
 
@@ -20,17 +22,9 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     protocol. `url` is None if litellm chooses the address: its key is that of the provider's own domains, and `outgoing` asks
     again when the address is known.
     """
-    provider = provider_of(settings.model)
-    known, place = PROVIDERS.get(provider), place_of(provider, url)
-    # litellm and the worker's environment know addresses of such a provider; the spec names none.
-    unknown_place = not settings.api_base and not (known and known.domains)
-    if url:
-        _admit(settings, provider, url, unknown_place=unknown_place)
-    names: tuple[str, ...] = (settings.api_key_env,) if settings.api_key_env else ()
-    if not names and provider and (place != "elsewhere" or unknown_place or known and known.anywhere):
-        names = own_variables(provider)
+    names, place, needed = _admitted(settings.model, settings.api_base, settings.api_key_env, url)
     key = key_in(*names)
-    if not key and place == "own" and known and known.domains and not known.login and not known.token:
+    if not key and needed:
         mend = f"export {names[0]} where the workers run, or name another variable in api_key_env"
         raise NoKey(f"{settings.model}: no key; {mend}")
     if key and place == "http":
@@ -39,16 +33,28 @@ def key_for(settings: ModelSettings, url: str | None) -> str | None:
     return key
 
 
-def _admit(settings: ModelSettings, provider: str, url: str, *, unknown_place: bool) -> None:
-    """Raises NoKey unless the URL is where the spec sends the model's requests."""
-    if settings.api_base and origin_of(provider, url) == origin_of(provider, settings.api_base):
-        return
-    at_home = place_of(provider, url) == "own" or unknown_place and not is_owned(url)
-    if place_of(provider, settings.api_base) == "own" and at_home:
-        return
-    host = origin_of(provider, url).partition("://")[2].rpartition(":")[0]
-    whose = f"the api_base of {settings.model}" if settings.api_base else f"{provider}'s own; write it as api_base"
-    raise NoKey(f"a request to {host} was not sent: the host is not {whose}")
+# Every call asks, and a run has few models.
+@functools.lru_cache
+def _admitted(model: str, api_base: str | None, api_key_env: str | None, url: str | None) -> tuple[tuple[str, ...], Place, bool]:
+    """The variables of the key that a request to the URL carries, where the URL leads, and whether a key is needed there.
+
+    Raises NoKey unless the URL is where the spec sends the model's requests.
+    """
+    provider = provider_of(model)
+    known, place = PROVIDERS.get(provider), place_of(provider, url)
+    # litellm and the worker's environment know addresses of such a provider; the spec names none.
+    unknown_place = not api_base and not (known and known.domains)
+    if url and not (api_base and origin_of(provider, url) == origin_of(provider, api_base)):
+        at_home = place == "own" or unknown_place and not is_owned(url)
+        if place_of(provider, api_base) != "own" or not at_home:
+            host = origin_of(provider, url).partition("://")[2].rpartition(":")[0]
+            whose = f"the api_base of {model}" if api_base else f"{provider}'s own; write it as api_base"
+            raise NoKey(f"a request to {host} was not sent: the host is not {whose}")
+    names: tuple[str, ...] = (api_key_env,) if api_key_env else ()
+    if not names and provider and (place != "elsewhere" or unknown_place or known and known.anywhere):
+        names = own_variables(provider)
+    needed = place == "own" and bool(known and known.domains and not known.login and not known.token)
+    return names, place, needed
 
 
 def key_for_litellm(settings: ModelSettings) -> str | None:

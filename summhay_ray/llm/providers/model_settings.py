@@ -14,36 +14,11 @@ from typing import Any
 
 from summhay_ray.llm.calls.reply import Usage
 from summhay_ray.llm.calls.request import Task
-from summhay_ray.llm.calls.sampling import most_bytes, schemas_and_tools
-from summhay_ray.llm.providers.prices import (
-    FREE,
-    PRICED_BY,
-    Price,
-    Unpriced,
-    find_price,
-    find_window,
-    may_reason,
-    needs_responses,
-)
-from summhay_ray.llm.providers.provider_of_model import Transport, address_of, is_local, provider_of, wire_name
+from summhay_ray.llm.calls.sampling import Sampling, schema_tokens
+from summhay_ray.llm.providers.prices import PRICED_BY, Price, find_price, find_window, may_reason, needs_responses
+from summhay_ray.llm.providers.provider_of_model import Transport, address_of, is_local, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, origin_of, place_of
 from summhay_ray.text import count_tokens
-
-__all__ = [
-    "FREE",
-    "PRICED_BY",
-    "Limits",
-    "ModelSettings",
-    "Price",
-    "Transport",
-    "Unpriced",
-    "find_price",
-    "find_window",
-    "is_local",
-    "may_reason",
-    "transport_of",
-    "wire_name",
-]
 
 TOKEN_MARGIN = 1.15
 """Factor by which OpenAI's token count of a text may exceed ours (cl100k). The worst case of a call is reserved with it."""
@@ -132,13 +107,9 @@ class ModelSettings:
         """Factor by which the provider's token count of a text may exceed ours."""
         return _margin(self.model)
 
-    def prompt_tokens(self, prompt: str, sampling: Mapping[str, Any]) -> int:
+    def prompt_tokens(self, prompt: str, sampling: Sampling) -> int:
         """Our count of a call's input tokens: the prompt, and the schemas, tools and the like that are billed with it."""
-        return count_tokens(prompt) + (0 if self.local else count_tokens(schemas_and_tools(sampling)))
-
-    def body_limit(self, sampling: Mapping[str, Any], n: int = 1, logprobs: int | None = None) -> int:
-        """The most bytes that are read of a response body; `n` and `logprobs` as in the request."""
-        return most_bytes(sampling, n, logprobs) if self.max_answer_bytes is None else self.max_answer_bytes
+        return count_tokens(prompt) + (0 if self.local else schema_tokens(sampling))
 
     def most_tokens(self, counted: int) -> int:
         """The most tokens that the provider may count in a text for which we count `counted`."""

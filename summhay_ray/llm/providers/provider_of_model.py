@@ -26,6 +26,7 @@ def is_service(model: str) -> bool:
     return bool(_provider(model))
 
 
+@functools.lru_cache
 def lacking(model: str, task: Task, api_base: str | None) -> str:
     """Why the provider cannot be asked for this, in one line; empty if it can, or if the user's own endpoint is asked."""
     known = PROVIDERS.get(provider_of(model))
@@ -41,6 +42,7 @@ def address_of(model: str, api_base: str | None) -> str:
     return api_base or (known.base if known else "")
 
 
+@functools.lru_cache
 def known_extra(model: str, transport: Transport, api_base: str | None) -> frozenset[str] | None:
     """What `extra` may hold for a model at its provider or through litellm; None for any other: only an endpoint reads it."""
     if transport == "local" or transport == "direct" and api_base:

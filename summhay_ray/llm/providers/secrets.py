@@ -27,7 +27,10 @@ def key_in(*variables: str) -> str | None:
 
     `gate` says which variables may be read for which URL.
     """
-    return next((value for name in variables if (value := _value(name))), None)
+    for name in variables:
+        if value := _value(name):
+            return value
+    return None
 
 
 def _value(name: str) -> str | None:

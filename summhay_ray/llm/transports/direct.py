@@ -6,6 +6,7 @@ service of the user's go this way, too. It takes a tenth of litellm's time per c
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -18,12 +19,12 @@ import aiohttp
 
 from summhay_ray.llm.calls.bodies import UNPACKED, Body, ProviderError, answer_limit, off_loop, reply_in, unreadable
 from summhay_ray.llm.calls.reply import Reply
-from summhay_ray.llm.calls.request import Request
-from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, bounded
+from summhay_ray.llm.calls.request import Request, Task, wanted
+from summhay_ray.llm.calls.sampling import QUERY_FIELD, REVISION, Sampling, bounded
 from summhay_ray.llm.providers.gate import key_for
-from summhay_ray.llm.providers.model_settings import ModelSettings, wire_name
+from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.prices import default_effort
-from summhay_ray.llm.providers.provider_of_model import address_of, provider_of
+from summhay_ray.llm.providers.provider_of_model import address_of, provider_of, wire_name
 from summhay_ray.llm.providers.provider_table import PROVIDERS, place_of
 from summhay_ray.llm.providers.secrets import NoKey
 
@@ -45,8 +46,9 @@ class DirectTransport:
         _allow_files()
         # The ledger enforces the limits: the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
+        headers = {**UNPACKED, "Content-Type": "application/json"}
         self._session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, headers=UNPACKED
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, headers=headers, timeout=_TIMEOUT
         )
 
     async def send(self, request: Request, settings: ModelSettings) -> Reply:
@@ -54,20 +56,17 @@ class DirectTransport:
 
         Raises NoKey, ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, TimeoutError, UnicodeEncodeError.
         """
-        url = _address(request, settings)
-        headers = {"Content-Type": "application/json"}
-        if key := key_for(settings, url):
-            headers["Authorization"] = f"Bearer {key}"
-        async with self._session.post(
-            url,
-            data=_body(request, settings.model),
-            headers=headers,
-            proxy=None if settings.api_base else _proxy(url),
-            timeout=_TIMEOUT,
-            allow_redirects=False,
-        ) as response:
+        url = _address(request.task, settings)
+        proxy = None if settings.api_base else _proxy(url)
+        key = key_for(settings, url)
+        headers = {"Authorization": f"Bearer {key}"} if key else None
+        data = _body(request, settings.model)
+        async with self._session.post(url, data=data, headers=headers, proxy=proxy, allow_redirects=False) as response:
             body = Body(response.status, response.headers, answer_limit(request, settings))
-            content = await body.read(response.content.iter_any())
+            # The whole of a short answer is there at once.
+            while not response.content.at_eof() and body.take(await response.content.readany()):
+                pass
+            content = body.content()
             if response.status != 200:
                 raise ProviderError(response.status, content.decode("utf-8", "replace"), response.headers)
         return await off_loop(len(content), lambda: _read(content.decode("utf-8", "replace"), request, settings.model))
@@ -77,9 +76,9 @@ class DirectTransport:
         await self._session.close()
 
 
-def _address(request: Request, settings: ModelSettings) -> str:
+def _address(task: Task, settings: ModelSettings) -> str:
     """The URL of the service. Raises NoKey if no address is known for it."""
-    if request.task == "search":
+    if task == "search":
         return settings.api_base or ""
     base = address_of(settings.model, settings.api_base).rstrip("/")
     if not base:
@@ -87,9 +86,9 @@ def _address(request: Request, settings: ModelSettings) -> str:
     provider = provider_of(settings.model)
     if not settings.api_base:
         _check_environment(provider, base)
-    if request.task == "embed":
+    if task == "embed":
         return f"{base}/embeddings"
-    if request.task == "chat":
+    if task == "chat":
         return f"{base}/chat/completions"
     known = PROVIDERS.get(provider)
     if known and known.base and place_of(provider, base) == "own":
@@ -110,23 +109,30 @@ def _proxy(url: str) -> str | None:
 
 
 def _body(request: Request, model: str) -> bytes:
+    if not request.inputs:
+        return request.body(_chat_fields(request.sampling, model, request.n, request.logprobs))
     name, renamed = wire_name(model), _renamed(model)
-    if request.inputs:
-        sent = {field: value for field, value in request.sampling.items() if field != REVISION}
-        if request.task == "search":
-            field = sent.pop(QUERY_FIELD, "query")
-            return json.dumps({field: request.inputs[0], **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
-        query, *documents = request.inputs
-        reranked = {"query": query, "documents": documents, renamed.get("top_n", "top_n"): len(documents)}
-        asked = {"input": request.inputs} if request.task == "embed" else reranked
-        return json.dumps({"model": name, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
-    sampling = bounded(request.sampling)
-    sampling |= sampling.pop("extra_body", None) or {}
+    sent = {field: value for field, value in request.sampling.items() if field != REVISION}
+    if request.task == "search":
+        field = sent.pop(QUERY_FIELD, "query")
+        return json.dumps({field: request.inputs[0], **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+    query, *documents = request.inputs
+    reranked = {"query": query, "documents": documents, renamed.get("top_n", "top_n"): len(documents)}
+    asked = {"input": request.inputs} if request.task == "embed" else reranked
+    return json.dumps({"model": name, **asked, **sent}, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+
+
+@functools.lru_cache(maxsize=1024)
+def _chat_fields(sampling: Sampling, model: str, n: int, logprobs: int | None) -> str:
+    """The JSON of a chat request's fields, its messages apart. Raises ValueError for NaN and infinity."""
+    name, renamed, sent = wire_name(model), _renamed(model), bounded(sampling)
+    sent |= sent.pop("extra_body", None) or {}
     if _REASONING.match(name):
         renamed = {**renamed, "max_tokens": "max_completion_tokens"}
-        if sampling.get("reasoning_effort", default_effort(model)) != "none":
-            sampling.pop("temperature", None)
-    return request.body(name, {renamed.get(field, field): value for field, value in sampling.items()})
+        if sent.get("reasoning_effort", default_effort(model)) != "none":
+            sent.pop("temperature", None)
+    fields = {renamed.get(field, field): value for field, value in sent.items()}
+    return json.dumps({"model": name, **wanted(n, logprobs), **fields}, allow_nan=False)
 
 
 def _renamed(model: str) -> Mapping[str, str]:

@@ -220,7 +220,11 @@ def _watch(library: Any) -> None:
         with call.noting(request):
             response = await send_async(self, request, **options)
             try:
-                content = await Body(response.status_code, response.headers, call.limit).read(response.aiter_raw())
+                body = Body(response.status_code, response.headers, call.limit)
+                async for piece in response.aiter_raw():
+                    if not body.take(piece):
+                        break
+                content = body.content()
             finally:
                 await response.aclose()
         return call.answered(request, response, content)

@@ -43,38 +43,17 @@ def _disable_accounting() -> None:
             setattr(Logging, name, instead)
 
 
-def _make_known(litellm: Any, settings: ModelSettings) -> None:
-    """Register a model that litellm's map lacks; else litellm searches all its patterns for it several times per call.
-
-    The price that litellm computes is not used.
-    """
-    if not settings.api_base:
-        return
-    try:
-        litellm.get_model_info(settings.model)
-    # litellm raises a bare Exception for an unknown model.
-    except Exception:  # noqa: BLE001
-        provider = settings.model.partition("/")[0]
-        price = settings.price
-        rates = {"input_cost_per_token": price.input_per_mtok / 1e6, "output_cost_per_token": price.output_per_mtok / 1e6}
-        litellm.register_model({settings.model: {"litellm_provider": provider, "mode": "chat", **rates}})
-
-
 class LitellmTransport:
     """Sends requests to any provider that litellm knows."""
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
-        self._known: set[str] = set()
 
     async def send(self, request: Request, settings: ModelSettings) -> Reply:
         """Make one call through litellm.
 
         Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError, UnreadableAnswer and AnswerTooLarge.
         """
-        if settings.model not in self._known:
-            self._known.add(settings.model)
-            _make_known(self._litellm, settings)
         key = key_for_litellm(settings)
         with watching(Outgoing(settings, answer_limit(request, settings), request.task)):
             response = await self._asked(request, settings, key)

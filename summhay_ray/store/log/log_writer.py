@@ -27,12 +27,12 @@ class LogWriter:
         self.writer = f"{session:08d}-{uuid.uuid4().hex[:12]}"
         self._to: _File | _Segments = _Segments(files, self.writer) if files.folder is None else _File(files.folder, self.writer)
 
-    def append(self, records: Sequence[Mapping[str, Any]]) -> list[Location]:
-        """Write the records, which are durable when it returns, and return their locations. One caller at a time.
+    def append(self, records: Sequence[Mapping[str, Any] | bytes]) -> list[Location]:
+        """Write records, or their lines, which are durable when it returns, and return their locations. One caller at a time.
 
         Raises OSError (disk full, ...) or StoreError; then none of the records counts.
         """
-        lines = [encode(record) for record in records]
+        lines = [record if isinstance(record, bytes) else encode(record) for record in records]
         name, offset = self._to.append(b"".join(lines))
         locations = []
         for line in lines:
