@@ -21,11 +21,13 @@ PREPARED = "prepared"
 
 
 class RunSnapshot(RunStore):
-    """A run at one moment. Its manifest, its whole tables and the log are read once and then kept."""
+    """A run at one moment. Its manifest, finished units, whole tables and the log are read once and then kept."""
 
     def __init__(self, run: RunStore) -> None:
-        super().__init__(run.store, run.run_id, run.manifest(), run.declared)
+        # What was read of the run is not read again.
+        vars(self).update(vars(run), _still=run.manifest())
         self._tables: dict[str, pl.DataFrame] = {}
+        self._finished: dict[str, dict[str, bool]] = {}
         self._log: LogIndex | None = None
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
@@ -33,6 +35,12 @@ class RunSnapshot(RunStore):
         if units is not None or columns is not None:
             return super().table(table, units, columns)
         return self.tables([table])[table]
+
+    def finished(self, kind: str) -> dict[str, bool]:
+        """See `RunStore.finished`."""
+        if kind not in self._finished:
+            self._finished[kind] = super().finished(kind)
+        return self._finished[kind]
 
     def log(self) -> LogIndex:
         """See `RunStore.log`."""

@@ -134,10 +134,10 @@ class S3Files:
                 if name and name.endswith(suffix) and not name.startswith("."):
                     yield f"{folder}/{name}" if folder else name
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
         """See `Files`."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience, above):
+        for page in self._service.pages(self._patience, above, deep):
             for entry in page.get("Contents", ()):
                 if name := str(entry["Key"])[len(above) :]:
                     yield Entry(f"{folder}/{name}", int(entry["Size"]), entry["LastModified"].timestamp())

@@ -61,7 +61,7 @@ class Manifests:
 
     def lost(self) -> bool:
         """Whether the run has parts, but no manifest that names them."""
-        return not self.chain.numbers() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
+        return not self.chain.numbers() and bool(self.parts.there())
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
@@ -83,8 +83,8 @@ class Manifests:
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
-        shown = (self.files.names(folder, ".parquet") for folder in self.parts.folders()[1:])
-        if not any(parts.final for parts in all_parts) and any(map(any, shown)):
+        shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.there())
+        if shown and not any(parts.final for parts in all_parts):
             yield f"{where} lacks its newest file, which names the run's tables; {again}"
 
     def write(self, manifest: Manifest) -> bool:

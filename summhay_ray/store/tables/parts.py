@@ -29,6 +29,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from summhay_ray.store.errors import StoreError
+from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.tables.tables import Columns, Tables
 
@@ -110,9 +111,10 @@ class PartFiles:
         """The two files that a part may be: where the run's tables lie, and among its other parts."""
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
-    def folders(self) -> list[str]:
-        """The folders in which parts may lie."""
-        return [self.folder, *(f"{self.tables_folder}/{table}" for table in self.files.folders(self.tables_folder))]
+    def there(self) -> list[Entry]:
+        """The files of parts in both places, whether a manifest names them or not."""
+        entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
+        return [entry for entry in entries if entry.name.endswith(".parquet")]
 
     def create(self, table: str, content: bytes, rows: int, unpacked: int) -> Part:
         """Write a small part. Equal contents are one part."""
@@ -193,13 +195,13 @@ class PartFiles:
 
     def misplaced(self, parts: Parts) -> dict[str, list[str]]:
         """Table -> the files in its folder, where these are not the one file of its part, or where that lies elsewhere, too."""
-        found = {table: list(self.files.names(f"{self.tables_folder}/{table}", ".parquet")) for table in parts.tables}
-        others, right = set(self.files.names(self.folder, ".parquet")), {}
+        there, wrong = sorted(entry.name for entry in self.there()), {}
         for table, part in parts.tables.items():
             shown, hidden = self.names(table, part.name)
-            if found[table] != [shown] or hidden in others:
-                right[table] = found[table]
-        return right
+            found = [name for name in there if name.startswith(f"{self.tables_folder}/{table}/")]
+            if found != [shown] or hidden in there:
+                wrong[table] = found
+        return wrong
 
     def show(self, parts: Parts) -> None:
         """Have the folder of each table hold the file of its part, and no other."""
