@@ -45,17 +45,11 @@ class AnswerTotals:
     saved_micros: int = 0
     """How much more the answers would have cost without the provider's cache."""
 
-    @classmethod
-    def of(cls, head: Mapping[str, Any]) -> AnswerTotals:
-        """Those of one answer record, or its head."""
-        saved = head.get("saved_micros", 0)
-        return cls(head["usd_micros"], 1, head["input_tokens"], head["cached_tokens"], head["output_tokens"], saved)
-
-    def add(self, other: AnswerTotals) -> None:
-        """Add the totals of further answers."""
-        self.usd_micros += other.usd_micros
-        self.answers += other.answers
-        self.input_tokens += other.input_tokens
-        self.cached_tokens += other.cached_tokens
-        self.output_tokens += other.output_tokens
-        self.saved_micros += other.saved_micros
+    def add(self, head: Mapping[str, Any]) -> None:
+        """Add an answer."""
+        self.answers += 1
+        self.usd_micros += head["usd_micros"]
+        self.input_tokens += head["input_tokens"]
+        self.cached_tokens += head["cached_tokens"]
+        self.output_tokens += head["output_tokens"]
+        self.saved_micros += head.get("saved_micros", 0)

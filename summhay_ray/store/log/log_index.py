@@ -79,7 +79,7 @@ class LogIndex:
     def _read(self, entry: Entry, index_size: int) -> Iterator[News]:
         start, name = self._read_to.get(entry.name, 0), entry.name
         if index_size and not start:
-            index = read_whole(lambda: self.files.read_range(name, 0, index_size), index_of)
+            index = read_whole(lambda: self.files.read_range(name, 0, index_size), lambda line: index_of(name, line))
             if index is not None:
                 yield News(name, entry.size, index)
                 return
@@ -100,14 +100,15 @@ class LogIndex:
         name = Name.of(file)
         if name is not None and name.suffix == "jsonl":
             self._begun.add(name.merge)
-        self.damaged += heads.n_damaged
-        for run, of_run in heads.runs.items():
-            for key, offset, length in zip(of_run.keys, of_run.offsets, of_run.lengths, strict=True):
-                self.answers.setdefault(key, Location(file, offset, length))
-            totals = self._totals.setdefault(run, {})
-            for purpose, more in of_run.totals.items():
-                totals.setdefault(purpose, AnswerTotals()).add(more)
-            self._excesses.setdefault(run, {}).update(of_run.excesses)
+        for location, head in heads:
+            if head is None:
+                self.damaged += 1
+                continue
+            self.answers.setdefault(head["key"], location)
+            purpose = head["stage"], head["model"]
+            self._totals.setdefault(head["run"], {}).setdefault(purpose, AnswerTotals()).add(head)
+            if (excess := Excess.of(head)) is not None:
+                self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
     def totals(self, run: str) -> dict[Purpose, AnswerTotals]:
         """Purpose -> the totals of the run's answers."""
@@ -128,6 +129,6 @@ def damaged_records(files: Files) -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in files.entries(FOLDER):
         if Name.of(entry.name) is not None:
-            damaged = heads_of(entry.name, files.read(entry.name)).n_damaged
+            damaged = sum(head is None for _, head in heads_of(entry.name, files.read(entry.name)))
             found |= {entry.name: damaged} if damaged else {}
     return found

@@ -14,14 +14,13 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.files import Files, read_whole
-from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 
 FOLDER = "answers"
 TOGETHER = 64
@@ -34,7 +33,6 @@ INDEX = "index"
 
 _HEAD_FIELDS = ("kind", "key", "run", "stage", "model", "usd_micros", "input_tokens", "cached_tokens", "output_tokens")
 _OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin")
-_LISTS = ("keys", "offsets", "lengths", "usd_micros")
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 _START = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15}) ")
 
@@ -47,27 +45,10 @@ class Location(NamedTuple):
     length: int
 
 
-@dataclass
-class RunHeads:
-    """The heads of one run's answers: an entry of each list for each answer."""
-
-    keys: list[str] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    """Bytes of the line."""
-    usd_micros: list[int] = field(default_factory=list)
-    totals: defaultdict[Purpose, AnswerTotals] = field(default_factory=lambda: defaultdict(AnswerTotals))
-    excesses: dict[str, Excess] = field(default_factory=dict)
-    """Key -> the usage above what was reserved, of the answers that have it."""
-
-
-@dataclass
-class Heads:
-    """What an index needs of the records in a stretch of a file."""
-
-    runs: defaultdict[str, RunHeads] = field(default_factory=lambda: defaultdict(RunHeads))
-    n_damaged: int = 0
-    """Number of damaged records, of which nothing else is known."""
+Head = Mapping[str, Any]
+"""The fields of a record that the index needs."""
+Heads = Sequence[tuple[Location, Head | None]]
+"""The location and head of each record; the head is None if the record is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +92,20 @@ def encode(record: Mapping[str, Any]) -> bytes:
 
 def merged_object(writer: str, number: int, segments: bytes) -> tuple[str, bytes]:
     """The name and the content of a merged object."""
-    runs = {
-        run: {
-            **{name: getattr(heads, name) for name in _LISTS},
-            "totals": [[*purpose, *astuple(totals)] for purpose, totals in heads.totals.items()],
-            "excesses": [[key, *excess] for key, excess in heads.excesses.items()],
-        }
-        for run, heads in heads_of("", segments).runs.items()
-    }
-    line = _line({"kind": INDEX, "runs": runs}, {})
+    places, heads = zip(*heads_of("", segments), strict=True)
+    # The offsets are from the end of this line on.
+    index = {"offsets": [place.offset for place in places], "lengths": [place.length for place in places], "heads": heads}
+    line = _line({"kind": INDEX}, index)
     return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + segments
 
 
-def index_of(line: bytes) -> Heads | None:
-    """The heads of all records in a merged object, by its first line; None if that is damaged."""
-    index, found = decode(line), Heads()
+def index_of(name: str, line: bytes) -> Heads | None:
+    """The heads in a merged object, by its first line; None if that is damaged."""
+    index = decode(line)
     if index is None:
         return None
-    for run, heads in index["runs"].items():
-        totals = {(stage, model): AnswerTotals(*of) for stage, model, *of in heads["totals"]}
-        excesses = {key: Excess(*of) for key, *of in heads["excesses"]}
-        lists = {name: heads[name] for name in _LISTS}
-        # They are told from the end of the line.
-        lists["offsets"] = [len(line) + offset for offset in lists["offsets"]]
-        found.runs[run] = RunHeads(**lists, totals=defaultdict(AnswerTotals, totals), excesses=excesses)
-    return found
+    offsets = [len(line) + offset for offset in index["offsets"]]
+    return list(zip(map(Location, repeat(name), offsets, index["lengths"]), index["heads"], strict=True))
 
 
 def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
@@ -171,32 +141,20 @@ def heads_of(name: str, content: bytes, offset: int = 0) -> Heads:
     If a line break is damaged, one line holds two records, and the length of the first shows where the second begins. Raises
     StoreError for a record of a newer version.
     """
-    found, heads, places = Heads(), [], []
+    places, heads = list[Location](), list[bytes]()
     start, last = 0, content.rfind(b"\n")
     while start <= last:
         record = _record_at(content, start)
         end = content.index(b"\n", start) + 1 if record is None else record[2] + 1
-        if record is None:
-            found.n_damaged += 1
-        else:
-            heads.append(content[record[0] : record[1]])
-            places.append((offset + start, end - start))
+        places.append(Location(name, offset + start, end - start))
+        heads.append(b"null" if record is None else content[record[0] : record[1]])
         start = end
-    # One call for all of them takes half as long.
-    for head, (at, length) in zip(json.loads(b"[%s]" % b",".join(heads)), places, strict=True):
-        if head["kind"] == INDEX:
-            continue
-        if head["kind"] != ANSWER:
-            raise StoreError(f"{name}: has a record of a kind ({str(head['kind'])[:40]!r}) of a newer version; upgrade")
-        of_run = found.runs[head["run"]]
-        of_run.keys.append(head["key"])
-        of_run.offsets.append(at)
-        of_run.lengths.append(length)
-        of_run.usd_micros.append(head["usd_micros"])
-        of_run.totals[head["stage"], head["model"]].add(AnswerTotals.of(head))
-        if (excess := Excess.of(head)) is not None:
-            of_run.excesses[head["key"]] = excess
-    return found
+    # One call for all heads takes half as long as one for each.
+    found = list(zip(places, json.loads(b"[%s]" % b",".join(heads)), strict=True))
+    kinds = {str(head["kind"]) for _, head in found if head is not None}
+    if unknown := kinds - {ANSWER, INDEX}:
+        raise StoreError(f"{name}: has a record of a kind ({min(unknown)[:40]!r}) of a newer version; upgrade")
+    return [(place, head) for place, head in found if head is None or head["kind"] == ANSWER]
 
 
 def read_at(files: Files, location: Location) -> dict[str, Any]:
