@@ -25,8 +25,8 @@ from summhay_ray.engine.plan.calls_left import Course, Strand
 from summhay_ray.engine.plan.stage_plan import StagePlan
 from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
 from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.run.items_left import ITEM, checked_items
-from summhay_ray.engine.run.origins import ORIGIN_COLUMNS, origins_in, origins_of, other_origins
+from summhay_ray.engine.run.items_left import ANSWERS, ITEM, checked_items
+from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.run.prepared import prepared
 from summhay_ray.engine.spec.own_code import Unplannable
 from summhay_ray.errors import UserError
@@ -421,7 +421,7 @@ def plan(
     else:
         items = [item.id for item in workload.items()]
         stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
-        planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ORIGIN_COLUMNS))
+        planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
     money = Money.of(None, {}) if run is None else money_of(run, planner.index)
     dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)

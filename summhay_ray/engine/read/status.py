@@ -20,9 +20,9 @@ from summhay_ray.engine.read.money import dollars_of, money_of
 from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
 from summhay_ray.engine.run.history import History, usage_of_run
-from summhay_ray.engine.run.items_left import RunSnapshot, item_counts
-from summhay_ray.engine.run.origins import ORIGIN_COLUMNS, origins_in, other_origins
-from summhay_ray.engine.run.zero_vectors import COLUMN, zero_vectors_in
+from summhay_ray.engine.run.items_left import ANSWERS, RunSnapshot, item_counts
+from summhay_ray.engine.run.origins import origins_in, other_origins
+from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.registry import find, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
@@ -200,7 +200,7 @@ def status(run: RunStore) -> StatusResult:
     run = RunSnapshot(run.at())
     record, history = run.record, History(run)
     failures = Counter(run.table("failures")["error"].to_list())
-    answers = run.table("raw_answers", columns=["finish_reason", *ORIGIN_COLUMNS, COLUMN])
+    answers = run.table("raw_answers", columns=ANSWERS)
     ends = Counter(answers["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)

@@ -18,6 +18,8 @@ ITEM = "item"
 """The kind of an item's rows in the store, whatever its benchmark calls an item."""
 PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
+ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
+"""The columns of `raw_answers` that are told of a run. They are read together, once."""
 
 
 class RunSnapshot(RunStore):
@@ -31,10 +33,15 @@ class RunSnapshot(RunStore):
         self._log: LogIndex | None = None
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`. Only whole tables are kept."""
-        if units is not None or columns is not None:
+        """See `RunStore.table`. The rows of single units are not kept."""
+        if units is not None:
             return super().table(table, units, columns)
-        return self.tables([table])[table]
+        if columns is None:
+            return self.tables([table])[table]
+        key = f"{table}: {', '.join(columns)}"
+        if key not in self._tables:
+            self._tables[key] = super().table(table, columns=columns)
+        return self._tables[key]
 
     def finished(self, kind: str) -> dict[str, bool]:
         """See `RunStore.finished`."""
@@ -165,4 +172,4 @@ def answers_used(run: RunStore) -> int:
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name).select(item, "key"))
     # Some answers are named by no row, yet were used as well.
-    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=[]).height)
+    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)

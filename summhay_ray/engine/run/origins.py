@@ -13,7 +13,6 @@ import polars as pl
 
 from summhay_ray.llm import ModelSettings
 
-ORIGIN_COLUMNS = ("model", "origin")
 Origins = Mapping[tuple[str, str], int]
 """(model, origin) -> number of answers."""
 
@@ -24,8 +23,8 @@ def origins_of(settings: Mapping[str, ModelSettings]) -> dict[str, str]:
 
 
 def origins_in(answers: pl.DataFrame) -> Counter[tuple[str, str]]:
-    """The origins of a run's answers, by the ORIGIN_COLUMNS of its `raw_answers`."""
-    counted = answers.group_by(ORIGIN_COLUMNS).agg(pl.len())
+    """The origins of a run's answers, by the columns `model` and `origin` of its `raw_answers`."""
+    counted = answers.group_by("model", "origin").agg(pl.len())
     return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
 
 

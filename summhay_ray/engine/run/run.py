@@ -29,10 +29,19 @@ from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ra
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.items_left import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
-from summhay_ray.engine.run.origins import ORIGIN_COLUMNS, origins_in, other_origins
+from summhay_ray.engine.run.items_left import (
+    ANSWERS,
+    ITEM,
+    RunSnapshot,
+    RunState,
+    answers_used,
+    commonest_failure,
+    item_counts,
+    state_of,
+)
+from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.run.zero_vectors import COLUMN, zero_vectors_in
+from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
 from summhay_ray.engine.spec.spec import SpecError
 from summhay_ray.errors import UserError
@@ -300,7 +309,8 @@ class Start:
         if not left:
             keep_reach(self.run, self._reach)
             try:
-                self.run.end()
+                if not self.before.has_tables():
+                    self.run.end()
             except OSError as error:
                 raise _failed(self.run, error, "its tables were not written: ") from error
             return self.before, {"reused": reused}
@@ -310,7 +320,7 @@ class Start:
     def _result(self, run: RunSnapshot, results: Results, snapshot: Mapping[str, Any]) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
-        index, answers = run.log(), run.table("raw_answers", columns=[*ORIGIN_COLUMNS, COLUMN])
+        index, answers = run.log(), run.table("raw_answers", columns=ANSWERS)
         money = money_of(run, index)
         excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not excesses else "partial"

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import polars as pl
 
-COLUMN = "zero_vectors"
-
 
 def zero_vectors_in(answers: pl.DataFrame) -> tuple[str, ...]:
-    """A line for each model of which a run has such embeddings, by the columns `model` and COLUMN of its `raw_answers`."""
-    counted = answers.group_by("model").agg(pl.sum(COLUMN))
+    """A line for each model of which a run has such embeddings. `answers`: `model` and `zero_vectors` of its `raw_answers`."""
+    counted = answers.group_by("model").agg(pl.sum("zero_vectors"))
     return tuple(
         f"{model}: {n} of its vectors are all zeros, so that their texts are similar to nothing; look at the service"
         for model, n in sorted(counted.iter_rows())

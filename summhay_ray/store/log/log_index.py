@@ -14,7 +14,7 @@ from typing import Any
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files, read_whole
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
-from summhay_ray.store.log.log_lines import FOLDER, Heads, Location, Name, heads_of, index_of, read_at
+from summhay_ray.store.log.log_lines import FOLDER, Heads, Location, Name, decode, heads_of, read_at
 
 AT_ONCE = 16
 """Number of files that are read in parallel."""
@@ -24,9 +24,10 @@ PIECE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is new in one file: the heads of its records in the bytes up to `end`."""
+    """What is new in one file: the heads of its records in the bytes from `start` to `end`."""
 
     name: str
+    start: int
     end: int
     heads: Heads
 
@@ -74,14 +75,14 @@ class LogIndex:
     def take(self, fetched: Fetched) -> None:
         """Enter what `fetch` read."""
         for news in fetched:
-            self._enter(news.name, news.end, news.heads)
+            self._enter(news)
 
     def _read(self, entry: Entry, index_size: int) -> Iterator[News]:
         start, name = self._read_to.get(entry.name, 0), entry.name
         if index_size and not start:
-            index = read_whole(lambda: self.files.read_range(name, 0, index_size), lambda line: index_of(name, line))
+            index = read_whole(lambda: self.files.read_range(name, 0, index_size), decode)
             if index is not None:
-                yield News(name, entry.size, index)
+                yield News(name, index_size, entry.size, index)
                 return
         while start < entry.size:
             content = self.files.read_range(name, start, min(PIECE_BYTES, entry.size - start))
@@ -91,22 +92,22 @@ class LogIndex:
             content = content[: content.rfind(b"\n") + 1]
             if not content:
                 return
-            heads = heads_of(name, content, start)
+            yield News(name, start, start + len(content), heads_of(name, content))
             start += len(content)
-            yield News(name, start, heads)
 
-    def _enter(self, file: str, end: int, heads: Heads) -> None:
-        self._read_to[file] = end
-        name = Name.of(file)
+    def _enter(self, news: News) -> None:
+        self._read_to[news.name] = news.end
+        name, heads = Name.of(news.name), news.heads
         if name is not None and name.suffix == "jsonl":
             self._begun.add(name.merge)
-        for location, head in heads:
-            if head is None:
-                self.damaged += 1
-                continue
-            self.answers.setdefault(head["key"], location)
-            purpose = head["stage"], head["model"]
-            self._totals.setdefault(head["run"], {}).setdefault(purpose, AnswerTotals()).add(head)
+        self.damaged += heads["damaged"]
+        for columns in heads["answers"].values():
+            for key, offset, length, _ in zip(*columns, strict=True):
+                self.answers.setdefault(key, Location(news.name, news.start + offset, length))
+        for totals in heads["totals"]:
+            purpose = totals["stage"], totals["model"]
+            self._totals.setdefault(totals["run"], {}).setdefault(purpose, AnswerTotals()).add(totals)
+        for head in heads["excesses"]:
             if (excess := Excess.of(head)) is not None:
                 self._excesses.setdefault(head["run"], {})[head["key"]] = excess
 
@@ -129,6 +130,6 @@ def damaged_records(files: Files) -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in files.entries(FOLDER):
         if Name.of(entry.name) is not None:
-            damaged = sum(head is None for _, head in heads_of(entry.name, files.read(entry.name)))
+            damaged = heads_of(entry.name, files.read(entry.name))["damaged"]
             found |= {entry.name: damaged} if damaged else {}
     return found

@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.files import Files, read_whole
+from summhay_ray.store.log.answer_totals import AnswerTotals, Excess
 
 FOLDER = "answers"
 TOGETHER = 64
@@ -45,10 +46,10 @@ class Location(NamedTuple):
     length: int
 
 
-Head = Mapping[str, Any]
-"""The fields of a record that the index needs."""
-Heads = Sequence[tuple[Location, Head | None]]
-"""The location and head of each record; the head is None if the record is damaged."""
+Heads = Mapping[str, Any]
+"""What an index needs of the records in a stretch of a file: `damaged`, the number of damaged ones; `answers`, run -> the keys,
+offsets in the stretch, lengths and micro-dollars of its answers, a list each; `totals`, an entry for each run, stage and model;
+`excesses`, the heads of answers that claim more usage than was reserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +93,8 @@ def encode(record: Mapping[str, Any]) -> bytes:
 
 def merged_object(writer: str, number: int, segments: bytes) -> tuple[str, bytes]:
     """The name and the content of a merged object."""
-    places, heads = zip(*heads_of("", segments), strict=True)
-    # The offsets are from the end of this line on.
-    index = {"offsets": [place.offset for place in places], "lengths": [place.length for place in places], "heads": heads}
-    line = _line({"kind": INDEX}, index)
+    line = _line({"kind": INDEX}, heads_of("", segments))
     return f"{FOLDER}/{writer}.{number:08d}.{len(line)}.merged", line + segments
-
-
-def index_of(name: str, line: bytes) -> Heads | None:
-    """The heads in a merged object, by its first line; None if that is damaged."""
-    index = decode(line)
-    if index is None:
-        return None
-    offsets = [len(line) + offset for offset in index["offsets"]]
-    return list(zip(map(Location, repeat(name), offsets, index["lengths"]), index["heads"], strict=True))
 
 
 def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
@@ -135,26 +124,40 @@ def _record_at(content: bytes, start: int) -> tuple[int, int, int] | None:
     return begins, body, end
 
 
-def heads_of(name: str, content: bytes, offset: int = 0) -> Heads:
-    """The heads of all records. An unfinished last line is left out. `offset`: where `content` begins in its file.
+def heads_of(name: str, content: bytes) -> Heads:
+    """The heads of all records. An unfinished last line is left out.
 
     If a line break is damaged, one line holds two records, and the length of the first shows where the second begins. Raises
     StoreError for a record of a newer version.
     """
-    places, heads = list[Location](), list[bytes]()
+    heads, places, n_damaged = list[bytes](), list[tuple[int, int]](), 0
     start, last = 0, content.rfind(b"\n")
     while start <= last:
-        record = _record_at(content, start)
-        end = content.index(b"\n", start) + 1 if record is None else record[2] + 1
-        places.append(Location(name, offset + start, end - start))
-        heads.append(b"null" if record is None else content[record[0] : record[1]])
-        start = end
+        if (record := _record_at(content, start)) is None:
+            start, n_damaged = content.index(b"\n", start) + 1, n_damaged + 1
+            continue
+        head, body, end = record
+        heads.append(content[head:body])
+        places.append((start, end + 1 - start))
+        start = end + 1
+    answers = defaultdict[str, list[tuple[str, int, int, int]]](list)
+    totals = defaultdict[tuple[str, str, str], AnswerTotals](AnswerTotals)
+    excesses = []
     # One call for all heads takes half as long as one for each.
-    found = list(zip(places, json.loads(b"[%s]" % b",".join(heads)), strict=True))
-    kinds = {str(head["kind"]) for _, head in found if head is not None}
-    if unknown := kinds - {ANSWER, INDEX}:
-        raise StoreError(f"{name}: has a record of a kind ({min(unknown)[:40]!r}) of a newer version; upgrade")
-    return [(place, head) for place, head in found if head is None or head["kind"] == ANSWER]
+    for one, place in zip(json.loads(b"[%s]" % b",".join(heads)), places, strict=True):
+        if one["kind"] == INDEX:
+            continue
+        if one["kind"] != ANSWER:
+            raise StoreError(f"{name}: has a record of a kind ({str(one['kind'])[:40]!r}) of a newer version; upgrade")
+        answers[one["run"]].append((one["key"], *place, one["usd_micros"]))
+        totals[one["run"], one["stage"], one["model"]].add(one)
+        excesses += [one] if Excess.of(one) else []
+    return {
+        "damaged": n_damaged,
+        "answers": {run: list(zip(*rows, strict=True)) for run, rows in answers.items()},
+        "totals": [{**dict(zip(("run", "stage", "model"), of, strict=True)), **asdict(sums)} for of, sums in totals.items()],
+        "excesses": excesses,
+    }
 
 
 def read_at(files: Files, location: Location) -> dict[str, Any]:

@@ -278,8 +278,7 @@ class RunStore:
 
         Raises StoreError, OSError; ending again then goes on.
         """
-        if not self.has_tables():
-            self._own_committer().finish()
+        self._own_committer().finish()
 
     def _own_committer(self) -> Committer:
         """A committer for the run's present owner."""
