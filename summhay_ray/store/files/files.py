@@ -194,14 +194,9 @@ class LocalFiles:
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. Yields nothing if the folder does not exist."""
-        here = self.path(folder)
-        if not here.is_dir():
-            return
-        with os.scandir(here) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
-        for name in names:
-            if name.endswith(suffix):
-                yield f"{folder}/{name}" if folder else name
+        for name in sorted(entry.name for entry in self.entries(folder)):
+            if name.endswith(suffix) and not name.rpartition("/")[2].startswith("."):
+                yield name
 
     def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
         """See `Files`."""

@@ -127,10 +127,14 @@ class Store:
     def run(self, run_id: str) -> RunStore:
         """Open an existing run by its id or by an unambiguous beginning of it.
 
-        Raises StoreError, which lists the existing runs, if none or several match.
+        Raises StoreError, which lists the existing runs, if none or several match; or if its record is damaged.
         """
-        if run_id not in ("", ".", "..") and "/" not in run_id and self.files.exists(f"runs/{run_id}/run.json"):
-            return RunStore(self, run_id)
+        if run_id not in ("", ".", "..") and "/" not in run_id:
+            run = RunStore(self, run_id)
+            with contextlib.suppress(FileNotFoundError):
+                # It says whether this version can read the run.
+                _ = run.record
+                return run
         known = self.run_ids()
         matching = [known_id for known_id in known if run_id and known_id.startswith(run_id)]
         if len(matching) > 1:
@@ -140,7 +144,7 @@ class Store:
                 f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}; "
                 "another store is given by --store or $SUMMHAY_STORE"
             )
-        return RunStore(self, matching[0])
+        return self.run(matching[0])
 
     def size(self, run_id: str) -> tuple[int, float]:
         """(bytes that the run's files take, when the run was created: seconds since 1970 by the store's clock)."""
@@ -155,8 +159,8 @@ class Store:
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
         wanted, run = columns_of(tables), RunStore(self, run_id)
+        self._mark()
         if not self.files.exists(f"runs/{run_id}/run.json"):
-            self._mark()
             content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
             self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
         if differ := _differing(run.declared, wanted):
@@ -217,16 +221,8 @@ class RunStore:
         return view
 
     def manifest(self) -> Manifest:
-        """The current manifest. Raises StoreError, and StoreError for a run of another version."""
-        if self._still is None:
-            self._check_format()
+        """The current manifest. Raises StoreError."""
         return self._still or self._manifests.newest()
-
-    def _check_format(self) -> None:
-        """Read the run's record if it was not read: it says whether this version can read the manifests."""
-        # A run that was never begun has none.
-        with contextlib.suppress(FileNotFoundError):
-            _ = self.record
 
     def has_tables(self) -> bool:
         """Whether its tables lie as plain files in its folder, as they are now."""
@@ -235,7 +231,6 @@ class RunStore:
 
     def flaws(self) -> Iterator[str]:
         """A line for each file of its tables that is missing, damaged or misplaced. Reads them all."""
-        self._check_format()
         return self._manifests.flaws()
 
     @property

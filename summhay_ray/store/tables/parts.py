@@ -129,12 +129,6 @@ class PartFiles:
         """Write a part of consecutive pieces, of which one is in memory at a time. Raises OSError."""
         told: dict[str, Any] = {}
 
-        def counted() -> Iterator[pl.DataFrame]:
-            for piece in pieces:
-                told["rows"] = told.get("rows", 0) + piece.height
-                told["unpacked"] = told.get("unpacked", 0) + int(piece.estimated_size())
-                yield piece
-
         def named(path: Path) -> str:
             with path.open("rb") as stream:
                 told["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -143,8 +137,8 @@ class PartFiles:
             return f"{self.folder}/{told['name']}"
 
         with self.files.writing(f"{self.folder}/{columns.table}", named) as path:
-            write_parquet(path, columns, counted(), self.run_id)
-        return Part(**{"rows": 0, "unpacked": 0, **told})
+            rows, unpacked = write_parquet(path, columns, pieces, self.run_id)
+        return Part(**told, rows=rows, unpacked=unpacked)
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
@@ -174,11 +168,6 @@ class PartFiles:
                 if hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256:
                     return stream
         return None
-
-    def _is_whole(self, name: str, part: Part) -> bool:
-        with contextlib.suppress(FileNotFoundError), self._open(name, part.size) as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256
-        return False
 
     def _open(self, name: str, size: int) -> Stream:
         if self.files.folder is not None:
@@ -211,10 +200,8 @@ class PartFiles:
             for name in names:
                 if name != shown:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            if shown in names and self._is_whole(shown, part):
-                self.files.delete(hidden)
-            else:
-                self.files.move(hidden, shown)
+            # Where both are there, this one was written later.
+            self.files.move(hidden, shown)
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:
@@ -283,14 +270,20 @@ def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.D
     return rows.filter(first).select(names), others
 
 
-def write_parquet(target: Any, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> None:
-    """Write consecutive pieces of a table to a path or a stream, each column's meaning in the metadata."""
+def write_parquet(target: Any, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> tuple[int, int]:
+    """Write consecutive pieces of a table to a path or a stream, each column's meaning in the metadata.
+
+    Returns the numbers of rows and, about, of their bytes in memory.
+    """
+    n_rows = n_bytes = 0
     schema = columns.schema.with_metadata({"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)})
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         # Some readers take the size of the first row group for that of their batches, which cannot be 0.
         for piece in filter(len, pieces):
+            n_rows, n_bytes = n_rows + piece.height, n_bytes + int(piece.estimated_size())
             rows = piece.to_arrow().cast(schema)
             writer.write_table(rows, row_group_size=1 + len(rows) * GROUP_BYTES // max(rows.nbytes, 1))
     if isinstance(target, Path):
         with target.open("rb") as stream:
             os.fsync(stream.fileno())
+    return n_rows, n_bytes
