@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,7 +72,7 @@ def test_a_pair_of_the_release_is_what_scipy_makes_of_the_queries_means(released
 def test_of_78_systems_many_pairs_differ(scored: Any) -> None:
     comparison = every_pair(judged_scores(scored, "released"), ("joint",))
     assert comparison is not None
-    assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() > 1000
+    assert comparison.pairs.height == 3003 and comparison.pairs["differs"].sum() == 1173
     [first, *_] = comparison.standings["joint"].to_dicts()
     assert first["name"] in comparison.best("joint") and (first["rank"], first["rank_low"], first["missing"]) == (1, 1, 0)
 
@@ -91,7 +92,8 @@ def test_every_pair_is_compared_and_corrected_for_being_many(run: RunStore) -> N
 
 
 def test_what_retrievals_errors_cost_is_the_oracle_less_the_retriever_by_query(scored: Any) -> None:
-    [section] = [one for one in sections(scored) if one.slug == "lost"]
+    some = replace(scored, systems=[one for one in scored.systems if one.model == "gpt-4o"])
+    [section] = [one for one in sections(some) if one.slug == "lost"]
     assert section.table is not None
     rows = {(row["model"], row["retriever"]): row for row in section.table.iter_rows(named=True)}
     found = rows["gpt-4o", "vector"]
