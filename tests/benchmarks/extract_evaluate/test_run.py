@@ -68,6 +68,8 @@ def spec(folder: Path, **changes: Any) -> Path:
         "budgets": [32, 64],
         "raters": ["offline/rater"],
         "metrics": ["rouge-1", "words"],
+        "resamples": 100,
+        "splits": 20,
         **changes,
     }
     path = folder / "spec.yaml"

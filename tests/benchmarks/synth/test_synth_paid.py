@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from summhay_ray import api
 from summhay_ray.benchmarks.synth import Synth
 from summhay_ray.benchmarks.synth import explain as explaining
 from summhay_ray.cli import explained
-from summhay_ray.engine import StatusResult, plan
+from summhay_ray.engine import PlanResult, StatusResult, plan
 from summhay_ray.errors import UserError
 from summhay_ray.simulator import make_answers, make_faults, offline_answer
 from summhay_ray.store import RunStore, Store
@@ -45,10 +46,27 @@ def hosted(base: str, domain: str, write: Mapping[str, Any] | None = None, **fie
     return small(domain=domain, topics={"made_up": N_TOPICS}, models=models, documents=10, insights=3, **fields)
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A run that came to its end: its grid, plan and result, and what the provider says of it."""
+
+    grid: Synth
+    planned: PlanResult
+    run: RunStore
+    result: Any
+    bill: Mapping[str, Any]
+
+
+def run_whole(provider: Simulated, domain: str, folder: Path) -> Whole:
+    provider.reset()
+    grid, store = hosted(provider.base, domain), Store(str(folder))
+    planned = plan(grid, store)
+    return Whole(grid, planned, *run_inline(grid, store), provider.stats())
+
+
 @pytest.fixture(scope="module")
-def whole(provider: Simulated, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Any]:
-    """A run on news that came to its end, and its result."""
-    return run_inline(hosted(provider.base, "news"), Store(str(tmp_path_factory.mktemp("whole"))))
+def whole(provider: Simulated, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return run_whole(provider, "news", tmp_path_factory.mktemp("whole"))
 
 
 def status(run: RunStore) -> StatusResult:
@@ -63,12 +81,12 @@ def dollars(run: RunStore) -> float:
     return sum(row["real"]["usd"] for row in status(run).usage)
 
 
-@pytest.mark.parametrize("domain", ["news", "conversation"])
-def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, domain: str, tmp_path: Path) -> None:
-    provider.reset()
-    grid, store = hosted(provider.base, domain), Store(str(tmp_path))
-    planned = {stage.stage: stage.to_json() for stage in plan(grid, store).stages}
-    run, result = run_inline(grid, store)
+@pytest.mark.parametrize("domain", ["news", pytest.param("conversation", marks=pytest.mark.soak)])
+def test_every_topic_is_verified_or_fails_with_its_reason(
+    provider: Simulated, domain: str, whole: Whole, tmp_path: Path
+) -> None:
+    found = whole if domain == "news" else run_whole(provider, domain, tmp_path)
+    grid, run, result = found.grid, found.run, found.result
     made, failed = result.haystacks, result.failed
     assert len(made) + len(failed) == N_TOPICS and made
     assert all(one.error and one.message for one in failed)
@@ -82,22 +100,23 @@ def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, d
     assert sum(one.checks_by_model for one in made) > 0
 
     # charged = billed, and within the bounds.
-    assert dollars(run) == pytest.approx(provider.stats()["micros"] / 1e6, abs=1e-9)
-    assert result.calls["made"] == provider.stats()["served"]
-    whole = {row["stage"]: row["real"] for row in status(run).usage}
-    for name, stage in planned.items():
-        assert whole[name]["calls"] <= stage["max_calls"] and whole[name]["usd"] <= stage["usd_max"]
+    assert dollars(run) == pytest.approx(found.bill["micros"] / 1e6, abs=1e-9)
+    assert result.calls["made"] == found.bill["served"]
+    real = {row["stage"]: row["real"] for row in status(run).usage}
+    for stage in (one.to_json() for one in found.planned.stages):
+        spent = real[stage["stage"]]
+        assert spent["calls"] <= stage["max_calls"] and spent["usd"] <= stage["usd_max"]
         if not failed:
-            assert stage["min_calls"] <= whole[name]["calls"] and stage["usd_min"] <= whole[name]["usd"]
+            assert stage["min_calls"] <= spent["calls"] and stage["usd_min"] <= spent["usd"]
     cost = sum(one.usd for one in made) + sum(one.usd for one in failed)
     assert cost == pytest.approx(dollars(run), abs=1e-9), "no answer is for two topics"
 
-    _, again = run_inline(grid, store)
+    _, again = run_inline(grid, run.store)
     assert (again.executor, again.calls["made"]) == ("", 0), "nothing is left to do"
 
 
-def test_checks_by_a_model_are_explained_by_their_answers(whole: tuple[RunStore, Any]) -> None:
-    run, _ = whole
+def test_checks_by_a_model_are_explained_by_their_answers(whole: Whole) -> None:
+    run = whole.run
     by_model = run.table("checks").filter((pl.col("by") != "offline") & (pl.col("key") != ""))
     assert by_model["by"].unique().to_list() == ["openai/check"]
     row = by_model.row(0, named=True)
@@ -107,10 +126,10 @@ def test_checks_by_a_model_are_explained_by_their_answers(whole: tuple[RunStore,
 
 
 def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
-    whole: tuple[RunStore, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    whole: Whole, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run, result = whole
-    checks, made = run.table("checks"), [one.name for one in result.haystacks]
+    run = whole.run
+    checks, made = run.table("checks"), [one.name for one in whole.result.haystacks]
     edited = next((name, row["document_id"]) for name in made for row in explain(run, name)["documents"] if row["corrections"])
     document = explain(run, "/".join(edited))["document"]
     tasks = [one["task"] for one in document["answers"]]
@@ -129,7 +148,7 @@ def test_a_document_is_explained_by_what_wrote_edited_and_checked_it(
     assert "asks with other prompts" in capsys.readouterr().out
 
 
-def test_a_budget_holds_and_more_goes_on(provider: Simulated, whole: tuple[RunStore, Any], tmp_path: Path) -> None:
+def test_a_budget_holds_and_more_goes_on(provider: Simulated, whole: Whole, tmp_path: Path) -> None:
     provider.reset()
     grid, store = hosted(provider.base, "news"), Store(str(tmp_path / "store"))
     stopped, short = run_inline(grid, store, 0.06)
@@ -139,7 +158,7 @@ def test_a_budget_holds_and_more_goes_on(provider: Simulated, whole: tuple[RunSt
     finished, _ = run_inline(grid, store)
     assert dollars(finished) == pytest.approx(provider.stats()["micros"] / 1e6, abs=1e-9)
     names = ("haystacks", "documents", "made", "checks", "failures")
-    assert [finished.digests()[name] for name in names] == [whole[0].digests()[name] for name in names]
+    assert [finished.digests()[name] for name in names] == [whole.run.digests()[name] for name in names]
 
 
 def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Simulated, tmp_path: Path) -> None:
