@@ -54,6 +54,7 @@ def test_a_missed_plant_is_counted_and_shown() -> None:
     assert tally.lost == ["query: other"]
 
 
+@pytest.mark.soak
 def test_the_command_prints_one_json_document() -> None:
     command = [sys.executable, plants.__file__, "--plants", "4", "--levels", "1", "--domains", "news", "--documents", "10"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=Path(plants.__file__).parents[2])

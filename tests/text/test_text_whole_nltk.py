@@ -62,10 +62,9 @@ def at_once():
 assert "nltk" not in sys.modules
 expected = {"lead": "The cats sat.", "rouge": 2 / 3, "rouge-1": "The cats sat.", "stems": [1]}
 for _ in range(2):
-    for _ in range(2):
-        if os.fork() == 0:
-            os._exit(at_once() != expected)
-    assert [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)] == [0, 0]
+    if os.fork() == 0:
+        os._exit(at_once() != expected)
+assert [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(2)] == [0, 0]
 """
 
 

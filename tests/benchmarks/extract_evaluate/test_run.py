@@ -144,9 +144,9 @@ def paid(provider: Simulated, model: str, **more: Any) -> dict[str, Any]:
 
 
 def test_paid_to_the_micro_dollar_within_the_budget_and_once(tmp_path: Path, provider: Simulated) -> None:
-    path, store = spec(tmp_path, raters=[paid(provider, "openai/keen")]), str(tmp_path / "store")
+    path, store = spec(tmp_path, raters=[paid(provider, "openai/keen")], methods=["lead"], budgets=[32]), str(tmp_path / "store")
     planned = summhay_ray.plan(path, store)
-    assert planned.cells == N_RATINGS and provider.stats()["served"] == 0
+    assert planned.cells == 12 * (2 + 1) and provider.stats()["served"] == 0
     expected = planned.usd["expected"]
     stopped = summhay_ray.run(path, store=store, executor="inline", budget=expected / 3)
     assert stopped.status == "budget" and 0 < stopped.usd["spent"] <= expected / 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,43 +25,10 @@ def base(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield provider.base
 
 
-def stats(base: str) -> dict[str, Any]:
-    with urllib.request.urlopen(base.replace("/v1", "/simulated/stats")) as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
-
-
 def fields(folder: Path, **more: Any) -> dict[str, Any]:
     if not (folder / "meetings").exists():
         meetings(folder / "meetings")
     return {"kind": "odsum", "corpus": str(folder / "meetings"), "k": [1, 2], **more}
-
-
-def paid(base: str) -> list[Any]:
-    reach = {"api_base": base, "api_key_env": "SIMULATED_API_KEY"}
-    embed = {"embed": "openai/embedder", "price": {"input_per_mtok": 2.5}, **reach}
-    rerank = {"rerank": "cohere/reranker", "of": "bm25", "top": 3, "price": {"per_search": 0.002}, "name": "reranked", **reach}
-    return [embed, rerank, {"fuse": ["bm25", embed], "name": "fused"}]
-
-
-def test_services_are_planned_paid_once_and_held_to_the_budget(base: str, tmp_path: Path) -> None:
-    store, spec = str(tmp_path / "store"), fields(tmp_path, retrievers=paid(base), summarizers=["offline/lead"])
-    planned = {(one.stage, one.model): one for one in api.plan(spec, store).stages}
-    embed, rerank = planned["embed", "openai/embedder"], planned["rerank", "cohere/reranker"]
-    # Four documents of one corpus are one request, five queries one each.
-    assert (embed.calls, rerank.calls, rerank.usd) == (1 + 5, 5, 5 * 0.002)
-    stopped = api.run(spec, store, budget=rerank.usd / 2, executor="inline")
-    assert stopped.status == "budget" and 0 < stats(base)["micros"] <= rerank.usd / 2 * 1e6
-    done, bill = api.run(spec, store, budget=1, executor="inline"), stats(base)
-    assert (done.status, bill["repeated"], done.usd["spent"]) == ("done", 0, bill["micros"] / 1e6)
-    assert bill["served"] == embed.calls + rerank.calls
-    rows = {(row["retriever"], row["k"]): row["n"] for row in done.to_json()["retrieval"]}
-    assert rows == {(name, k): 5 for name in ("embedder", "reranked", "fused") for k in (1, 2, None)}
-    # Rankings alone ask what is answered already.
-    alone = api.specs.retrieve(spec, store=store, executor="inline")
-    assert (alone.calls["made"], stats(base)["served"]) == (0, bill["served"])
-    assert alone.to_json()["retrieval"] == done.to_json()["retrieval"]
-    assert {one.calls for one in api.plan({**spec, "seed": 1}, store).stages if one.stage in ("embed", "rerank")} == {0}
 
 
 def test_a_query_that_a_service_refuses_is_a_row_and_its_retriever_keeps_its_own(base: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from summhay_ray.engine import open_run
 from summhay_ray.errors import UserError
 from summhay_ray.records import COVERAGE_VALUE, Judgment, Score
 from summhay_ray.report import report
-from summhay_ray.store import Finished, RunStore, StoreError
+from summhay_ray.store import Finished, RunStore
 from summhay_ray.store.tables import rows
 
 pytestmark = pytest.mark.core
@@ -130,13 +130,3 @@ def test_it_is_told_as_json_and_in_tables(run: RunStore) -> None:
 def test_who_cannot_be_compared_is_named(run: RunStore, wanted: list[str], expected: str) -> None:
     with pytest.raises(UserError, match=expected):
         compare_judges(run, wanted)
-
-
-def test_two_judges_need_no_names_and_one_is_too_few(tmp_path: Path) -> None:
-    run = source_run(tmp_path)
-    with pytest.raises(UserError, match="has offline/judge"):
-        compare_judges(run)
-    second, _ = judged_again(run, "offline")
-    assert compare_judges(run).judges == ("offline/judge", f"offline/judge ({second.run_id})")
-    with pytest.raises(StoreError, match="give that run"):
-        compare_judges(second)

@@ -19,7 +19,7 @@ from summhay_ray.engine import Check, SpecError, key_check, open_run
 from summhay_ray.errors import UserError
 from summhay_ray.judge import Verdict
 from summhay_ray.llm import FREE, ModelSettings, needed_variables, provider_of
-from summhay_ray.store import RunStore
+from summhay_ray.store import RunStore, StoreError
 
 pytestmark = pytest.mark.core
 
@@ -56,6 +56,11 @@ class Init(Mine):
 """
 
 Forget = Callable[[], None]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+    return source_run(tmp_path_factory.mktemp("source"))
 
 
 @pytest.fixture
@@ -116,25 +121,27 @@ def test_a_judge_is_the_one_that_it_was_when_it_judged(tmp_path: Path, forget: F
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", pytest.param("cascade(offline,openai/gpt-4o,0.5)", marks=pytest.mark.soak)])
-def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
         monkeypatch.delenv(variable, raising=False)
-    run = source_run(tmp_path)
     with pytest.raises(UserError, match="OPENAI_API_KEY is not set.*nothing was asked"):
         judged_again(run, name, budget=1.0)
     assert [one.judge for one in judges_of(run)] == ["offline/judge"] and run.store.run_ids() == [run.run_id]
 
 
-def test_a_rejudge_without_a_judgment_is_none_of_the_runs_judges(tmp_path: Path) -> None:
-    run = source_run(tmp_path)
+def test_a_rejudge_without_a_judgment_is_none_of_the_runs_judges(run: RunStore) -> None:
     open_run(rejudging(run, "openai/gpt-4o"), run.store)
     assert [one.judge for one in judges_of(run)] == ["offline/judge"]
     assert {one.judge for one in api.score(run.run_id, run.store.uri).systems} == {"offline/judge"}
     judged_again(run, "replay/gpt-4o")
+    with pytest.raises(UserError, match="has offline/judge"):
+        api.compare(run.run_id, store=run.store.uri)
     assert [one.judge for one in judges_of(run)] == ["offline/judge"]
     later, _ = judged_again(run, "offline")
     # Two that judged: none need be named.
     assert api.compare(run.run_id, store=run.store.uri).judges == ("offline/judge", f"offline/judge ({later.run_id})")
+    with pytest.raises(StoreError, match="give that run"):
+        api.compare(later.run_id, store=run.store.uri)
 
 
 ODD = {
@@ -173,7 +180,7 @@ def test_a_verdict_has_its_bullet_as_json_text() -> None:
 
 
 @pytest.mark.usefixtures("forget")
-def test_a_class_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_class_that_cannot_be_made_is_refused_in_one_line(run: RunStore, tmp_path: Path) -> None:
     path = write(tmp_path / "people.json", [summary([(1.0, 1)])])
     told = r"judge 'mine_judges:Init' cannot be made \(TypeError: .*'words'\); its class is called without arguments"
     with pytest.raises(SpecError, match=told):
@@ -181,7 +188,7 @@ def test_a_class_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> N
     with pytest.raises(plugins.UnknownName, match=told):
         api.judge_bench(path, ["mine_judges:Init"], str(tmp_path / "bench"))
     with pytest.raises(SpecError, match=told):
-        rejudging(source_run(tmp_path), "mine_judges:Init")
+        rejudging(run, "mine_judges:Init")
 
 
 @pytest.mark.usefixtures("forget")

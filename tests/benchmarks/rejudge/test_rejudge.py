@@ -19,8 +19,6 @@ from summhay_ray.store import RunStore, Store, StoreError
 
 pytestmark = pytest.mark.core
 
-ALONE = {"model": "offline/judge", "strategy": "per_insight"}
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
@@ -143,7 +141,8 @@ def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(t
     second, result = judged_again(run, "offline")
     assert (result.status, result.calls["made"]) == ("done", 0)
     together = f"offline/judge ({first.run_id})"
-    assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id)
+    judged_again(run, "offline")
+    assert {one.judge: one.runs for one in judges_of(run)}[together] == (first.run_id, second.run_id), "each is named once"
     assert all_judgments(run).filter(pl.col("judge") == together).height == N_INSIGHTS
     # The report shows at every summary what the rejudge failed to judge, in the box of its insight.
     samples = list(workload_of(run).reader.samples(run).samples)
@@ -152,14 +151,6 @@ def test_a_judgment_counts_once_and_is_no_failure_where_another_rejudge_has_it(t
     assert {row["judge"] for row in lost} == {"replay/gpt-4o"} and len(lost) == N_INSIGHTS
     assert not any("coverage" in row for row in lost)
     assert all(sample.facets["failed"] for sample in samples)
-
-
-def test_a_rejudge_is_named_once(tmp_path: Path) -> None:
-    run = source_run(tmp_path)
-    for names in (("offline",), ("offline", "replay/gpt-4o"), ("offline",)):
-        judged_again(run, *names)
-    free = next(one for one in judges_of(run) if one.judge.startswith("offline/judge (j"))
-    assert len(free.runs) == len(set(free.runs)) == 2
 
 
 def test_status_failures_and_explain_know_it(run: RunStore, judged: RunStore) -> None:
@@ -203,9 +194,7 @@ def test_summaries_that_are_judged_here_compute_and_others_call(run: RunStore) -
     assert sorted(paid.models) == ["offline/judge", "openai/gpt-4o"]
 
 
-def test_settings_come_from_the_spec_or_the_run(tmp_path: Path) -> None:
-    reach = {"price": PRICE, "api_base": "http://127.0.0.1:9/v1"}
-    run = source_run(tmp_path, judges=[ALONE], summarizers=["offline/lead"])
+def test_settings_come_from_the_spec_or_the_run(run: RunStore, tmp_path: Path) -> None:
     text = f"{{judges: [{{model: openai/mine, name: mine, price: {PRICE}, api_base: 'http://127.0.0.1:9/v1', max_tokens: 50}}]}}"
     path = write(tmp_path, text)
     [whole] = rejudging(run, spec=path).spec.judges
@@ -215,7 +204,7 @@ def test_settings_come_from_the_spec_or_the_run(tmp_path: Path) -> None:
     assert [one.label for one in blended.judges] == ["blend(openai/mine,offline)"]
     # What it is made of is asked as it is alone: so its answers are shared.
     mixed, _ = blended.parts()
-    assert (mixed.api_base, mixed.price, mixed.max_tokens) == (reach["api_base"], named.price, 50)
+    assert (mixed.api_base, mixed.price, mixed.max_tokens) == ("http://127.0.0.1:9/v1", named.price, 50)
     [own] = rejudging(run, "offline/judge").spec.judges
     assert own.strategy == "per_insight", "the run's own judge of that name"
 

@@ -90,6 +90,8 @@ def test_a_plan_names_the_stages_and_a_budget_stops_and_goes_on(base: str, tmp_p
     assert (done.status, bill["repeated"], done.usd["spent"]) == ("done", 0, bill["micros"] / 1e6)
     assert embed.usd_min + rerank.usd_min <= done.usd["spent"] <= embed.usd_max + rerank.usd_max
     assert sum(one.calls for one in (embed, rerank)) == bill["served"]
+    # Rankings alone ask what is answered already.
+    assert api.specs.retrieve(spec, store=store, executor="inline").calls["made"] == 0
     tables = api.table(done.run, "rankings", store)
     assert tables.height == len(tables.unique(["haystack_id", "subtopic_id", "retriever", "rank"]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,60 +33,69 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def retrieved(tmp_path: Path, **more: Any) -> Any:
-    return api.specs.retrieve(
-        {**FIELDS, **more}, store=str(tmp_path / "store"), executor="inline", trec=None if more else tmp_path / "trec"
-    )
+@dataclass(frozen=True)
+class Retrieved:
+    """What `FIELDS` retrieve: the result, and a folder with the store and TREC's files."""
+
+    folder: Path
+    result: Any
+
+    @property
+    def store(self) -> str:
+        return str(self.folder / "store")
 
 
-def test_the_rows_are_those_that_ir_measures_finds_in_the_files(tmp_path: Path) -> None:
-    result = retrieved(tmp_path)
-    rows = result.to_json()["retrieval"]
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Retrieved:
+    folder = tmp_path_factory.mktemp("found")
+    return Retrieved(folder, api.specs.retrieve(FIELDS, store=str(folder / "store"), executor="inline", trec=folder / "trec"))
+
+
+def test_the_rows_are_those_that_ir_measures_finds_in_the_files(found: Retrieved) -> None:
+    rows = found.result.to_json()["retrieval"]
     assert all(list(row) == ROW for row in rows)
     assert [(row["retriever"], row["k"]) for row in rows] == [
         *((name, k) for name in ("bm25", "oracle", "rrf(bm25,keywords)") for k in (3, 5, None)),
         ("full", None),
         *(("none", k) for k in (3, 5, None)),
     ]
-    qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "trec" / "qrels")))
+    qrels = list(ir_measures.read_trec_qrels(str(found.folder / "trec" / "qrels")))
     for name in ("bm25", "rrf(bm25,keywords)"):
-        run = list(ir_measures.read_trec_run(str(tmp_path / "trec" / f"{name}.run")))
+        run = list(ir_measures.read_trec_run(str(found.folder / "trec" / f"{name}.run")))
         for k in (3, 5):
             cut = [doc for doc in run if sum(o.query_id == doc.query_id and o.score > doc.score for o in run) < k]
             measures = {"precision": SetP, "recall": SetR, "f1": SetF, "ndcg": nDCG @ k, "ap": AP, "mrr": RR}
-            found = ir_measures.calc_aggregate(list(measures.values()), qrels, cut)
+            theirs = ir_measures.calc_aggregate(list(measures.values()), qrels, cut)
             (row,) = [one for one in rows if (one["retriever"], one["k"]) == (name, k)]
             assert {one: row[one] for one in measures} == pytest.approx(
-                {one: found[measure] for one, measure in measures.items()}
+                {one: theirs[measure] for one, measure in measures.items()}
             )
             assert row["n"] == 8
     whole = next(row for row in rows if row["retriever"] == "full")
     assert (whole["recall"], whole["ndcg"], whole["ap"], whole["mrr"]) == (1, None, None, None)
 
 
-def test_what_the_budget_shows_is_what_a_summarizer_is_shown(tmp_path: Path) -> None:
+def test_what_the_budget_shows_is_what_a_summarizer_is_shown(found: Retrieved) -> None:
     """A run of summaries has the same table, and its contexts the same documents."""
-    alone = retrieved(tmp_path)
-    store = Store(str(tmp_path / "store"))
-    run = summhay_ray.run({**FIELDS, "summarizers": ["offline/lead"]}, store=str(tmp_path / "store"), executor="inline")
+    store = Store(found.store)
+    run = summhay_ray.run({**FIELDS, "summarizers": ["offline/lead"]}, store=found.store, executor="inline")
     shown = {
         (row["subtopic_id"], row["retriever"]): len(row["numbers"]) for row in store.run(run.run).table("contexts").to_dicts()
     }
-    found = store.run(alone.run).table("retrieved").to_dicts()
-    assert {(row["query_id"], row["retriever"]): row["shown"] for row in found} == shown
+    alone = store.run(found.result.run).table("retrieved").to_dicts()
+    assert {(row["query_id"], row["retriever"]): row["shown"] for row in alone} == shown
 
     def by_place(rows: list[dict[str, Any]]) -> Any:
         return {(row["retriever"], row["k"]): row for row in rows if row["retriever"] != "none"}
 
-    assert by_place(run.to_json()["retrieval"]) == by_place(alone.to_json()["retrieval"])
-    assert by_place(summhay_ray.score(run.run, str(tmp_path / "store")).to_json()["retrieval"]) == by_place(
-        run.to_json()["retrieval"]
-    )
+    assert by_place(run.to_json()["retrieval"]) == by_place(found.result.to_json()["retrieval"])
+    assert by_place(summhay_ray.score(run.run, found.store).to_json()["retrieval"]) == by_place(run.to_json()["retrieval"])
 
 
-def test_a_second_time_nothing_is_computed_and_summarizers_change_nothing(tmp_path: Path) -> None:
-    first = retrieved(tmp_path)
-    again = retrieved(tmp_path, summarizers=["openai/gpt-4o"], judges=["openai/gpt-4o"], orderings=["top"], repeats=3)
+def test_a_second_time_nothing_is_computed_and_summarizers_change_nothing(found: Retrieved) -> None:
+    first = found.result
+    more = {"summarizers": ["openai/gpt-4o"], "judges": ["openai/gpt-4o"], "orderings": ["top"], "repeats": 3}
+    again = api.specs.retrieve({**FIELDS, **more}, store=found.store, executor="inline")
     assert (again.run, again.executor, again.to_json()["retrieval"]) == (first.run, "", first.to_json()["retrieval"])
 
 
@@ -113,16 +122,15 @@ def beir(folder: Path, corpus: str = "", queries: str = "", qrels: str = "") -> 
     return folder
 
 
-def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
-    retrieved(tmp_path, retrievers=["bm25"])
-    result = api.specs.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
+def test_a_beir_folder_goes_out_and_comes_back(found: Retrieved, tmp_path: Path) -> None:
+    result = api.specs.retrieve(FIELDS, store=found.store, executor="inline", beir=tmp_path / "beir")
     corpora = [str(folder) for folder in sorted((tmp_path / "beir").iterdir())]
     assert [Path(one).name for one in corpora] == ["conversation", "news"]
     fields = {**{name: value for name, value in FIELDS.items() if name != "haystacks"}, "kind": "retrieval", "corpora": corpora}
     again = api.specs.retrieve(fields, store=str(tmp_path / "other"), executor="inline")
     # The oracle ranks haystacks by how many insights a document holds, which a folder of yes and no does not say: within the
     # budget it may show another relevant document.
-    found, before = (
+    after, before = (
         [
             [row[name] or 0 for name in ROW[2:]]
             for row in one.to_json()["retrieval"]
@@ -130,11 +138,11 @@ def test_a_beir_folder_goes_out_and_comes_back(tmp_path: Path) -> None:
         ]
         for one in (again, result)
     )
-    assert len(found) == 12 and found == [pytest.approx(row) for row in before]
+    assert len(after) == 12 and after == [pytest.approx(row) for row in before]
     grades = {line.split("\t")[2] for line in (tmp_path / "beir/news/qrels/test.tsv").read_text().splitlines()[1:]}
     assert grades == {"1"}
     with pytest.raises(UserError, match="exists; give another folder"):
-        api.specs.retrieve(FIELDS, store=str(tmp_path / "store"), executor="inline", beir=tmp_path / "beir")
+        api.specs.retrieve(FIELDS, store=found.store, executor="inline", beir=tmp_path / "beir")
 
 
 def test_trec_files_of_corpora_that_share_ids_go_out_and_come_back(tmp_path: Path) -> None:
@@ -284,7 +292,8 @@ class Raises:
 
 
 def test_a_retriever_that_raises_is_a_failure_and_stops_no_other(tmp_path: Path) -> None:
-    result = retrieved(tmp_path, retrievers=["bm25", f"{__name__}:Raises"])
+    fields = {**FIELDS, "retrievers": ["bm25", f"{__name__}:Raises"]}
+    result = api.specs.retrieve(fields, store=str(tmp_path / "store"), executor="inline")
     assert (result.status, result.cells) == ("partial", {"total": 4, "done": 2, "failed": 2})
     found = {row["retriever"]: row["n"] for row in result.to_json()["retrieval"]}
     assert found == {"bm25": 8, f"{__name__}:Raises": 0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,21 +149,23 @@ def test_a_module_that_ends_the_process_when_it_is_imported(tmp_path: Path, monk
         loaded(**fields("summarizers", "exits:X"))
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "error", "n"), [("Called", "summarizers", "strategy_error", 4), ("Plain", "judges", "judge_error", 22)]
-)
-def test_what_ends_the_process_in_a_cell_is_a_row(name: str, field: str, error: str, n: int, ends: str, tmp_path: Path) -> None:
-    _, run = answered(tmp_path / "store", **fields(field, f"ending:{name}"))
-    failures = rows(run, "failures")
-    assert [(row["error"], row["message"].split(" (")[0].partition(":")[0]) for row in failures] == [(error, ends)] * n
-
-
-@pytest.mark.parametrize(("field", "name"), [("retrievers", "ending:Called"), ("orderings", "ending:ordering")])
-def test_what_ends_the_process_in_a_context_is_its_reason(field: str, name: str, ends: str, tmp_path: Path) -> None:
-    _, run = answered(tmp_path / "store", **fields(field, name))
-    failures = rows(run, "failures")
-    found = [(row["stage"], row["error"], row["message"].split(" (")[0].partition(":")[0]) for row in failures]
-    assert found == [("context", "retriever_error", ends)] * N_QUERIES
+def test_what_ends_the_process_in_a_run_is_a_row(ends: str, tmp_path: Path) -> None:
+    _, run = answered(
+        tmp_path / "store",
+        retrievers=["bm25", "full", "ending:Called"],
+        orderings=["ending:ordering"],
+        summarizers=["offline/lead", {"model": "offline/lead", "strategy": "ending:Called", "name": "called"}],
+        judges=[{"model": "offline/judge", "strategy": "ending:Plain"}],
+    )
+    found = Counter(
+        (row["stage"], row["error"], row["message"].split(" (")[0].partition(":")[0]) for row in rows(run, "failures")
+    )
+    assert found == {
+        # A retriever and an ordering, for two summarizers each.
+        ("context", "retriever_error", ends): 2 * 2 * N_QUERIES,
+        ("summarize", "strategy_error", ends): N_QUERIES,
+        ("judge", "judge_error", ends): N_INSIGHTS,
+    }
 
 
 @pytest.mark.parametrize("field", ["summarizers", "judges"])

@@ -41,16 +41,6 @@ def test_every_insight_is_judged_and_scored(done: tuple[RunResult, RunStore]) ->
     assert asked == {row["key"] for row in rows(run, "raw_answers")}
 
 
-def test_what_the_log_holds_is_not_asked_again(done: tuple[RunResult, RunStore], tmp_path: Path) -> None:
-    first, run = done
-    digests = run.digests()
-    shutil.copytree(run.store.uri, tmp_path / "store")
-    shutil.rmtree(tmp_path / "store" / "runs" / first.run / "commits")
-    again, run = answered(tmp_path / "store")
-    assert again.calls == {"made": 0, "reused": N_QUERIES + N_INSIGHTS, "failed": 0}
-    assert run.digests() == digests
-
-
 def test_a_copied_log_is_all_that_a_new_store_needs(done: tuple[RunResult, RunStore], tmp_path: Path) -> None:
     _, first = done
     digests = first.digests()

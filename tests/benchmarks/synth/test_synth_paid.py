@@ -82,9 +82,7 @@ def dollars(run: RunStore) -> float:
 
 
 @pytest.mark.parametrize("domain", ["news", pytest.param("conversation", marks=pytest.mark.soak)])
-def test_every_topic_is_verified_or_fails_with_its_reason(
-    provider: Simulated, domain: str, whole: Whole, tmp_path: Path
-) -> None:
+def test_every_topic_is_verified_or_fails_with_its_reason(provider: Simulated, domain: str, whole: Whole, tmp_path: Path) -> None:
     found = whole if domain == "news" else run_whole(provider, domain, tmp_path)
     grid, run, result = found.grid, found.run, found.result
     made, failed = result.haystacks, result.failed
