@@ -157,7 +157,7 @@ def test_extracts_are_the_same_in_every_process() -> None:
     program = (
         "import json, sys; from summhay_ray.extract import extract; told = json.load(open(sys.argv[1])); "
         "print([extract(told['documents'][p['doc_id']]['source'], p['summary'], m, [200])[200].index "
-        "for p in told['pairs'][:8] for m in ('rouge-1+2', 'support')])"
+        "for p in told['pairs'][:4] for m in ('rouge-1+2', 'support')])"
     )
     said = [
         subprocess.run(
@@ -169,7 +169,7 @@ def test_extracts_are_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     ]
-    assert said[0] == said[1] and said[0].count("(") == 16
+    assert said[0] == said[1] and said[0].count("(") == 8
 
 
 def test_what_cannot_be_extracted_is_told() -> None:

@@ -34,7 +34,7 @@ SYSTEM = ("system", "retriever", "ordering", "model")
 
 def run_of(tmp_path: Path, seed: int) -> tuple[SummHay, RunStore]:
     """A run over three haystacks, some cells of it absent, some judgments unusable, unknown or twice."""
-    ways = {"retrievers": ["bm25", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead", "offline/support"]}
+    ways = {"retrievers": ["bm25", "full"], "orderings": ["given", "top"], "summarizers": ["offline/lead"]}
     grid, _ = grid_of_files(tmp_path, 3, SIZE, **ways, repeats=2, seed=3)
     run, rng = open_run(grid, Store(str(tmp_path / "store"))), random.Random(seed)
     done = []

