@@ -53,9 +53,7 @@ DOMAINS = (*domain_names(), "letters.yaml")
 FIGURES = ("coverage", "citation", "citation_precision", "citation_recall", "joint", "n_scored", "n_expected", "n_covered")
 
 
-@pytest.fixture(
-    scope="module", params=[*(pytest.param(name, marks=pytest.mark.soak) for name in DOMAINS[:-1]), DOMAINS[-1]]
-)
+@pytest.fixture(scope="module", params=[*(pytest.param(name, marks=pytest.mark.soak) for name in DOMAINS[:-1]), DOMAINS[-1]])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, RunStore]:
     """The synthesis of one haystack of a domain."""
     folder = tmp_path_factory.mktemp("domains")
