@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from inline_runs import answered
 from reported_runs import EVIL, hostile_file, imported, unfinished, with_failures
 
 from summhay_ray import api
-from summhay_ray.engine import Chart, Pivot, RunResult, Section, open_run
+from summhay_ray.engine import Chart, Pivot, RunResult, Section, open_run, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.report.cells import grids_of
 from summhay_ray.report.figures import draw, figure_bytes, page_svg
@@ -107,7 +108,9 @@ def test_the_page_tells_the_command_that_makes_the_run_again(finished_report: Re
 
 def test_every_format_has_the_same_figures(finished_report: Report, tmp_path: Path) -> None:
     for kind in ("md", "latex", "csv", "json"):
-        finished_report.write(str(tmp_path), kind, ["pdf"] if kind == "json" else ())
+        finished_report.write(str(tmp_path), kind)
+    [run] = finished_report.runs
+    Report([replace(run, sections=[finished_report.section("results")])]).write(str(tmp_path), "csv", ["pdf"])
     results = json.loads((tmp_path / "results.json").read_text())
     table = finished_report.section("results").table
     assert table is not None
@@ -166,10 +169,10 @@ def test_failures_are_shown_and_never_scored(summhay_data: Path, tmp_path: Path)
     file = json.loads((summhay_data / "topic_news1.json").read_text())
     for topic in file["subtopics"]:
         for part in ("summaries", "eval_summaries"):
-            topic[part] = dict(sorted(topic[part].items())[:6])
+            topic[part] = dict(sorted(topic[part].items())[:4])
     found = report([with_failures(tmp_path / "store", file)])
     failures = found.section("failures").table
-    assert failures is not None and failures["n"].sum() == found.runs[0].run.table("failures").height > 100
+    assert failures is not None and failures["n"].sum() == found.runs[0].run.table("failures").height > 50
     results = found.section("results").table
     assert results is not None and (results["n"] < results["n_expected"]).any()
     found.write(str(tmp_path / "out"))
@@ -179,8 +182,7 @@ def test_failures_are_shown_and_never_scored(summhay_data: Path, tmp_path: Path)
 
 def test_a_cell_that_failed_shows_what_it_was_asked_and_what_retrieval_missed(tmp_path: Path) -> None:
     run = answered(tmp_path / "store", summarizers=["offline/lead", "replay/gpt-4o"], retrievers=["bm25"])[1]
-    found = report([run]).runs[0].workload
-    lost = [one for one in found.reader.samples(run).samples if one.facets["failed"]]
+    lost = [one for one in workload_of(run).reader.samples(run).samples if one.facets["failed"]]
     assert {one.facets["model"] for one in lost} == {"replay/gpt-4o"} and len(lost) == run.table("failures").height > 0
     for one in lost:
         [prompt] = [part["text"] for part in one.parts if part["kind"] == "prompt"]

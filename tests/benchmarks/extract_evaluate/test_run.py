@@ -367,7 +367,7 @@ def test_a_rater_of_references_reads_an_extract_of_them() -> None:
 
 def test_an_extract_in_which_no_sentence_fits_is_not_rated(tmp_path: Path, provider: Simulated) -> None:
     path, store = (
-        spec(tmp_path, raters=[paid(provider, "openai/keen")], budgets=[5, 64], methods=["lead"]),
+        spec(tmp_path, raters=[paid(provider, "openai/keen")], budgets=[5, 64], methods=["lead"], full=["whole"]),
         str(tmp_path / "store"),
     )
     planned = summhay_ray.plan(path, store)

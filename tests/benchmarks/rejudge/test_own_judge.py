@@ -107,19 +107,6 @@ def test_what_ones_own_judge_said_is_read_without_its_code(tmp_path: Path, forge
     assert api.status(later.run_id, run.store.uri).status == "done"
 
 
-def test_a_judge_is_the_one_that_it_was_when_it_judged(tmp_path: Path, forget: Forget) -> None:
-    run = source_run(tmp_path)
-    first, _ = judged_again(run, "mine_judges:Mine")
-    before = judges_of(run)
-    code = tmp_path / "code" / "mine_judges.py"
-    code.write_text(CODE.replace("bullet_id, more = 1", "bullet_id, more = 2") + "# other bullets\n", encoding="utf-8")
-    forget()
-    sys.path.insert(0, str(code.parent))
-    second, _ = judged_again(run, "mine_judges:Mine")
-    assert first.run_id != second.run_id and judges_of(run)[: len(before)] == before
-    assert judges_of(run)[-1].judge == f"mine_judges:Mine ({second.run_id})"
-
-
 @pytest.mark.parametrize("name", ["gpt-4o", pytest.param("cascade(offline,openai/gpt-4o,0.5)", marks=pytest.mark.soak)])
 def test_a_rejudge_that_lacks_a_key_leaves_nothing(name: str, run: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
@@ -142,6 +129,18 @@ def test_a_rejudge_without_a_judgment_is_none_of_the_runs_judges(run: RunStore) 
     assert api.compare(run.run_id, store=run.store.uri).judges == ("offline/judge", f"offline/judge ({later.run_id})")
     with pytest.raises(StoreError, match="give that run"):
         api.compare(later.run_id, store=run.store.uri)
+
+
+def test_a_judge_is_the_one_that_it_was_when_it_judged(run: RunStore, tmp_path: Path, forget: Forget) -> None:
+    first, _ = judged_again(run, "mine_judges:Mine")
+    before = judges_of(run)
+    code = tmp_path / "code" / "mine_judges.py"
+    code.write_text(CODE.replace("bullet_id, more = 1", "bullet_id, more = 2") + "# other bullets\n", encoding="utf-8")
+    forget()
+    sys.path.insert(0, str(code.parent))
+    second, _ = judged_again(run, "mine_judges:Mine")
+    assert first.run_id != second.run_id and judges_of(run)[: len(before)] == before
+    assert judges_of(run)[-1].judge == f"mine_judges:Mine ({second.run_id})"
 
 
 ODD = {

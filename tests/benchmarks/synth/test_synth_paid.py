@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from simulated_provider import KEY, Simulated, simulated_provider
+from simulated_provider import KEY, Simulated, in_thread, simulated_provider
 from synth_runs import run_inline, small
 
 from summhay_ray import api
@@ -161,7 +161,7 @@ def test_a_budget_holds_and_more_goes_on(provider: Simulated, whole: Whole, tmp_
 
 def test_a_model_that_is_gone_fails_every_topic_and_is_asked_again(provider: Simulated, tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    with simulated_provider("--unknown-model", "write") as lacking:
+    with in_thread(offline_answer(), input_price=2.5, output_price=10.0, unknown_models=("write",)) as lacking:
         gone = hosted(lacking.base, "news")
         run, result = run_inline(gone, store)
     told = api.failures(run.run_id, store.uri)
