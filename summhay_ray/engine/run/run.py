@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import math
 import threading
@@ -389,7 +390,7 @@ class Start:
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
         if self.options.watch is not None:
-            self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
+            self._teller(self.state, lambda: None)({**self._before_money, "doing": doing})
 
     def _tell_warnings(self, warnings: Iterable[str]) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
@@ -402,9 +403,7 @@ class Start:
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
         progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
-        message = (
-            f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
-        )
+        message = f"{progress}, {_money_of(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
         return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:
@@ -469,6 +468,10 @@ class Start:
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
             raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
+
+    @functools.cached_property
+    def _before_money(self) -> Mapping[str, int]:
+        return _money_of(self.before)
 
     @property
     def _reach(self) -> RecordedReach:
@@ -567,8 +570,8 @@ def _unknown(n_items: int) -> dict[str, Any]:
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _money_before(run: RunSnapshot) -> dict[str, int]:
-    """The run's money before this start, as fields of a snapshot."""
+def _money_of(run: RunSnapshot) -> dict[str, int]:
+    """The run's stored money, as fields of a snapshot."""
     return {f"{name}_micros": micros for name, micros in dollars_of(run, money_of(run, run.log()), alive={})._asdict().items()}
 
 
