@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -72,27 +73,25 @@ def test_without_documents_the_offline_model_has_nothing_to_say(tmp_path: Path) 
     assert (result.status, result.cells, api.status(run.run_id, run.store.uri).cells) == ("partial", cells, cells)
 
 
-def test_replay_without_a_released_summary_is_a_missing_answer(tmp_path: Path) -> None:
-    result, run = answered(tmp_path, summarizers=["replay/gpt-4o", "offline/lead"])
-    assert set(failures_of(run, "stage", "kind", "error")) == {("summarize", "failed", "missing_answer")}
-    assert "the release holds no summary 'bm25_gpt-4o'" in rows(run, "failures")[0]["message"]
+def test_replay_of_what_was_not_released_is_a_missing_answer(tmp_path: Path) -> None:
+    judges = ["offline/judge", "replay/claude3-opus"]
+    result, run = answered(tmp_path, summarizers=["replay/gpt-4o", "offline/lead"], judges=judges)
+    assert Counter(failures_of(run, "judge", "stage", "kind", "error")) == {
+        ("", "summarize", "failed", "missing_answer"): N_QUERIES,
+        ("replay/claude3-opus", "judge", "failed", "missing_answer"): N_INSIGHTS,
+    }
     assert run.table("summaries").height == N_QUERIES
-    by_model = {score.model: (score.n_scored, score.n_expected) for score in result.scores.systems}
-    assert by_model == {"replay/gpt-4o": (0, N_INSIGHTS), "offline/lead": (N_INSIGHTS, N_INSIGHTS)}
+    scored = {(score.model, score.judge): (score.n_scored, score.n_expected) for score in result.scores.systems}
+    assert scored.pop(("offline/lead", "offline/judge")) == (N_INSIGHTS, N_INSIGHTS)
+    assert set(scored.values()) == {(0, N_INSIGHTS)} and len(scored) == 3
     # Each failure says which summary is missing.
-    listed = api.failures(run.run_id, run.store.uri)
+    listed = [row for row in api.failures(run.run_id, run.store.uri) if row["stage"] == "summarize"]
+    assert "the release holds no summary 'bm25_gpt-4o'" in listed[0]["message"]
     assert {(row["system"], row["haystack"]) for row in listed} == {("bm25_gpt-4o", "news")}
     assert len({row["subtopic_id"] for row in listed}) == N_QUERIES
     told = api.explain(run.run_id, listed[0]["cell_id"], run.store.uri)
     assert (told["summary"], told["system"], told["haystack"]) == (None, "bm25_gpt-4o", "news")
     assert [row["error"] for row in told["failures"]] == ["missing_answer"]
-
-
-def test_a_judge_that_did_not_judge_the_release_is_a_missing_answer(tmp_path: Path) -> None:
-    result, run = answered(tmp_path, judges=["offline/judge", "replay/claude3-opus"])
-    assert failures_of(run, "judge", "stage", "error") == [("replay/claude3-opus", "judge", "missing_answer")] * N_INSIGHTS
-    scores = {score.judge: score.n_scored for score in result.scores.systems}
-    assert scores == {"offline/judge": N_INSIGHTS, "replay/claude3-opus": 0}
 
 
 def test_explain_goes_from_a_score_to_the_prompt(done: tuple[RunResult, RunStore]) -> None:
