@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 # How long an example takes says how busy the machine is. `make soak` takes the thorough ones.
-settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("quick")
 
@@ -66,6 +67,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.importorskip("sentence_transformers")
     if "PYTEST_XDIST_WORKER" in os.environ and not item.get_closest_marker("ray") and os.nice(0) == 0:
         os.nice(5)
+
+
+def pytest_sessionfinish() -> None:
+    """pytest looks five times through all objects for what was not closed: what lives by now it need not look through."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -173,11 +173,14 @@ def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: boo
 
 
 def _models_here(loaded: Workload[Any] | None) -> list[Check]:
-    """Check the spec's embedding and reranking models by loading them; without a spec, check where the default ones are."""
+    """Check the spec's embedding and reranking models by loading them; without a spec, where the default ones are."""
     from summhay_ray import encoders
     from summhay_ray.retrieve import MPNET
 
     wanted = getattr(loaded, "encoders_here", [])
+    if loaded is not None and not wanted:
+        # To look where they would run means seconds of imports.
+        return []
     try:
         device = encoders.best_device()
     except encoders.NoModel as error:

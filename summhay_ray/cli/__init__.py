@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -79,9 +80,15 @@ class _Terminated(UserError):
     exit_code = TERMINATED
 
 
+@functools.cache
+def _commands() -> Callable[..., object]:
+    """All commands with their options: reading them off the functions takes longer than a small command does."""
+    return typer.main.get_command(app)
+
+
 def _command(arguments: Sequence[str] | None) -> int:
     try:
-        code = app(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
+        code = _commands()(args=list(arguments) if arguments is not None else None, prog_name="summhay", standalone_mode=False)
     except typer.Exit as stop:
         return stop.exit_code
     if code == INTERRUPTED:

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from commands import Said, write_spec
 
+from summhay_ray import api
+from summhay_ray.engine import Check
+from summhay_ray.llm import PROVIDERS, needed_variables
+
 pytestmark = pytest.mark.core
 
 Cli = Callable[..., Said]
@@ -67,3 +71,14 @@ def test_a_bucket_is_asked_and_what_is_wrong_with_it_is_a_failure(
 
 def test_a_bad_spec_is_bad_usage(cli: Cli, tmp_path: Path) -> None:
     assert "did you mean 'bm25'?" in cli("doctor", write_spec(tmp_path, {**SPEC, "retrievers": ["bm52"]})).refusal
+
+
+def test_the_doctor_says_ok_of_no_key_that_is_not_set(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (name for provider in PROVIDERS for name in needed_variables(provider)):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    checks = {one.name: one for one in api.doctor()}
+    assert checks["key openai"] == Check("key openai", False, "OPENAI_API_KEY is not set; only models of openai need it", False)
+    assert checks["key anthropic"].ok
+    said = cli("doctor")
+    assert said.code == 0 and "-    key openai" in said.out and "ok   key anthropic" in said.out

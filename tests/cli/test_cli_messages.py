@@ -13,10 +13,8 @@ import pytest
 from commands import Said, released, write_json, write_spec
 
 from summhay_ray import api
-from summhay_ray.engine import Check
 from summhay_ray.engine.run.inline import InlineExecution
 from summhay_ray.errors import UserError
-from summhay_ray.llm import PROVIDERS, needed_variables
 
 pytestmark = pytest.mark.core
 
@@ -189,17 +187,6 @@ def test_what_cannot_be_read_is_not_the_targets_fault(finished: object, tmp_path
     monkeypatch.setattr("summhay_ray.api.stores.write_tables", unwritten)
     with pytest.raises(UserError, match="no table can be written there"):
         api.export_tables(finished.run, tmp_path / "out", str(finished.store))  # type: ignore[attr-defined]
-
-
-def test_the_doctor_says_ok_of_no_key_that_is_not_set(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (name for provider in PROVIDERS for name in needed_variables(provider)):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
-    checks = {one.name: one for one in api.doctor()}
-    assert checks["key openai"] == Check("key openai", False, "OPENAI_API_KEY is not set; only models of openai need it", False)
-    assert checks["key anthropic"].ok
-    said = cli("doctor")
-    assert said.code == 0 and "-    key openai" in said.out and "ok   key anthropic" in said.out
 
 
 def test_every_command_tells_the_whole_id(finished: object, cli: Cli, tmp_path: Path) -> None:

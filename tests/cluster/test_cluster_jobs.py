@@ -1,4 +1,4 @@
-"""`summhay submit` on a cluster of real Ray nodes, started by the commands of cluster/aws.yaml."""
+"""Jobs and runs on a cluster of real Ray nodes, started by the commands of cluster/aws.yaml."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import yaml
 from paid_runs import KEY_ENV, N_JUDGMENTS, N_SUMMARIES, fields_of
 from runs import has_ended, start, write_spec
 from simulated_provider import KEY, simulated_provider, until
+from tickets import write_tickets
 
 from summhay_ray import api
 from summhay_ray.store import Store
@@ -183,6 +184,29 @@ def assert_no_canary(person: Person) -> None:
     assert "class Gate" in told and "def store_for_job" in told
     assert CANARY not in told
     assert all(set(details["runtime_env"]["env_vars"]) == {"RAY_JOB_STOP_WAIT_TIME_S"} for details in jobs.values())
+
+
+def test_a_folder_that_a_pool_prepares_is_the_haystack_of_one_process(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    said = write_tickets(tmp_path / "tickets", 501)
+    results = {
+        executor: api.mine(
+            tmp_path / "tickets",
+            tmp_path / f"{executor}.json",
+            str(tmp_path / f"store-{executor}"),
+            executor=executor,
+            address=f"127.0.0.1:{nodes.port}" if executor == "ray" else None,
+        )
+        for executor in ("inline", "ray")
+    }
+    assert [result.status for result in results.values()] == ["done", "done"]
+    assert not results["inline"].computing and results["ray"].computing["compute_s"] > 0
+    made = (tmp_path / "ray.json").read_text(encoding="utf-8")
+    assert made == (tmp_path / "inline.json").read_text(encoding="utf-8") and all(fact in made for fact in said)
+    # What the blocks have given is kept as long as the haystack is not made.
+    assert not list(tmp_path.glob("store-*/runs/*/blocks/*"))
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from summhay_ray import api
 from summhay_ray.engine import ITEM, all_tables, plan, status
-from summhay_ray.engine.run.history import damaged_records, keep_plan, keep_start, keep_stop, read_plan, standing_stop
+from summhay_ray.engine.run.history import History, keep_plan, keep_start, keep_stop
 from summhay_ray.llm import RawAnswer
 from summhay_ray.records import Failure
 from summhay_ray.store import RUN, AnswerTotals, Finished, LogWriter, MoneyRecord, RunStore, Store
@@ -68,23 +68,23 @@ def answer(stage: str, model: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_the_first_plan_stays(run: RunStore) -> None:
-    assert read_plan(run) is None
+    assert History(run).plan is None
     found = plan_of(run)
     keep_plan(run, found)
     keep_plan(run, plan_of(run, 99))
-    assert read_plan(run) == json.loads(json.dumps(found.to_json()))
-    assert (read_plan(run) or {})["budget_usd"] == 3
+    assert History(run).plan == json.loads(json.dumps(found.to_json()))
+    assert (History(run).plan or {})["budget_usd"] == 3
 
 
 def test_a_damaged_plan_is_said(run: RunStore) -> None:
     run.store.files.create(f"runs/{run.run_id}/plan.json", b"[1")
-    assert read_plan(run) is None
-    (line,) = damaged_records(run)
+    assert History(run).plan is None
+    (line,) = History(run).damaged()
     assert "plan.json is damaged: it is not as it was written; delete it" in line
 
 
 def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
-    assert stops(run) == [] and standing_stop(run) is None
+    assert stops(run) == [] and History(run).stop is None
     keep_stop(run, 2, BUDGET)
     commit(run, "c1")
     # A start that committed nothing would have had the same generation as the one after it.
@@ -100,9 +100,9 @@ def test_stops_are_kept_in_order_and_never_replaced(run: RunStore) -> None:
 
 def test_a_run_stands_at_its_last_stop_until_something_is_committed(run: RunStore) -> None:
     keep_stop(run, 1, BUDGET)
-    assert (standing_stop(run) or {})["left"] == BUDGET["left"]
+    assert (History(run).stop or {})["left"] == BUDGET["left"]
     commit(run, "c1")
-    assert standing_stop(run) is None
+    assert History(run).stop is None
 
 
 def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> None:
@@ -113,14 +113,14 @@ def test_neither_merging_nor_taking_a_run_over_is_going_on(run: RunStore) -> Non
     run.committer(1).finish()
     run.committer(2)
     assert run.version() == 5, "two commits, taken over, merged, taken over"
-    assert len(stops(run)) == 2 and (standing_stop(run) or {})["left"] == BUDGET["left"]
+    assert len(stops(run)) == 2 and (History(run).stop or {})["left"] == BUDGET["left"]
 
 
 def test_a_damaged_stop_is_said(run: RunStore) -> None:
     keep_stop(run, 1, BUDGET)
     (Path(run.store.uri) / f"runs/{run.run_id}/stops/00000001.json").write_bytes(b"[1")
-    assert standing_stop(run) is None
-    (line,) = damaged_records(run)
+    assert History(run).stop is None
+    (line,) = History(run).damaged()
     assert "stops/00000001.json is damaged; delete it and those after it" in line
 
 

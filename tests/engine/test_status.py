@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.cli import status as status_command
 from summhay_ray.cli.status import status_facts
 from summhay_ray.engine import ITEM, all_tables, entries, plan, status, stop
-from summhay_ray.engine.run.history import keep_start, keep_stop, latest_budget, latest_start, standing_stop
+from summhay_ray.engine.run.history import History, keep_start, keep_stop
 from summhay_ray.errors import UserError
 from summhay_ray.store import Finished, RunStore, Store, begin_session
 from summhay_ray.store.runs import drivers
@@ -71,7 +71,8 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     )
     second = start(run, 3.0)
     # Nothing is committed yet, and the old stop does not stand any more.
-    assert (standing_stop(run), latest_budget(run), latest_start(run)) == (
+    history = History(run)
+    assert (history.stop, history.budget_usd, history.start) == (
         None,
         3.0,
         {"session": 2, "budget_usd": 3.0, "token_margins": {}, "origins": {}},
@@ -84,7 +85,7 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     assert (status(run).status, status(run).driver) == ("interrupted", "")
     assert told(run)["left to do"] == "4 cells; go on with: summhay run SPEC, every stored answer is reused"
     third = start(run, None)
-    assert latest_budget(run) is None, "without a bound"
+    assert History(run).budget_usd is None, "without a bound"
     record_death(run.store.files, third.number)
     assert status(run).status == "interrupted"
     fourth = start(run, 4.0)
@@ -109,9 +110,9 @@ def test_a_rejudge_stands_like_a_run(run: RunStore) -> None:
     keep_stop(judged, first.number, {"status": "budget", "budget_usd": 0.5, "left": LEFT})
     first.end("done")
     second = start(judged, 2.0)
-    assert (standing_stop(judged), latest_budget(judged)) == (None, 2.0)
+    assert (History(judged).stop, History(judged).budget_usd) == (None, 2.0)
     second.end("stopped")
-    assert standing_stop(judged) is None
+    assert History(judged).stop is None
 
 
 def test_a_synthesis_that_goes_on_tells_what_is_really_left(tmp_path: Path) -> None:

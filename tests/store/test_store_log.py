@@ -266,7 +266,7 @@ def test_what_was_merged_is_found_once_by_whoever_reads_when(s3_bucket: Bucket) 
         index.refresh()
         check(index, 130)
     names = s3_bucket.keys()
-    assert sum(name.endswith(".index") for name in names) == 3
+    assert sum(name.endswith(".merged") for name in names) == 3
     assert clean(files) == 130 and clean(files) == 0
     check(index_of(files), 130)
     watching.refresh()
@@ -283,6 +283,39 @@ def test_a_bucket_that_is_copied_to_a_folder_keeps_its_answers(tmp_path: Path) -
     check(index_of(LocalFiles(tmp_path)), 65)
     assert clean(far) == 64
     check(index_of(LocalFiles(tmp_path)), 65)
+
+
+@pytest.mark.core
+def test_a_merged_object_is_read_by_its_first_line_or_if_that_is_damaged_by_its_records(tmp_path: Path) -> None:
+    far = FarFiles(tmp_path)
+    claimed = {"claimed_tokens": 900, "claimed_micros": 5000, "claimed_margin": 1.5}
+    records = [*RECORDS, answer("much", 17, stage="judge", **claimed), answer("\ud800", 1, run="other")]
+    log = LogWriter(far, 1)
+    for record in records:
+        log.append([record])
+    log.close()
+    assert clean(far) == len(records)
+
+    def found(index: LogIndex) -> Any:
+        return read(index), [(index.totals(run), index.excesses(run)) for run in ("r", "other")]
+
+    (path,) = (tmp_path / "answers").iterdir()
+    far.counts.clear()
+    index = index_of(far)
+    assert far.counts["read_range"] == 1 and index.damaged == 0
+    whole, content = found(index), path.read_bytes()
+    assert whole[0] == {record["key"]: record for record in records} and set(index.excesses("r")) == {"much"}
+    first = content.index(b"\n") + 1
+    for place in range(0, first, 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        index = index_of(far)
+        assert found(index) == whole and index.damaged == 1, place
+        assert damaged_records(far) == {f"answers/{path.name}": 1}, place
+    # As it was named and written before it had such a line.
+    writer, number, _, suffix = path.name.split(".")
+    path.unlink()
+    path.with_name(f"{writer}.{number}.{suffix}").write_bytes(content[first:])
+    assert found(index_of(far)) == whole
 
 
 @pytest.mark.s3

@@ -332,4 +332,4 @@ def test_a_damaged_run_record_is_refused(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     (tmp_path / "runs" / "run" / "run.json").write_bytes(b"\xff{")
     with pytest.raises(StoreError, match=r"run\.json is damaged"):
-        _ = run.record
+        _ = run.store.run("run").record

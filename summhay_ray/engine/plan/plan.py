@@ -23,9 +23,9 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
 from summhay_ray.engine.plan.calls_left import Course, Strand
 from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.read.money import Dollars, gone_of, money_of
+from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
 from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.run.items_left import ITEM, checked_items
+from summhay_ray.engine.run.items_left import ANSWERS, ITEM, checked_items
 from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
 from summhay_ray.engine.run.prepared import prepared
 from summhay_ray.engine.spec.own_code import Unplannable
@@ -35,7 +35,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import RUN, Amounts, Dimensions, RunStore, Scope, Store, scopes
+from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
@@ -427,11 +427,13 @@ def plan(
     else:
         items = [item.id for item in workload.items()]
         stages, total, left = list(bounds), len(items), sum(item not in done for item in items)
-        planner.origins = Counter() if run is None else origins_in(run)
+        planner.origins = Counter() if run is None else origins_in(run.table("raw_answers", columns=ANSWERS))
     budget_usd = workload.spec.budget_usd if budget_usd is None else budget_usd
-    money = Dollars(0, 0, 0) if run is None else money_of(run, planner.index)
-    gone = {} if run is None else gone_of(run, planner.index, in_doubt=money.uncertain > 0)
-    so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in money.usd(budget_usd).items()}
+    money = Money.of(None, {}) if run is None else money_of(run, planner.index)
+    dollars = Dollars(0, 0, 0) if run is None else dollars_of(run, money)
+    # While a driver works, it is not known what is uncertain.
+    gone = money.spent + money.uncertain if dollars.uncertain else money.spent
+    so_far: dict[str, Any] = {f"{name}_usd": usd for name, usd in dollars.usd(budget_usd).items()}
     return PlanResult(
         run=workload.run_id,
         cells=total,

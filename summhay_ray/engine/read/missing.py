@@ -8,13 +8,12 @@ from summhay_ray.outcome import MICROS
 from summhay_ray.store import LogIndex, Money, RunStore, Store, StoreError
 
 
-def short_log(run: RunStore, index: LogIndex) -> tuple[str, ...]:
+def short_log(run: RunStore, money: Money) -> tuple[str, ...]:
     """A line if the log holds less than the run's money records say was spent; else none."""
-    missing = Money.of(run.money.newest(), index.totals(run.run_id)).missing
-    if not missing:
+    if not money.missing:
         return ()
     return (
-        f"the answers in {run.store.files.where('answers')} cost {missing / MICROS:.6f} dollars less than the run's money "
+        f"the answers in {run.store.files.where('answers')} cost {money.missing / MICROS:.6f} dollars less than the run's money "
         "records say; these count as spent, so that no budget is overrun",
     )
 

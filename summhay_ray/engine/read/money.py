@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, LogIndex, Money, RunStore, Scope, living, told_by
+from summhay_ray.store import RUN, LogIndex, Money, RunStore, living, told_by
 
 
 class Dollars(NamedTuple):
@@ -27,25 +26,22 @@ class Dollars(NamedTuple):
         return {**{name: micros / MICROS for name, micros in self._asdict().items()}, "left": left, "budget": budget_usd}
 
 
-def money_of(run: RunStore, index: LogIndex, alive: Mapping[int, bool] | None = None) -> Dollars:
+def money_of(run: RunStore, index: LogIndex) -> Money:
+    """The run's money as it is stored."""
+    return Money.of(run.money.newest(), index.totals(run.run_id))
+
+
+def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = None) -> Dollars:
     """The run's money: what its driver told last, if one is at work; else what is stored.
 
     `alive`: session -> whether its driver is alive, if that is known already.
     """
-    record, files = run.money.newest(), run.store.files
-    if record is not None and not record.ended:
-        session = record.session
+    session, files = money.session, run.store.files
+    if session:
         going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
         if going and (newest := told_by(files, session).get("money")):
             return Dollars(*(newest[name] for name in Dollars._fields))
-    money = Money.of(record, index.totals(run.run_id))
     return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
-
-
-def gone_of(run: RunStore, index: LogIndex, *, in_doubt: bool) -> Counter[Scope]:
-    """Scope -> what is gone of its budget. `in_doubt`: count what is uncertain, too; while a driver works, that is not known."""
-    money = Money.of(run.money.newest(), index.totals(run.run_id))
-    return money.spent + money.uncertain if in_doubt else money.spent
 
 
 def ledger_of(run: RunStore, session: int, budgets: Budgets, limits: Mapping[str, Limits]) -> LedgerService:

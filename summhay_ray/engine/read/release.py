@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from summhay_ray.engine.read.money import money_of
-from summhay_ray.engine.run.history import latest_budget
+from summhay_ray.engine.read.money import dollars_of, money_of
+from summhay_ray.engine.run.history import History
 from summhay_ray.errors import UserError
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import RUN, Money, MoneyRecord, RunStore, begin_session, living, open_sessions
@@ -43,5 +43,5 @@ def release(run: RunStore) -> ReleaseResult:
             records.append(MoneyRecord(session.number, True, money.spent, money.charged, {}, money.spent))
     finally:
         session.end("done")
-    usd = money_of(run, index, alive={}).usd(latest_budget(run))
+    usd = dollars_of(run, money_of(run, index), alive={}).usd(History(run).budget_usd)
     return ReleaseResult(run.run_id, money.uncertain[RUN] / MICROS, usd)

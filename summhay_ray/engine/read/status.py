@@ -16,11 +16,11 @@ from typing import Any
 from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
 from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
-from summhay_ray.engine.read.money import money_of
+from summhay_ray.engine.read.money import dollars_of, money_of
 from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
-from summhay_ray.engine.run.history import damaged_records, latest_budget, latest_reach, latest_start, standing_stop, usage_of_run
-from summhay_ray.engine.run.items_left import item_counts
+from summhay_ray.engine.run.history import History, usage_of_run
+from summhay_ray.engine.run.items_left import ANSWERS, RunSnapshot, item_counts
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
 from summhay_ray.engine.spec.registry import find, workload_of
@@ -158,9 +158,9 @@ def _when(seconds: float) -> str:
 
 
 def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
-    record = run.record
-    now = _standing(run, _benchmark(record), index, alive)
-    usd = money_of(run, index, alive or None).usd(None if now.status == "imported" else latest_budget(run))
+    record, history = run.record, History(run)
+    now = _standing(run, _benchmark(record), index, history, alive)
+    usd = dollars_of(run, money_of(run, index), alive or None).usd(None if now.status == "imported" else history.budget_usd)
     return RunEntry(run.run_id, str(record["name"]), record["kind"], created, now.status, now.cells, usd, size)
 
 
@@ -176,39 +176,43 @@ class _Standing:
 
 
 def _standing(
-    run: RunStore, benchmark: type[Workload[Any]] | None, index: LogIndex, alive: Mapping[int, bool] | None = None
+    run: RunStore,
+    benchmark: type[Workload[Any]] | None,
+    index: LogIndex,
+    history: History,
+    alive: Mapping[int, bool] | None = None,
 ) -> _Standing:
     """How the run stands. `alive`: of sessions that were watched already, whether their drivers are alive."""
     total = benchmark.storage.total(run) if benchmark is not None else run.record["cells"]
     excesses = index.excesses(run.run_id)
-    claims = excess_totals(excesses.values(), latest_reach(run).margins) if excesses else []
+    claims = excess_totals(excesses.values(), history.reach.margins) if excesses else []
     if benchmark is not None and benchmark.storage.imported:
         return _Standing("imported", {"total": total, "done": total, "failed": 0}, claims)
     cells = item_counts(run, total)
-    stop = standing_stop(run) if cells["done"] < total else None
-    driver, how = _driver(run, alive)
+    stop = history.stop if cells["done"] < total else None
+    driver, how = _driver(run, history.start, alive)
     state = _state(cells, stop, driver, how)
     return _Standing("partial" if state == "done" and claims else state, cells, claims, stop, driver)
 
 
 def status(run: RunStore) -> StatusResult:
     """The status of a run. Raises StoreError, for example where its tables cannot be read."""
-    run = run.at()
-    problems = damaged_records(run)
-    record = run.record
+    run = RunSnapshot(run.at())
+    record, history = run.record, History(run)
     failures = Counter(run.table("failures")["error"].to_list())
-    ends = Counter(run.table("raw_answers", columns=["finish_reason"])["finish_reason"].to_list())
+    answers = run.table("raw_answers", columns=ANSWERS)
+    ends = Counter(answers["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.
     benchmark = _benchmark(record)
     lost = [] if benchmark is None else lost_inputs(run, benchmark.storage.objects(run))
-    index = run.store.log()
-    now = _standing(run, benchmark, index)
-    usage = usage_of_run(run, index)
+    index = run.log()
+    money = money_of(run, index)
+    now = _standing(run, benchmark, index, history)
     open_items = 0 if now.status == "imported" else now.cells["total"] - now.cells["done"] - now.cells["failed"]
-    damaged = [*problems, *lost, *damaged_log(run.store, index)]
+    damaged = [*history.damaged(), *lost, *damaged_log(run.store, index)]
     left = None
     if open_items or now.stop:
-        left = _left(run, benchmark, now, open_items, bool(damaged) and not now.driver)
+        left = _left(run, benchmark, now, history.start, open_items, bool(damaged) and not now.driver)
     created = next(
         (file.written for file in run.store.files.entries(f"runs/{run.run_id}") if file.name.endswith("/run.json")), 0.0
     )
@@ -220,8 +224,8 @@ def status(run: RunStore) -> StatusResult:
         status=now.status,
         cells=now.cells,
         failures=dict(sorted(failures.items())),
-        usd=money_of(run, index).usd(None if now.status == "imported" else latest_budget(run)),
-        usage=usage,
+        usd=dollars_of(run, money).usd(None if now.status == "imported" else history.budget_usd),
+        usage=usage_of_run(run, history.plan, index.totals(run.run_id), money),
         finish_reasons={reason: number for reason, number in sorted(ends.items()) if reason != "stop"},
         damaged=index.damaged,
         tables=run.digests(),
@@ -232,9 +236,9 @@ def status(run: RunStore) -> StatusResult:
         driver=now.driver,
         warnings=(
             *_without_tables(run, now),
-            *short_log(run, index),
-            *other_origins(origins_in(run), latest_reach(run).origins),
-            *zero_vectors_in(run),
+            *short_log(run, money),
+            *other_origins(origins_in(answers), history.reach.origins),
+            *zero_vectors_in(answers),
         ),
         problems=damaged,
     )
@@ -247,13 +251,12 @@ def _without_tables(run: RunStore, now: _Standing) -> list[str]:
     return [f"{where} does not hold the run's current tables; run or import again, which puts them there"]
 
 
-def _driver(run: RunStore, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
+def _driver(run: RunStore, start: Mapping[str, Any], alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
     """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
 
     `alive`: as in `_standing`.
     """
-    start = latest_start(run)
-    if start is None:
+    if not start:
         return "", ""
     files, session = run.store.files, start["session"]
     how = how_ended(files, session)
@@ -269,9 +272,9 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
 
     Raises UserError if the run is not running, if its driver dies meanwhile, or if it has not stopped within `wait_s` seconds.
     """
-    driver, _ = _driver(run)
-    start = latest_start(run)
-    if not driver or start is None:
+    start = History(run).start
+    driver, _ = _driver(run, start)
+    if not driver:
         raise UserError(f"run {run.run_id} is not running; nothing to stop")
     files, session, until = run.store.files, start["session"], time.monotonic() + wait_s
     ask_to_stop(files, session)
@@ -300,7 +303,14 @@ def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str
     return "interrupted" if how in ("stopped", "dead") else "unfinished"
 
 
-def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, open_items: int, damaged: bool) -> dict[str, Any]:
+def _left(
+    run: RunStore,
+    benchmark: type[Workload[Any]] | None,
+    now: _Standing,
+    start: Mapping[str, Any],
+    open_items: int,
+    damaged: bool,
+) -> dict[str, Any]:
     """The remaining work: of a damaged run as planned from what it still has, since the figures that it recorded no longer hold.
 
     Otherwise as recorded when it stopped, else as its driver told it last, else from the benchmark's bounds.
@@ -309,7 +319,7 @@ def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, 
     if not damaged:
         if now.stop is not None:
             return dict(now.stop.get("left") or {})
-        if left := _left_by_driver(run):
+        if left := _left_by_driver(run, start):
             return {**left, "cells": open_items, **({} if now.driver else {"seconds": None})}
     if damaged or (benchmark is not None and benchmark.planner.bounds is not Planner.bounds):
         with contextlib.suppress(UserError):
@@ -317,17 +327,17 @@ def _left(run: RunStore, benchmark: type[Workload[Any]] | None, now: _Standing, 
     return unknown
 
 
-def _left_by_driver(run: RunStore) -> dict[str, Any] | None:
-    """The remaining work as the driver of the latest start told it last; None if it told none, or not how many calls."""
-    start = latest_start(run)
-    left = None if start is None else told_by(run.store.files, start["session"]).get("left")
+def _left_by_driver(run: RunStore, start: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The remaining work as the driver of a start told it last; None if it told none, or not how many calls."""
+    left = None if not start else told_by(run.store.files, start["session"]).get("left")
     return left if left and left.get("calls") is not None else None
 
 
 def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:
     """The remaining work of a run that goes on, as its driver tells it; None if it does not go on or nothing was told yet."""
     run = RunStore(store, run_id)
-    return _left_by_driver(run) if _driver(run)[0] else None
+    start = History(run).start
+    return _left_by_driver(run, start) if _driver(run, start)[0] else None
 
 
 def _benchmark(record: Mapping[str, Any]) -> type[Workload[Any]] | None:

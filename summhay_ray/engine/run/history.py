@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from summhay_ray.engine.plan.plan import PlanResult
 from summhay_ray.engine.run.origins import origins_of
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import AnswerTotals, Chain, DamagedRecord, LogIndex, Purpose, RunStore, read_checked, with_hash
+from summhay_ray.store import AnswerTotals, Chain, DamagedRecord, Money, Purpose, RunStore, read_checked, with_hash
 
 T = TypeVar("T")
 
@@ -25,44 +25,14 @@ _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "mi
 """Further fields of a plan that gives bounds."""
 
 
+def has_plan(run: RunStore) -> bool:
+    """Whether a plan of the run is stored."""
+    return run.store.files.exists(_plan_name(run))
+
+
 def keep_plan(run: RunStore, plan: PlanResult) -> None:
     """Store the run's plan. If there is one already, it stays."""
     run.store.files.create(_plan_name(run), with_hash(plan.to_json(), indent=1))
-
-
-def read_plan(run: RunStore) -> dict[str, Any] | None:
-    """The stored plan, as `PlanResult.to_json` gave it; None if there is none that can be read."""
-    return _whole(lambda: _plan(run))
-
-
-def damaged_records(run: RunStore) -> list[str]:
-    """A line for each damaged record of the plan, the latest start and the latest stop; other functions take it for missing."""
-    lines = []
-    for read in (lambda: _plan(run), _starts(run).newest, _stops(run).newest):
-        try:
-            read()
-        except DamagedRecord as error:
-            lines.append(str(error))
-    return lines
-
-
-def _whole(read: Callable[[], T | None]) -> T | None:
-    try:
-        return read()
-    except DamagedRecord:
-        return None
-
-
-def _plan(run: RunStore) -> dict[str, Any] | None:
-    files, name = run.store.files, _plan_name(run)
-    try:
-        read = files.read(name)
-    except FileNotFoundError:
-        return None
-    content = read_checked(read)
-    if content is None:
-        raise DamagedRecord(f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}")
-    return content
 
 
 @dataclass(frozen=True)
@@ -84,6 +54,55 @@ class RecordedReach:
         return {"token_margins": dict(self.margins), "origins": dict(self.origins)}
 
 
+class History:
+    """What is recorded of a run's plan and starts. Each record is read once, when it is asked for; a damaged one counts as
+    missing."""
+
+    def __init__(self, run: RunStore) -> None:
+        self._run = run
+        self._damaged: list[str] = []
+
+    @functools.cached_property
+    def plan(self) -> Mapping[str, Any] | None:
+        """The plan at the first start, as `PlanResult.to_json` gave it; None if there is none."""
+        return self._whole(lambda: _plan(self._run))
+
+    @functools.cached_property
+    def start(self) -> Mapping[str, Any]:
+        """The latest start, as `keep_start` recorded it (`session`: its number; `budget_usd`, ...); empty if there is none."""
+        return (self._whole(_starts(self._run).newest) or (0, {}))[1]
+
+    @functools.cached_property
+    def stop(self) -> Mapping[str, Any] | None:
+        """The latest stop, if the run was not started and nothing was committed since; else None."""
+        newest = self._whole(_stops(self._run).newest)
+        if newest is None or newest[1].get("commits") != self._run.added():
+            return None
+        return newest[1] if not self.start or self.start["session"] <= newest[1]["session"] else None
+
+    def damaged(self) -> Sequence[str]:
+        """A line for each damaged record. Reads all."""
+        _ = self.plan, self.start, self.stop
+        return self._damaged
+
+    def _whole(self, read: Callable[[], T | None]) -> T | None:
+        try:
+            return read()
+        except DamagedRecord as error:
+            self._damaged.append(str(error))
+            return None
+
+    @property
+    def reach(self) -> RecordedReach:
+        """How the latest start reached its models, as far as it is recorded."""
+        return RecordedReach(self.start.get("token_margins", {}), self.start.get("origins", {}))
+
+    @property
+    def budget_usd(self) -> float | None:
+        """The budget of the latest start; None if it had none or it is unknown."""
+        return self.start.get("budget_usd")
+
+
 def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
     """Record a start of the run. An earlier stop no longer stands. `session`: the number of its driver's session."""
     _append(_starts(run), {"session": session, "budget_usd": budget_usd, **reach.fields()})
@@ -91,21 +110,9 @@ def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: Rec
 
 def keep_reach(run: RunStore, reach: RecordedReach) -> None:
     """Record a changed reach for a run that has nothing left to ask."""
-    start = latest_start(run)
-    if start is not None and latest_reach(run) != reach:
-        _append(_starts(run), {**start, **reach.fields()})
-
-
-def latest_reach(run: RunStore) -> RecordedReach:
-    """How the run's latest start reached its models, as far as it is recorded."""
-    start = latest_start(run) or {}
-    return RecordedReach(start.get("token_margins", {}), start.get("origins", {}))
-
-
-def latest_start(run: RunStore) -> dict[str, Any] | None:
-    """The latest record of `keep_start` (`session`: its number; `budget_usd`, ...); None if there is none that can be read."""
-    newest = _whole(_starts(run).newest)
-    return newest[1] if newest else None
+    history = History(run)
+    if history.start and history.reach != reach:
+        _append(_starts(run), {**history.start, **reach.fields()})
 
 
 def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
@@ -116,33 +123,21 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
     _append(_stops(run), {**content, "session": session, "commits": run.added()})
 
 
-def standing_stop(run: RunStore) -> dict[str, Any] | None:
-    """The latest stop, if the run was not started and nothing was committed since; else None."""
-    newest = _whole(_stops(run).newest)
-    if newest is None or newest[1].get("commits") != run.added():
-        return None
-    start = latest_start(run)
-    return newest[1] if start is None or start["session"] <= newest[1]["session"] else None
-
-
-def latest_budget(run: RunStore) -> float | None:
-    """The budget of the run's latest start, in dollars; None if it had none or it is unknown."""
-    return (latest_start(run) or {}).get("budget_usd")
-
-
-def usage_of_run(run: RunStore, index: LogIndex) -> list[dict[str, Any]]:
+def usage_of_run(
+    run: RunStore, plan: Mapping[str, Any] | None, real: Mapping[Purpose, AnswerTotals], money: Money
+) -> list[dict[str, Any]]:
     """A row for each stage and model: planned and real calls, tokens and dollars, cached tokens and what they saved.
 
     `planned` is null for a stage and model that the plan does not have. Neither side counts reused answers as calls. For a run
     that is planned by bounds, `planned` also has the least and the most.
     """
-    planned = {(stage["stage"], stage["model"]): stage for stage in (read_plan(run) or {}).get("stages", [])}
-    real, record = index.totals(run.run_id), run.money.newest()
-    charged = Counter(record.charged if record is not None else {})
+    planned = {(stage["stage"], stage["model"]): stage for stage in (plan or {}).get("stages", [])}
     order = list(run.record.get("stages", ()))
-    every = {*planned, *real, *charged}
+    every = {*planned, *real, *money.charged}
     purposes = sorted(every, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
-    return [_row(purpose, planned.get(purpose), real.get(purpose, AnswerTotals()), charged[purpose]) for purpose in purposes]
+    return [
+        _row(purpose, planned.get(purpose), real.get(purpose, AnswerTotals()), money.charged[purpose]) for purpose in purposes
+    ]
 
 
 def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: AnswerTotals, charged: int) -> dict[str, Any]:
@@ -171,6 +166,17 @@ def _append(chain: Chain, body: Mapping[str, Any]) -> None:
 
 def _plan_name(run: RunStore) -> str:
     return f"runs/{run.run_id}/plan.json"
+
+
+def _plan(run: RunStore) -> dict[str, Any] | None:
+    files, name = run.store.files, _plan_name(run)
+    try:
+        content = read_checked(files.read(name))
+    except FileNotFoundError:
+        return None
+    if content is None:
+        raise DamagedRecord(f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}")
+    return content
 
 
 def _starts(run: RunStore) -> Chain:

@@ -18,21 +18,36 @@ ITEM = "item"
 """The kind of an item's rows in the store, whatever its benchmark calls an item."""
 PREPARED = "prepared"
 """The kind of the rows that `prepare` makes, in every benchmark."""
+ANSWERS = ("model", "origin", "finish_reason", "zero_vectors")
+"""The columns of `raw_answers` that are told of a run. They are read together, once."""
 
 
 class RunSnapshot(RunStore):
-    """A run at one moment. Its manifest, its whole tables and the log are read once and then kept."""
+    """A run at one moment. Its manifest, finished units, whole tables and the log are read once and then kept."""
 
     def __init__(self, run: RunStore) -> None:
-        super().__init__(run.store, run.run_id, run.manifest(), run.declared)
+        # What was read of the run is not read again.
+        vars(self).update(vars(run), _still=run.manifest())
         self._tables: dict[str, pl.DataFrame] = {}
+        self._finished: dict[str, dict[str, bool]] = {}
         self._log: LogIndex | None = None
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        """See `RunStore.table`. Only whole tables are kept."""
-        if units is not None or columns is not None:
+        """See `RunStore.table`. The rows of single units are not kept."""
+        if units is not None:
             return super().table(table, units, columns)
-        return self.tables([table])[table]
+        if columns is None:
+            return self.tables([table])[table]
+        key = f"{table}: {', '.join(columns)}"
+        if key not in self._tables:
+            self._tables[key] = super().table(table, columns=columns)
+        return self._tables[key]
+
+    def finished(self, kind: str) -> dict[str, bool]:
+        """See `RunStore.finished`."""
+        if kind not in self._finished:
+            self._finished[kind] = super().finished(kind)
+        return self._finished[kind]
 
     def log(self) -> LogIndex:
         """See `RunStore.log`."""
@@ -157,4 +172,4 @@ def answers_used(run: RunStore) -> int:
         if name != "failures" and {item, "key"} <= set(table.schema.names):
             used.append(run.table(name).select(item, "key"))
     # Some answers are named by no row, yet were used as well.
-    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=[]).height)
+    return max(pl.concat(used).filter(pl.col("key") != "").n_unique(), run.table("raw_answers", columns=ANSWERS).height)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 import polars as pl
 
 from summhay_ray.llm import ModelSettings
-from summhay_ray.store import RunStore
 
 Origins = Mapping[tuple[str, str], int]
 """(model, origin) -> number of answers."""
@@ -23,11 +22,9 @@ def origins_of(settings: Mapping[str, ModelSettings]) -> dict[str, str]:
     return {name: model.origin for name, model in settings.items() if model.origin}
 
 
-def origins_in(run: RunStore) -> Counter[tuple[str, str]]:
-    """The origins of the run's answers; empty for a run of a version that did not record them."""
-    if "origin" not in run.declared["raw_answers"].schema.names:
-        return Counter()
-    counted = run.table("raw_answers", columns=["model", "origin"]).group_by("model", "origin").agg(pl.len())
+def origins_in(answers: pl.DataFrame) -> Counter[tuple[str, str]]:
+    """The origins of a run's answers, by the columns `model` and `origin` of its `raw_answers`."""
+    counted = answers.group_by("model", "origin").agg(pl.len())
     return Counter({(model, origin): n for model, origin, n in counted.iter_rows()})
 
 

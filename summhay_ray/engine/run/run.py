@@ -22,14 +22,23 @@ from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
 from summhay_ray.engine.read.missing import short_log
-from summhay_ray.engine.read.money import Dollars, money_of
+from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
 from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.run.history import RecordedReach, keep_plan, keep_reach, keep_start, keep_stop, read_plan
+from summhay_ray.engine.run.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.items_left import ITEM, RunSnapshot, RunState, answers_used, commonest_failure, item_counts, state_of
+from summhay_ray.engine.run.items_left import (
+    ANSWERS,
+    ITEM,
+    RunSnapshot,
+    RunState,
+    answers_used,
+    commonest_failure,
+    item_counts,
+    state_of,
+)
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
@@ -43,6 +52,8 @@ from summhay_ray.store import DriverSession, RunStore, Store, begin_session, cle
 
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
+MakePlan = Callable[[Callable[[], bool]], PlanResult]
+"""Makes a plan, unless what it is given says that it is not wanted any more."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -210,9 +221,7 @@ class _Planning:
     The thread ends with the block; a thread left in native code would abort the process at its exit.
     """
 
-    def __init__(
-        self, make: Callable[[Callable[[], bool]], PlanResult], keep: Callable[[PlanResult], None] | None = None
-    ) -> None:
+    def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None) -> None:
         self._plan: Future[PlanResult] = Future()
         self._make = make
         self._keep = keep
@@ -300,7 +309,8 @@ class Start:
         if not left:
             keep_reach(self.run, self._reach)
             try:
-                self.run.end()
+                if not self.before.has_tables():
+                    self.run.end()
             except OSError as error:
                 raise _failed(self.run, error, "its tables were not written: ") from error
             return self.before, {"reused": reused}
@@ -310,7 +320,8 @@ class Start:
     def _result(self, run: RunSnapshot, results: Results, snapshot: Mapping[str, Any]) -> RunResult:
         """The outcome of the run as it is now. `snapshot`: the ledger's last one."""
         items = item_counts(run, self.state.total)
-        index = run.log()
+        index, answers = run.log(), run.table("raw_answers", columns=ANSWERS)
+        money = money_of(run, index)
         excesses = excess_totals(index.excesses(self.run.run_id).values(), self._reach.margins)
         finished = "done" if items["done"] == items["total"] and not excesses else "partial"
         left = snapshot.get("left")
@@ -328,7 +339,7 @@ class Start:
             status="budget" if snapshot.get("left") else finished,
             cells=items,
             calls={name: snapshot.get(name, 0) for name in ("made", "reused", "failed")},
-            usd=money_of(run, index, alive={}).usd(self.options.budget_usd),
+            usd=dollars_of(run, money, alive={}).usd(self.options.budget_usd),
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
@@ -339,9 +350,9 @@ class Start:
             warnings=(
                 *results.warnings,
                 *snapshot.get("warnings", ()),
-                *short_log(run, index),
-                *other_origins(origins_in(run), self._reach.origins),
-                *zero_vectors_in(run),
+                *short_log(run, money),
+                *other_origins(origins_in(answers), self._reach.origins),
+                *zero_vectors_in(answers),
                 *others,
             ),
             executor=snapshot.get("executor", ""),
@@ -397,19 +408,19 @@ class Start:
         return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:
-        keep = not read_plan(self.run)
+        keep = not has_plan(self.run)
 
         def planned_now(made: PlanResult) -> None:
             self._tell_warnings(made.warnings)
             if keep:
                 keep_plan(self.run, made)
 
-        def make(unwanted: Callable[[], bool]) -> PlanResult:
-            return plan(self.workload, self.run.store, self.options.budget_usd, unwanted=unwanted)
+        def make(at: RunSnapshot) -> MakePlan:
+            return lambda unwanted: plan(self.workload, at.store, self.options.budget_usd, at, unwanted)
 
         # A plan prepares and counts every item, which is about as much work as answering it by a local model.
         wanted = self._paying() or not all(model.local for model in self.workload.models.settings().values())
-        planning = _Planning(make if wanted else _no_plan, planned_now)
+        planning = _Planning(make(self.before) if wanted else _no_plan, planned_now)
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
@@ -482,10 +493,10 @@ class Start:
         return snapshot
 
     def _stopped(
-        self, make: Callable[[Callable[[], bool]], PlanResult], session: int, snapshot: Snapshot
+        self, make: Callable[[RunSnapshot], MakePlan], session: int, snapshot: Snapshot
     ) -> tuple[dict[str, Any] | None, str]:
         """(The remaining work if the budget stopped the run, why it cannot be planned). Why the run stopped is recorded in the
-        store. `make`: makes the plan."""
+        store. `make`: what makes the plan from a snapshot of the run."""
         run = RunSnapshot(self.run)
         n_items = self.state.now(run).n_left
         if not n_items:
@@ -500,7 +511,7 @@ class Start:
                 what = f"{n_open} of {self.workload.counted.phrase(counts['total'])} were not answered"
                 raise RunFailed(f"run {self.run.run_id} stopped: {what}; what was answered is kept, run again to go on")
             return None, ""
-        with _Planning(make) as planning:
+        with _Planning(make(run)) as planning:
             made = planning.result()
         left, why = (_unknown(n_items), made) if isinstance(made, str) else ({**made.left, "cells": n_items}, "")
         keep_stop(self.run, session, {"status": "budget", "budget_usd": self.options.budget_usd, "left": left})
@@ -558,7 +569,7 @@ def _unknown(n_items: int) -> dict[str, Any]:
 
 def _money_before(run: RunSnapshot) -> dict[str, int]:
     """The run's money before this start, as fields of a snapshot."""
-    return {f"{name}_micros": micros for name, micros in money_of(run, run.log(), alive={})._asdict().items()}
+    return {f"{name}_micros": micros for name, micros in dollars_of(run, money_of(run, run.log()), alive={})._asdict().items()}
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -7,17 +7,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from summhay_ray.store import RunStore
 
-COLUMN = "zero_vectors"
-
-
-def zero_vectors_in(run: RunStore) -> tuple[str, ...]:
-    """A line for each model of which the run has such embeddings."""
-    # In most runs the column holds zeros alone.
-    if not (run.table("raw_answers", columns=[COLUMN])[COLUMN] > 0).any():
-        return ()
-    counted = run.table("raw_answers", columns=["model", "key", COLUMN]).unique().group_by("model").agg(pl.sum(COLUMN))
+def zero_vectors_in(answers: pl.DataFrame) -> tuple[str, ...]:
+    """A line for each model of which a run has such embeddings. `answers`: `model` and `zero_vectors` of its `raw_answers`."""
+    counted = answers.group_by("model").agg(pl.sum("zero_vectors"))
     return tuple(
         f"{model}: {n} of its vectors are all zeros, so that their texts are similar to nothing; look at the service"
         for model, n in sorted(counted.iter_rows())

@@ -129,10 +129,11 @@ class Ledger:
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:
         """Evict a dying worker. `fetched`: what the log holds beyond the index, and so all that the worker wrote."""
         self.index.take(fetched)
-        for head in (head for news in fetched for _, head in news.heads if head and head["run"] == self.run):
+        for news in fetched:
             # The answers of other workers are among them, which may die before they tell.
-            if (flight := self._flights.get(head["key"])) is not None:
-                flight.logged_micros = head["usd_micros"]
+            for key, _, _, micros in zip(*news.heads["answers"].get(self.run, ()), strict=True):
+                if (flight := self._flights.get(key)) is not None:
+                    flight.logged_micros = micros
         self._note_excess(self.index.excesses(self.run))
         self.membership.evict(worker)
         self._outbox.pop(worker, None)

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import itertools
 import os
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,8 +85,8 @@ class Files(Protocol):
         """Base names of the folders directly in `folder`, sorted."""
         ...
 
-    def entries(self, folder: str) -> Iterator[Entry]:
-        """The files directly in `folder`, including unfinished ones (`.NAME.part`)."""
+    def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
+        """The files directly in `folder`, including unfinished ones (`.NAME.part`). `deep`: those in folders below it, too."""
         ...
 
     def delete(self, name: str) -> None:
@@ -193,27 +194,19 @@ class LocalFiles:
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. Yields nothing if the folder does not exist."""
-        here = self.path(folder)
-        if not here.is_dir():
-            return
-        with os.scandir(here) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_file() and not entry.name.startswith("."))
-        for name in names:
-            if name.endswith(suffix):
-                yield f"{folder}/{name}" if folder else name
+        for name in sorted(entry.name for entry in self.entries(folder)):
+            if name.endswith(suffix) and not name.rpartition("/")[2].startswith("."):
+                yield name
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
         """See `Files`."""
         here = self.path(folder)
-        if not here.is_dir():
-            return
-        with os.scandir(here) as entries:
-            for entry in entries:
-                # A file may vanish meanwhile: another process cleans the store, or the file was unfinished.
-                with contextlib.suppress(FileNotFoundError):
-                    if entry.is_file():
-                        stat = entry.stat()
-                        yield Entry(f"{folder}/{entry.name}", stat.st_size, stat.st_mtime)
+        for path in here.rglob("*") if deep else here.glob("*"):
+            # A file may vanish meanwhile: another process cleans the store, or the file was unfinished.
+            with contextlib.suppress(FileNotFoundError):
+                found = path.stat()
+                if stat.S_ISREG(found.st_mode):
+                    yield Entry(path.relative_to(self.root).as_posix(), found.st_size, found.st_mtime)
 
     def delete(self, name: str) -> None:
         """See `Files`."""

@@ -127,20 +127,17 @@ class S3Files:
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. One request per 1,000 names."""
-        above = self._above(folder)
-        for page in self._service.pages(self._patience, above):
-            for entry in page.get("Contents", ()):
-                name = str(entry["Key"])[len(above) :]
-                if name and name.endswith(suffix) and not name.startswith("."):
-                    yield f"{folder}/{name}" if folder else name
+        for entry in self.entries(folder):
+            if entry.name.endswith(suffix) and not entry.name.rpartition("/")[2].startswith("."):
+                yield entry.name
 
-    def entries(self, folder: str) -> Iterator[Entry]:
+    def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
         """See `Files`."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience, above):
+        for page in self._service.pages(self._patience, above, deep):
             for entry in page.get("Contents", ()):
                 if name := str(entry["Key"])[len(above) :]:
-                    yield Entry(f"{folder}/{name}", int(entry["Size"]), entry["LastModified"].timestamp())
+                    yield Entry(f"{folder}/{name}" if folder else name, int(entry["Size"]), entry["LastModified"].timestamp())
 
     def delete(self, name: str) -> None:
         """See `Files`."""

@@ -46,8 +46,8 @@ class AnswerTotals:
     """How much more the answers would have cost without the provider's cache."""
 
     def add(self, head: Mapping[str, Any]) -> None:
-        """Add an answer."""
-        self.answers += 1
+        """Add an answer, by its head, or the totals of several."""
+        self.answers += head.get("answers", 1)
         self.usd_micros += head["usd_micros"]
         self.input_tokens += head["input_tokens"]
         self.cached_tokens += head["cached_tokens"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.files import Files, make_folder, sync_folder
-from summhay_ray.store.log.log_lines import FOLDER, TOGETHER, Location, encode, file_name, heads_of, index_line
+from summhay_ray.store.log.log_lines import FOLDER, TOGETHER, Location, encode, file_name, merged_object
 
 
 class LogWriter:
@@ -117,13 +117,9 @@ class _Segments:
         self._merging.start()
 
     def _merge(self, number: int, contents: Sequence[bytes]) -> None:
-        merged = b"".join(contents)
-        heads = heads_of("", merged)
-        index = b"".join(index_line(head, (place.offset, place.length)) for place, head in heads if head is not None)
-        # Merging only saves reads. The index comes last: where it is, the merged object is, too.
+        # Merging only saves reads.
         with contextlib.suppress(StoreError, OSError):
-            self._files.create(file_name(self._writer, number, "merged"), merged)
-            self._files.create(file_name(self._writer, number, "index"), index)
+            self._files.create(*merged_object(self._writer, number, b"".join(contents)))
 
     def _wait(self) -> None:
         if self._merging is not None:

@@ -62,6 +62,8 @@ class Money:
     """The most that calls may have cost whose end nobody knows."""
     missing: int = 0
     """By how much the log holds less than was recorded as spent."""
+    session: int = 0
+    """The session whose records have not ended, since its driver is at work or was killed; 0 if they have."""
 
     @classmethod
     def of(cls, record: MoneyRecord | None, totals: Mapping[Purpose, AnswerTotals]) -> Money:
@@ -77,7 +79,7 @@ class Money:
             uncertain = Counter(record.uncertain)
         else:
             uncertain = Counter({scope: most - spent[scope] for scope, most in record.ceiling.items() if most > spent[scope]})
-        return cls(spent, charged, uncertain, spent[RUN] - logged[RUN])
+        return cls(spent, charged, uncertain, spent[RUN] - logged[RUN], 0 if record.ended else record.session)
 
 
 class MoneyRecords:

@@ -20,7 +20,7 @@ from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.log_lines import FOLDER as LOG
-from summhay_ray.store.log.log_lines import TOGETHER, Name, file_name
+from summhay_ray.store.log.log_lines import Name
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.commits import Manifests
@@ -118,10 +118,9 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
     standing = (parts for body in _standing(files, manifests.chain, before) for parts in body["parts"])
     named = {part["name"] for parts in standing for part in (parts["units"], *parts["tables"].values())}
-    for folder in manifests.parts.folders():
-        for entry in _old(files, folder, before):
-            if entry.name.rpartition("/")[2] not in named and entry.name.endswith(".parquet"):
-                yield Unneeded(entry.name, entry.size, "merged parts")
+    for entry in manifests.parts.there():
+        if entry.written < before and entry.name.rpartition("/")[2] not in named:
+            yield Unneeded(entry.name, entry.size, "merged parts")
     yield from _of_chain(files, manifests.chain, before)
     yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
 
@@ -135,13 +134,12 @@ def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
 
 def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
     """The segments of a bucket whose records are in a merged object that is as old."""
-    entries = list(_old(files, LOG, before))
-    there = {entry.name for entry in entries}
-    for entry in entries:
-        name = Name.of(entry.name)
-        if name is None or name.suffix != "jsonl" or files.folder is not None:
-            continue
-        if file_name(name.writer, name.number // TOGETHER, "index") in there:
+    if files.folder is not None:
+        return
+    named = [(entry, name) for entry in _old(files, LOG, before) if (name := Name.of(entry.name)) is not None]
+    merged = {name.merge for _, name in named if name.suffix == "merged"}
+    for entry, name in named:
+        if name.suffix == "jsonl" and name.merge in merged:
             yield Unneeded(entry.name, entry.size, "segments that are merged")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ class Manifests:
 
     def lost(self) -> bool:
         """Whether the run has parts, but no manifest that names them."""
-        return not self.chain.numbers() and any(any(self.files.names(folder, ".parquet")) for folder in self.parts.folders())
+        return not self.chain.numbers() and bool(self.parts.there())
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
@@ -83,8 +83,8 @@ class Manifests:
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
-        shown = (self.files.names(folder, ".parquet") for folder in self.parts.folders()[1:])
-        if not any(parts.final for parts in all_parts) and any(map(any, shown)):
+        shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.there())
+        if shown and not any(parts.final for parts in all_parts):
             yield f"{where} lacks its newest file, which names the run's tables; {again}"
 
     def write(self, manifest: Manifest) -> bool:
@@ -117,7 +117,6 @@ class Committer:
         self._manifests = manifests
         self._appending = threading.Lock()
         self._merging = threading.Lock()
-        self._added: set[str] = set()
         self._newest = manifests.change(manifests.newest(), self._claimed)
 
     def _claimed(self, newest: Manifest) -> Manifest:
@@ -128,15 +127,9 @@ class Committer:
         return newest if newest.session == self.session else dataclasses.replace(newest, session=self.session)
 
     def add(self, parts: Sequence[Parts]) -> None:
-        """Commit the parts by one manifest. What was added before is not added again. Raises Superseded."""
-
-        def added(newest: Manifest) -> Manifest:
-            mine = self._claimed(newest)
-            return _with(mine, parts, self._added)
-
+        """Commit the parts by one manifest; those that it has already are not added again. Raises Superseded."""
         with self._appending:
-            self._newest = self._manifests.change(self._newest, added)
-            self._added.update(one.name for one in parts)
+            self._newest = self._manifests.change(self._newest, lambda newest: _with(self._claimed(newest), parts))
 
     def compact(self) -> int:
         """Merge the parts that are due and return how many were merged. `add` may run meanwhile. Raises Superseded."""
@@ -182,9 +175,9 @@ def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
     return Manifest(number, body["session"], body["added"], parts)
 
 
-def _with(manifest: Manifest, parts: Sequence[Parts], added: Collection[str] = ()) -> Manifest:
-    """The manifest with those parts that it does not name and that were not added before; the same object if there are none."""
-    known = {*added, *(one.name for one in manifest.parts)}
+def _with(manifest: Manifest, parts: Sequence[Parts]) -> Manifest:
+    """The manifest with those parts that it does not name; the same object if there are none."""
+    known = {one.name for one in manifest.parts}
     new = {one.name: one for one in parts if one.name not in known}
     if not new:
         return manifest

@@ -9,12 +9,14 @@ may be retried; otherwise the last one in the manifest wins. Every reader decide
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import hashlib
 import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
@@ -125,10 +127,14 @@ class Store:
     def run(self, run_id: str) -> RunStore:
         """Open an existing run by its id or by an unambiguous beginning of it.
 
-        Raises StoreError, which lists the existing runs, if none or several match.
+        Raises StoreError, which lists the existing runs, if none or several match; or if its record is damaged.
         """
-        if run_id not in ("", ".", "..") and "/" not in run_id and self.files.exists(f"runs/{run_id}/run.json"):
-            return RunStore(self, run_id)
+        if run_id not in ("", ".", "..") and "/" not in run_id:
+            run = RunStore(self, run_id)
+            with contextlib.suppress(FileNotFoundError):
+                # It says whether this version can read the run.
+                _ = run.record
+                return run
         known = self.run_ids()
         matching = [known_id for known_id in known if run_id and known_id.startswith(run_id)]
         if len(matching) > 1:
@@ -138,16 +144,13 @@ class Store:
                 f"store {self.uri!r} has no run {run_id!r}; it has: {', '.join(known) or 'none'}; "
                 "another store is given by --store or $SUMMHAY_STORE"
             )
-        return RunStore(self, matching[0])
+        return self.run(matching[0])
 
     def size(self, run_id: str) -> tuple[int, float]:
         """(bytes that the run's files take, when the run was created: seconds since 1970 by the store's clock)."""
         folder = f"runs/{run_id}"
-        subfolders = [f"{folder}/{name}" for name in self.files.folders(folder)]
-        subfolders += [f"{parent}/{table}" for parent in subfolders for table in self.files.folders(parent)]
-        entries = list(self.files.entries(folder))
+        entries = list(self.files.entries(folder, deep=True))
         created = next((entry.written for entry in entries if entry.name == f"{folder}/run.json"), 0.0)
-        entries += (entry for subfolder in subfolders for entry in self.files.entries(subfolder))
         return sum(entry.size for entry in entries), created
 
     def create_run(self, run_id: str, record: Mapping[str, Any], tables: Iterable[Table]) -> RunStore:
@@ -155,11 +158,11 @@ class Store:
 
         Raises StoreError if the run exists with other tables, because rows that fit none of them would be lost.
         """
-        wanted = columns_of(tables)
+        wanted, run = columns_of(tables), RunStore(self, run_id)
         self._mark()
-        content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
-        created = self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
-        run = RunStore(self, run_id, declared=wanted if created else None)
+        if not self.files.exists(f"runs/{run_id}/run.json"):
+            content = {**record, "format": RUN_FORMAT, "tables": [columns.to_json() for columns in wanted.values()]}
+            self.files.create(f"runs/{run_id}/run.json", with_hash(content, indent=1))
         if differ := _differing(run.declared, wanted):
             raise StoreError(
                 f"run {run_id} was written with other tables ({', '.join(differ)}) than this version writes; "
@@ -171,21 +174,22 @@ class Store:
 class RunStore:
     """The record, commits and tables of one run.
 
-    `still`: a fixed manifest to read instead of the newest one at each call. `declared`: the run's tables if they are known
-    already; otherwise they are read from the run's record.
+    `declared`: the tables of a run that has no record yet.
     """
 
-    def __init__(self, store: Store, run_id: str, still: Manifest | None = None, declared: Tables | None = None) -> None:
+    def __init__(self, store: Store, run_id: str, declared: Tables | None = None) -> None:
         self.store = store
         self.run_id = run_id
-        self._still = still
-        self._declared = declared
+        self._still: Manifest | None = None
+        """A fixed manifest to read instead of the newest one at each call."""
+        if declared is not None:
+            self.declared = declared
         self._manifests = Manifests(store.files, run_id)
 
-    @property
-    def record(self) -> dict[str, Any]:
-        """The record that `create_run` wrote; its field `tables` describes the tables. Raises StoreError if it is damaged, or of
-        another version."""
+    @functools.cached_property
+    def record(self) -> Mapping[str, Any]:
+        """The record that `create_run` wrote, read once; its field `tables` describes the tables. Raises StoreError if it is
+        damaged, or of another version."""
         name = f"runs/{self.run_id}/run.json"
         record = read_whole(lambda: self.store.files.read(name), read_checked)
         if record is None:
@@ -198,35 +202,27 @@ class RunStore:
             )
         return record
 
-    @property
+    @functools.cached_property
     def declared(self) -> Tables:
-        """The run's tables according to its record, which is read once. Raises StoreError."""
-        if self._declared is None:
-            self._declared = {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
-        return self._declared
+        """The run's tables according to its record. Raises StoreError."""
+        return {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
 
-    def at(self, manifest: Manifest | None = None) -> RunStore:
-        """A fixed view of the run as of `manifest` (default: the newest one); later commits do not change what it reads.
+    def at(self) -> Self:
+        """A fixed view of the run as it is now; later commits do not change what it reads.
 
         Raises StoreError for a run that has rows but has lost its commits, which say what they are.
         """
-        manifest = manifest or self.manifest()
+        manifest = self.manifest()
         if not manifest.number and self._manifests.lost():
             lost, store = self.store.files.where(self._manifests.chain.folder), self.store.files.uri
             raise StoreError(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
-        return RunStore(self.store, self.run_id, manifest, self.declared)
+        view = copy.copy(self)
+        view._still = manifest
+        return view
 
     def manifest(self) -> Manifest:
-        """The current manifest. Raises StoreError, and StoreError for a run of another version."""
-        if self._still is None:
-            self._check_format()
+        """The current manifest. Raises StoreError."""
         return self._still or self._manifests.newest()
-
-    def _check_format(self) -> None:
-        """Read the run's record if it was not read: it says whether this version can read the manifests."""
-        # A run that was never begun has none.
-        with contextlib.suppress(FileNotFoundError):
-            self._declared = self.declared
 
     def has_tables(self) -> bool:
         """Whether its tables lie as plain files in its folder, as they are now."""
@@ -235,7 +231,6 @@ class RunStore:
 
     def flaws(self) -> Iterator[str]:
         """A line for each file of its tables that is missing, damaged or misplaced. Reads them all."""
-        self._check_format()
         return self._manifests.flaws()
 
     @property

@@ -29,6 +29,7 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from summhay_ray.store.errors import StoreError
+from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.tables.tables import Columns, Tables
 
@@ -110,9 +111,10 @@ class PartFiles:
         """The two files that a part may be: where the run's tables lie, and among its other parts."""
         return f"{self.tables_folder}/{table}/{name}", f"{self.folder}/{name}"
 
-    def folders(self) -> list[str]:
-        """The folders in which parts may lie."""
-        return [self.folder, *(f"{self.tables_folder}/{table}" for table in self.files.folders(self.tables_folder))]
+    def there(self) -> list[Entry]:
+        """The files of parts in both places, whether a manifest names them or not."""
+        entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
+        return [entry for entry in entries if entry.name.endswith(".parquet")]
 
     def create(self, table: str, content: bytes, rows: int, unpacked: int) -> Part:
         """Write a small part. Equal contents are one part."""
@@ -127,12 +129,6 @@ class PartFiles:
         """Write a part of consecutive pieces, of which one is in memory at a time. Raises OSError."""
         told: dict[str, Any] = {}
 
-        def counted() -> Iterator[pl.DataFrame]:
-            for piece in pieces:
-                told["rows"] = told.get("rows", 0) + piece.height
-                told["unpacked"] = told.get("unpacked", 0) + int(piece.estimated_size())
-                yield piece
-
         def named(path: Path) -> str:
             with path.open("rb") as stream:
                 told["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -141,8 +137,8 @@ class PartFiles:
             return f"{self.folder}/{told['name']}"
 
         with self.files.writing(f"{self.folder}/{columns.table}", named) as path:
-            write_parquet(path, columns, counted(), self.run_id)
-        return Part(**{"rows": 0, "unpacked": 0, **told})
+            rows, unpacked = write_parquet(path, columns, pieces, self.run_id)
+        return Part(**told, rows=rows, unpacked=unpacked)
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
@@ -173,11 +169,6 @@ class PartFiles:
                     return stream
         return None
 
-    def _is_whole(self, name: str, part: Part) -> bool:
-        with contextlib.suppress(FileNotFoundError), self._open(name, part.size) as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256
-        return False
-
     def _open(self, name: str, size: int) -> Stream:
         if self.files.folder is not None:
             return (self.files.folder / name).open("rb")
@@ -193,13 +184,13 @@ class PartFiles:
 
     def misplaced(self, parts: Parts) -> dict[str, list[str]]:
         """Table -> the files in its folder, where these are not the one file of its part, or where that lies elsewhere, too."""
-        found = {table: list(self.files.names(f"{self.tables_folder}/{table}", ".parquet")) for table in parts.tables}
-        others, right = set(self.files.names(self.folder, ".parquet")), {}
+        there, wrong = sorted(entry.name for entry in self.there()), {}
         for table, part in parts.tables.items():
             shown, hidden = self.names(table, part.name)
-            if found[table] != [shown] or hidden in others:
-                right[table] = found[table]
-        return right
+            found = [name for name in there if name.startswith(f"{self.tables_folder}/{table}/")]
+            if found != [shown] or hidden in there:
+                wrong[table] = found
+        return wrong
 
     def show(self, parts: Parts) -> None:
         """Have the folder of each table hold the file of its part, and no other."""
@@ -209,10 +200,8 @@ class PartFiles:
             for name in names:
                 if name != shown:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
-            if shown in names and self._is_whole(shown, part):
-                self.files.delete(hidden)
-            else:
-                self.files.move(hidden, shown)
+            # Where both are there, this one was written later.
+            self.files.move(hidden, shown)
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:
@@ -281,14 +270,20 @@ def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.D
     return rows.filter(first).select(names), others
 
 
-def write_parquet(target: Any, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> None:
-    """Write consecutive pieces of a table to a path or a stream, each column's meaning in the metadata."""
+def write_parquet(target: Any, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> tuple[int, int]:
+    """Write consecutive pieces of a table to a path or a stream, each column's meaning in the metadata.
+
+    Returns the numbers of rows and, about, of their bytes in memory.
+    """
+    n_rows = n_bytes = 0
     schema = columns.schema.with_metadata({"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)})
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         # Some readers take the size of the first row group for that of their batches, which cannot be 0.
         for piece in filter(len, pieces):
+            n_rows, n_bytes = n_rows + piece.height, n_bytes + int(piece.estimated_size())
             rows = piece.to_arrow().cast(schema)
             writer.write_table(rows, row_group_size=1 + len(rows) * GROUP_BYTES // max(rows.nbytes, 1))
     if isinstance(target, Path):
         with target.open("rb") as stream:
             os.fsync(stream.fileno())
+    return n_rows, n_bytes
