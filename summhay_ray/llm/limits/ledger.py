@@ -83,11 +83,13 @@ class Ledger:
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(name, ("quota_exhausted", why))
-        for name in message.without_time:
-            self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
-            self._model(name).pacer.pause(now, seconds)
-        self.touched.update(self.membership.workers if message.without_time or message.pauses else ())
+            pacer = self._model(name).pacer
+            if seconds is None:
+                pacer.round_of_429s(now)
+            else:
+                pacer.pause(now, seconds)
+        self.touched.update(self.membership.workers if message.pauses else ())
         for settlement in message.settlements:
             self._settle(worker, settlement)
         for claim in message.claims:
