@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What is not compiled at once: runs import none of it at their start, and all of it would take half a minute. Some modules are for other
 # versions of Python and cannot be compiled; what is not compiled is only slower.
-SELDOM := litellm|openai|torch|transformers|pandas|scipy|sklearn|sympy|statsmodels|networkx|moto|cfnlint|mypy|pip|setuptools|rllib|tune|train|serve|tests?
+SELDOM := litellm|openai|torch|transformers|pandas|scipy|sklearn|sympy|statsmodels|networkx|moto|cfnlint|mypy|pip|setuptools|rllib|tune|train|serve|tests?|ministack|playwright|wcwidth|mypyc|prompt_toolkit|graphql|jedi|pyasn1\w*|torchgen|virtualenv|docker|duckdb|antlr4|distlib|cffi|tornado
 
 # uv installs in a fifth of pip's time; pip takes over where packages come by settings of pip's own.
 define install

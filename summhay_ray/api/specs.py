@@ -175,28 +175,30 @@ def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: boo
 def _models_here(loaded: Workload[Any] | None) -> list[Check]:
     """Check the spec's embedding and reranking models by loading them; without a spec, where the default ones are."""
     from summhay_ray import encoders
-    from summhay_ray.retrieve import MPNET
 
-    wanted = getattr(loaded, "encoders_here", [])
-    if loaded is not None and not wanted:
-        # To look where they would run means seconds of imports.
-        return []
-    try:
-        device = encoders.best_device()
-    except encoders.NoModel as error:
-        return [Check("models in this process", not wanted, str(error))]
-    checks = [Check("models in this process", True, f"on {device}")]
-    for encoder in wanted:
+    if loaded is None:
+        return _default_models()
+    checks = []
+    for encoder in getattr(loaded, "encoders_here", []):
         try:
+            device = encoders.best_device()
             encoders.load_encoder(encoder) if isinstance(encoder, encoders.Encoding) else encoders.load_scorer(encoder)
             checks.append(Check(f"model {encoder.model}", True, f"loaded, on {device}"))
         except encoders.NoModel as error:
             checks.append(Check(f"model {encoder.model}", False, str(error)))
-    for name, retriever in () if loaded is not None else ((MPNET, "vector"), ("all-MiniLM-L6-v2", "{embed: all-MiniLM-L6-v2}")):
+    return checks
+
+
+def _default_models() -> list[Check]:
+    """Where the models are that retrievers take by default. These checks pass: not every spec needs them."""
+    from summhay_ray import encoders
+    from summhay_ray.retrieve import MPNET
+
+    checks = []
+    for name, retriever in ((MPNET, "vector"), ("all-MiniLM-L6-v2", "{embed: all-MiniLM-L6-v2}")):
         try:
-            found = encoders.check_model(name)
-            checks.append(Check(f"model {name}", True, f"for {retriever}: {found.folder or 'the model hub'}"))
+            said = f"for {retriever}: {encoders.check_model(name).folder or 'the model hub'}"
         except encoders.NoModel as error:
-            # The check passes: not every spec needs this model.
-            checks.append(Check(f"model {name}", True, f"not here, for {retriever}: {error}"))
+            said = f"not here, for {retriever}: {error}"
+        checks.append(Check(f"model {name}", True, said))
     return checks

@@ -51,7 +51,7 @@ def server() -> Iterator[Recording]:
 
 
 @pytest.fixture(scope="module")
-def transports(loop: asyncio.AbstractEventLoop) -> Iterator[Transports]:
+def transports(loop: asyncio.AbstractEventLoop, litellm: Any) -> Iterator[Transports]:
     made = Transports()
     yield made
     loop.run_until_complete(made.close())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import math
 import threading
@@ -216,15 +217,16 @@ def _micros(dollars: float) -> int:
 
 
 class _Planning:
-    """Makes a plan in a thread of its own while Ray and the workers start, and passes it to `keep` once the run has `begun`.
+    """Makes a plan in a thread of its own, and passes it to `keep` once the run has `begun`. If not `at_once`, it starts then.
 
     The thread ends with the block; a thread left in native code would abort the process at its exit.
     """
 
-    def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None) -> None:
+    def __init__(self, make: MakePlan, keep: Callable[[PlanResult], None] | None = None, at_once: bool = True) -> None:
         self._plan: Future[PlanResult] = Future()
         self._make = make
         self._keep = keep
+        self._at_once = at_once
         self._unwanted = threading.Event()
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -248,6 +250,8 @@ class _Planning:
 
     def _work(self) -> None:
         try:
+            if not self._at_once:
+                self._begun.wait()
             made = self._make(self._unwanted.is_set)
             if self._keep is not None:
                 self._begun.wait()
@@ -389,7 +393,7 @@ class Start:
     def _tell_start(self, doing: str) -> None:
         """Show the progress before any worker runs: finished items and dollars spent."""
         if self.options.watch is not None:
-            self._teller(self.state, lambda: None)({**_money_before(self.before), "doing": doing})
+            self._teller(self.state, lambda: None)({**self._before_money, "doing": doing})
 
     def _tell_warnings(self, warnings: Iterable[str]) -> None:
         """Note the plan's warnings while the run can still be stopped: a budget that is too small, answers of another origin."""
@@ -402,9 +406,7 @@ class Start:
         run = RunSnapshot(self.run)
         items = item_counts(run, self.state.total)
         progress = f"run {run.run_id}, {items['done']} of {self.workload.counted.phrase(items['total'])}"
-        message = (
-            f"{progress}, {_money_before(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
-        )
+        message = f"{progress}, {_money_of(run)['spent_micros'] / MICROS:.6f} dollars spent; run the same command again to resume"
         return Stopped(f"{error}: {message}") if isinstance(error, Stopped) else Interrupted(f"stopped: {message}")
 
     def _executed(self, work: Work, executor: str) -> dict[str, Any]:
@@ -420,16 +422,16 @@ class Start:
 
         # A plan prepares and counts every item, which is about as much work as answering it by a local model.
         wanted = self._paying() or not all(model.local for model in self.workload.models.settings().values())
-        planning = _Planning(make(self.before) if wanted else _no_plan, planned_now)
+        planning = _Planning(make(self.before) if wanted else _no_plan, planned_now, at_once=executor != "inline")
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())
             with Heartbeat(session) as heartbeat:
                 keep_start(self.run, session.number, self.options.budget_usd, self._reach)
-                planning.begun()
                 if not wanted:
                     self._tell_warnings(self.workload.planner.doubts())
                 self._tell_start("reading what is stored")
                 execution.begin(heartbeat, budgets_of(self.workload, self.options.budget_usd))
+                planning.begun()
                 snapshot = self._answered(execution, planning, session)
                 execution.finish()
                 # A run that finishes long before its plan does not need one.
@@ -445,8 +447,8 @@ class Start:
     def _executing(self, work: Work, executor: str, planning: _Planning) -> Iterator[Execution]:
         """A context with the execution, in which the plan is made.
 
-        Planning starts before the ledger lets any worker call, so that the plan counts no call of this start as known; and before
-        Ray, whose start leaves a processor free.
+        The plan is of the run as it was before this start, so it counts none of its calls as known. Planning starts before Ray,
+        whose start leaves a processor free; inline, it would delay the first call.
         """
         quiet_unless_asked()
         if executor == "inline":
@@ -469,6 +471,10 @@ class Start:
         except ray.exceptions.RayError as error:
             cause = _innermost(error)
             raise cause if isinstance(cause, BadBenchmark) else _failed(self.run, error) from error
+
+    @functools.cached_property
+    def _before_money(self) -> Mapping[str, int]:
+        return _money_of(self.before)
 
     @property
     def _reach(self) -> RecordedReach:
@@ -567,8 +573,8 @@ def _unknown(n_items: int) -> dict[str, Any]:
     return {"cells": n_items, "calls": None, "usd": None}
 
 
-def _money_before(run: RunSnapshot) -> dict[str, int]:
-    """The run's money before this start, as fields of a snapshot."""
+def _money_of(run: RunSnapshot) -> dict[str, int]:
+    """The run's stored money, as fields of a snapshot."""
     return {f"{name}_micros": micros for name, micros in dollars_of(run, money_of(run, run.log()), alive={})._asdict().items()}
 
 

@@ -131,7 +131,10 @@ class Gateway:
         Cancelling the future does not abort the call: an answer on its way is paid for, and so it is kept.
         """
         call = Call(request, self._models[request.model], stage)
-        call.told = asyncio.shield(asyncio.ensure_future(self._complete(call, kept)))
+        ending = asyncio.ensure_future(self._complete(call, kept))
+        # Of a call whose future is cancelled nobody else takes the error.
+        ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        call.told = asyncio.shield(ending)
         return call.told
 
     async def _complete(self, call: Call, kept: Callable[[Outcome[RawAnswer], RawAnswer | None], Any]) -> Any:
