@@ -19,7 +19,6 @@ from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.messages import Claim, Reclaim
-from summhay_ray.llm.limits.rate_limits import PAUSE_WITHOUT_TIME_S
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import known_secrets, one_line
 from summhay_ray.llm.transports.transport import Transports
@@ -76,12 +75,12 @@ class Attempts:
 
     async def _again(self, call: Call, granted: GrantedCall, attempt: Attempt) -> Attempt:
         """Attempt a call again after its first attempt has failed, as often as `ATTEMPTS` allows."""
-        ends, pause_s = Counter[str](), 0.0
+        ends, paused = Counter[str](), False
         backoff = wait_random_exponential(multiplier=BACKOFF_S, max=LONGEST_BACKOFF_S)
 
         def wait(state: RetryCallState) -> float:
             # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
-            return 0.0 if pause_s else backoff(state)
+            return 0.0 if paused else backoff(state)
 
         async for trial in AsyncRetrying(retry=retry_never, wait=wait):
             with trial:
@@ -92,7 +91,7 @@ class Attempts:
                 if decision is None:
                     return attempt
                 ends[decision.kind] += 1
-                pause_s = self._pause(call, decision)
+                paused = self._pause(call, decision)
                 if ends[decision.kind] >= ATTEMPTS.get(decision.kind, 0):
                     return attempt
                 call.sending = False
@@ -100,16 +99,15 @@ class Attempts:
                 raise TryAgain
         return attempt
 
-    def _pause(self, call: Call, decision: Decision) -> float:
-        """Report a 429, and any pause that the provider asked for. Returns the pause in seconds."""
-        without_time = 0.0
-        if decision.kind == "rate_limit":
-            self._client.limited(call.claim.model, without_time=decision.after_s is None)
-            without_time = PAUSE_WITHOUT_TIME_S
-        pause_s = without_time if decision.after_s is None else decision.after_s
-        if pause_s:
-            self._client.pause(call.claim.model, pause_s)
-        return pause_s
+    def _pause(self, call: Call, decision: Decision) -> bool:
+        """Report a 429, and the pause after it or that the provider asked for. Returns whether there is one."""
+        limited = decision.kind == "rate_limit"
+        if limited:
+            self._client.limited(call.claim.model)
+        paused = bool(decision.after_s) or limited and decision.after_s is None
+        if paused:
+            self._client.pause(call.claim.model, decision.after_s)
+        return paused
 
     async def _claim_again(self, call: Call, granted: GrantedCall, reclaim: Reclaim) -> GrantedCall:
         """Claim a call that is granted already, for another attempt or because its time has passed."""

@@ -89,7 +89,8 @@ class Gateway:
 
     def make_transports(self) -> None:
         """Import what the calls need, which takes up to some seconds, before the first call. Call it on the event loop."""
-        self._transports.make(self._models.values())
+        for settings in self._models.values():
+            self._transports.of(settings, "chat")
 
     async def flush(self) -> None:
         """Send the last settlements."""
@@ -160,7 +161,11 @@ class Gateway:
         length = max(map(count_tokens, request.inputs)) if request.inputs and settings.context_window else prompt_tokens
         if settings.context_window is not None and length + longest > settings.context_window:
             # The user may write another window, and trying again costs no call.
-            return Failed("context_window", window_message(settings, length, longest), retryable=True)
+            message = (
+                f"the prompt's {length} tokens and {longest} for the answer exceed the context window of "
+                f"{settings.context_window} tokens of {settings.model}"
+            )
+            return Failed("context_window", message, retryable=True)
         max_tokens = longest * request.n
         worst_micros = settings.worst_micros(prompt_tokens, max_tokens, request.searches[2])
         call.claim = Claim(request.key, request.model, call.stage, worst_micros, prompt_tokens, max_tokens)
@@ -317,11 +322,3 @@ def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:
         return used
     read, answered = call.settings.reserved_tokens(call.claim.input_tokens, call.claim.output_tokens)
     return min(used[0], read), min(used[1], answered)
-
-
-def window_message(settings: ModelSettings, prompt_tokens: int, max_tokens: int) -> str:
-    """The message of a request that does not fit the context window, with the lengths of prompt and answer."""
-    return (
-        f"the prompt's {prompt_tokens} tokens and {max_tokens} for the answer exceed the context window of "
-        f"{settings.context_window} tokens of {settings.model}"
-    )

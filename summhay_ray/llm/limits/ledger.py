@@ -83,13 +83,15 @@ class Ledger:
         for name in message.limited:
             if why := self._model(name).limited(now):
                 self._stop(name, ("quota_exhausted", why))
-        for name in message.without_time:
-            self._model(name).pacer.round_of_429s(now)
         for name, seconds in message.pauses:
-            self._model(name).pacer.pause(now, seconds)
-        self.touched.update(self.membership.workers if message.without_time or message.pauses else ())
+            pacer = self._model(name).pacer
+            if seconds is None:
+                pacer.round_of_429s(now)
+            else:
+                pacer.pause(now, seconds)
+        self.touched.update(self.membership.workers if message.pauses else ())
         for settlement in message.settlements:
-            self._settle(worker, settlement, now)
+            self._settle(worker, settlement)
         for claim in message.claims:
             self._enter(worker, claim)
         self.tend(now)
@@ -307,7 +309,7 @@ class Ledger:
             return False
         return True
 
-    def _settle(self, worker: str, done: Settlement, now: float) -> None:
+    def _settle(self, worker: str, done: Settlement) -> None:
         model, flight = self._model(done.model), self._flights.get(done.key)
         # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
         mine = flight is not None and flight.worker == worker

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
+from summhay_ray.llm.limits.rate_limits import PAUSE_WITHOUT_TIME_S
 
 TRIP_EVERY_S = 0.008
 """Shortest interval between two exchanges. The first message after a pause travels at once."""
@@ -95,18 +96,18 @@ class LedgerClient:
         self._message.settlements.append(settlement)
         self._mail.set()
 
-    def limited(self, model: str, *, without_time: bool = False) -> None:
-        """Report a 429, so that fewer calls are sent at once. `without_time`: the provider named no time to wait."""
+    def limited(self, model: str) -> None:
+        """Report a 429, so that fewer calls are sent at once."""
         self._message.limited.append(model)
-        if without_time:
-            self._message.without_time.append(model)
         self._mail.set()
 
-    def pause(self, model: str, seconds: float) -> None:
-        """Pause the model: this worker sends nothing from now on, the others as soon as they hear of it."""
+    def pause(self, model: str, seconds: float | None) -> None:
+        """Pause the model: this worker sends nothing from now on, the others as soon as they hear of it. None: the provider named
+        no time to wait."""
         now = asyncio.get_running_loop().time()
-        self._paused[model] = max(self._paused.get(model, 0.0), now + seconds + PAD_S)
-        self._message.pauses.append((model, seconds + PAD_S))
+        until = now + PAD_S + (PAUSE_WITHOUT_TIME_S if seconds is None else seconds)
+        self._paused[model] = max(self._paused.get(model, 0.0), until)
+        self._message.pauses.append((model, None if seconds is None else seconds + PAD_S))
         self._mail.set()
 
     def hindrance(self, granted: GrantedCall, model: str, *, paid: bool) -> Hindrance:

@@ -88,15 +88,13 @@ class WorkerMessage:
     """Keys of calls of which an attempt has ended: the slot is free."""
     limited: list[str] = field(default_factory=list)
     """Models whose provider answered 429; a model is listed once per answer."""
-    without_time: list[str] = field(default_factory=list)
-    """The same for those 429s that named no time to wait."""
-    pauses: list[tuple[str, float]] = field(default_factory=list)
-    """(model, seconds) for which nothing may be sent."""
+    pauses: list[tuple[str, float | None]] = field(default_factory=list)
+    """(model, seconds) for which nothing may be sent; None after a 429 that named no time to wait."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
         claims, settlements = list(map(tuple, self.claims)), [_plain(done, _LOCATED) for done in self.settlements]
-        return claims, settlements, self.ended, self.limited, self.without_time, self.pauses
+        return claims, settlements, self.ended, self.limited, self.pauses
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:

@@ -5,7 +5,7 @@ A transport makes exactly one attempt, and raises if there is no answer. It know
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from summhay_ray.llm.calls.reply import Reply
@@ -32,11 +32,6 @@ class Transports:
     def __init__(self, local: Mapping[str, LocalModel] | None = None) -> None:
         self._local = local or {}
         self._made: dict[str, Transport] = {}
-
-    def make(self, models: Iterable[ModelSettings]) -> None:
-        """Make the transports of these models now, so that the first calls need not wait for imports."""
-        for settings in models:
-            self.of(settings, "chat")
 
     def of(self, settings: ModelSettings, task: Task) -> Transport:
         """The transport for a task of a model."""
