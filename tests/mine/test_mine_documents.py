@@ -68,6 +68,7 @@ def test_tickets_of_one_template_say_the_same_only_with_the_same_numbers() -> No
         }
 
 
+@pytest.mark.soak
 def test_a_block_takes_no_longer_in_a_folder_of_more_documents_of_few_words() -> None:
     lots = random.Random(1)
     words = [f"{first}{last}rk" for first in "bdfgklmnpt" for last in ("a", "e", "i", "o", "u", "ar", "er", "ir", "or", "ur")]
