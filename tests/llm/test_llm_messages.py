@@ -28,8 +28,7 @@ MESSAGES = st.builds(
     st.lists(SETTLEMENTS, max_size=2),
     st.lists(NAMES, max_size=2),
     st.lists(NAMES, max_size=2),
-    st.lists(NAMES, max_size=2),
-    st.lists(st.tuples(NAMES, SECONDS), max_size=2),
+    st.lists(st.tuples(NAMES, st.none() | SECONDS), max_size=2),
 )
 NEWS = st.builds(
     News,
