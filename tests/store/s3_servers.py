@@ -25,6 +25,8 @@ from typing import Any
 import pytest
 
 PATIENCE_S = 60.0
+PAGE = 100
+"""Names a page of the running moto's listings, where S3's have 1,000: so few objects make several pages."""
 SECRET = "secret-of-tests-0123456789"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "key-of-tests",
@@ -139,7 +141,7 @@ def running(kind: str = "moto") -> S3Server:
     """The one server of this kind in this test process; it ends with it."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
-    return stack.enter_context(serving(kind))
+    return stack.enter_context(serving(kind, MOTO_S3_DEFAULT_MAX_KEYS=str(PAGE)))
 
 
 def set_credentials(patch: pytest.MonkeyPatch) -> None:

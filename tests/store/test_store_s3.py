@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fault_proxy import FaultProxy
-from s3_servers import SECRET, Bucket, environment, running, s3_bucket, s3_server, set_credentials
+from s3_servers import PAGE, SECRET, Bucket, environment, running, s3_bucket, s3_server, set_credentials
 
 from summhay_ray.store import Files, StoreError, open_files
 
@@ -91,8 +91,9 @@ def test_odd_names_are_names(files: Files) -> None:
     assert [files.read(f"odd/{name}") for name in ODD] == [name.encode() for name in ODD]
 
 
-def test_more_names_than_a_page_holds(files: Files) -> None:
-    expected = [f"many/{number:05d}" for number in range(1_203)]
+@pytest.mark.parametrize("n", [2 * PAGE + 3, pytest.param(1_203, marks=pytest.mark.soak)])
+def test_more_names_than_a_page_holds(files: Files, n: int) -> None:
+    expected = [f"many/{number:05d}" for number in range(n)]
     with ThreadPoolExecutor(16) as pool:
         assert all(pool.map(lambda name: files.create(name, b"x"), expected))
     assert list(files.names("many")) == expected
