@@ -215,6 +215,9 @@ def test_secrets_are_hidden_and_what_no_log_can_hold_is_mended() -> None:
     answer = recorded(reply, secret)
     assert answer["text"] == "said ***\ufffd" and answer["finish_reason"] == "stop***"
     assert answer["raw"] == {"a": ["key *** here", None, 1.5, "\ufffd", "é😀"], "b": {"c": "***"}}
+    # In JSON in JSON it is written otherwise.
+    alone = recorded(Reply("said", "stop", Usage(100, 50), {}, logprobs=[{"token": secret}]), secret)
+    assert json.loads(alone["logprobs"]) == [{"token": "***"}]
 
 
 def test_a_body_that_is_no_json_is_kept_as_far_as_it_is() -> None:

@@ -248,7 +248,15 @@ class Planner:
     def __init__(self, workload: Workload[Any], run: RunStore, unwanted: Callable[[], bool]) -> None:
         self.workload = workload
         self._unwanted = unwanted
-        self.settings = workload.models.settings()
+        self.settings = settings = workload.models.settings()
+        models = workload.models
+        # Kept as long as the planner, which they must not hold.
+        self.micros = functools.cache(lambda model, *figures: micros_of(settings[model], *figures))
+        """`micros_of` by a model's name: many prompts have as many tokens."""
+        self.repeats_itself = functools.cache(
+            lambda model: settings[model].local and not getattr(models.find(model), "reads_sampling", False)
+        )
+        """Whether a model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
         self._dimensions = Dimensions(self.index.files)
@@ -300,17 +308,6 @@ class Planner:
         """A hash of all that enters a request's key but its sample."""
         options = request.lookup, request.n, request.logprobs
         return hash((request.model, request.messages, request.inputs, repr(request.sampling), *options))
-
-    @functools.cache  # noqa: B019
-    def repeats_itself(self, model: str) -> bool:
-        """Whether the model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
-        return self.settings[model].local and not getattr(self.workload.models.find(model), "reads_sampling", False)
-
-    # Many prompts have as many tokens.
-    @functools.cache  # noqa: B019
-    def micros(self, model: str, *figures: Any) -> tuple[int, int, int]:
-        """See `micros_of`."""
-        return micros_of(self.settings[model], *figures)
 
     def is_new(self, among: str, question: int) -> bool:
         """Whether a question was not asked before: a question that two items share is one call. `among`: a size or assumption."""

@@ -27,7 +27,8 @@ Snapshot = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelProgress:
-    """One remote model: its calls, its use a minute, of late, with the limits (None: no limit), and what slows it."""
+    """One remote model: its calls, its requests and tokens a minute at the rate of the last seconds beside the limits (None: no
+    limit), and what slows it."""
 
     model: str
     calls: int = 0

@@ -115,7 +115,9 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
     except (RecursionError, TypeError, ValueError):
         line = b""
     deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
-    if line and not deep and b"\\ud" not in line and not any(json.dumps(secret)[1:-1].encode() in line for secret in secrets):
+    odd = b"\\ud" in line or any(json.dumps(secret)[1:-1].encode() in line for secret in secrets)
+    # Log probabilities are JSON in JSON, in which a secret may be written otherwise.
+    if line and not deep and not odd and reply.logprobs is None:
         return record, line
     if reply.raw is not None:
         answer["raw"] = None if deep else json.loads(json.dumps(reply.raw, default=str, skipkeys=True))
