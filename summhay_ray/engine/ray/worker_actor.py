@@ -125,8 +125,8 @@ class WorkerActor:
             self._gateway.make_transports()
 
     def _evicted(self) -> None:
-        log.error("the ledger has heard nothing for too long and gave the work to others; ends")
-        os._exit(1)
+        log.error("the ledger has heard nothing for too long and gave the work to others; finishes the calls in flight, and ends")
+        self._ending = asyncio.create_task(self._drain_and_end(1))
 
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.
@@ -140,12 +140,15 @@ class WorkerActor:
         while not await asyncio.get_running_loop().run_in_executor(looking, node_drains):
             await asyncio.sleep(LOOK_EVERY_S)
         log.warning("Ray drains the node: finishes the calls in flight, and starts again elsewhere")
+        await self._drain_and_end(0)
+
+    async def _drain_and_end(self, code: int) -> None:
         try:
             async with asyncio.timeout(DRAIN_S + 2 * LEAVE_S):
                 await self.drain()
         finally:
-            # End even if draining fails (no store, expired credentials): the node is going.
-            os._exit(0)
+            # End even if draining fails (no store, expired credentials): Ray starts the worker again.
+            os._exit(code)
 
     async def ready(self) -> None:
         """Start the worker if it has not started. Not in the constructor, whose errors Ray does not report in full.
