@@ -4,13 +4,14 @@
 
 Prints one JSON line: what was killed, whether the tables equal an unkilled run's by hash, rows lost or doubled, and calls that
 the provider served twice beside those that were open at the kills. The steps are the kinds of objects that an unkilled run
-writes: a driver dies before and after one of each.
+writes: a driver dies before and after one of each, in a store of its own, whose run then ends; `steps` says the same of each.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -20,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +30,7 @@ for folder in ("llm", "simulator", "engine", "store"):
     sys.path.insert(0, str(Path(__file__).parent.parent / folder))
 from fault_proxy import Fault, FaultProxy
 from runs import at_most, descendants, start, summhay, write_spec
-from s3_servers import environment, serving
+from s3_servers import S3Server, environment, serving
 from simulated_provider import KEY, Simulated, simulated_provider
 
 SETTLED_S = 2.5
@@ -45,8 +45,8 @@ PRICE = {"input_per_mtok": 2.5, "output_per_mtok": 10}
 TRIES = 3
 
 
-def spec_of(base: str, judges: int) -> dict[str, Any]:
-    """About 220 calls a judge, and 64 summaries; every call is another one."""
+def spec_of(base: str, judges: int, at_once: int = 4) -> dict[str, Any]:
+    """About 220 calls a judge, of which so many are in flight at once, and 64 summaries; every call is another one."""
     known = {"api_base": base, "api_key_env": "FAULTS_KEY", "price": PRICE}
     names = [f"openai/judge-{number:02}" for number in range(judges)]
     return {
@@ -55,7 +55,7 @@ def spec_of(base: str, judges: int) -> dict[str, Any]:
         "token_budget": 1500,
         "summarizers": [{"model": "openai/writer", **known}],
         "judges": [{"model": name, **known} for name in names],
-        "limits": {name: {"concurrency": 4} for name in names},
+        "limits": {name: {"concurrency": at_once} for name in names},
         "budget_usd": 1000,
         "workers": 2,
     }
@@ -68,7 +68,6 @@ class Tolls:
     drivers: int = 0
     workers: int = 0
     nodes: int = 0
-    steps: Counter[str] = field(default_factory=Counter)
     open_calls: int = 0
     late_s: list[float] = field(default_factory=list)
 
@@ -83,6 +82,7 @@ class Stage:
     random: random.Random
     proxy: FaultProxy | None = None
     cluster: Any = None
+    executor: str = "ray"
     tolls: Tolls = field(default_factory=Tolls)
     said: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     """What the last driver said: more than a pipe holds."""
@@ -93,7 +93,7 @@ class Stage:
         return start(
             self.spec,
             self.store,
-            *(["--address", self.cluster.address] if self.cluster else ["--executor", "ray"]),
+            *(["--address", self.cluster.address] if self.cluster else ["--executor", self.executor]),
             into=self.said,
         )
 
@@ -142,7 +142,7 @@ class Stage:
         add_node(self.cluster)
 
     def die_at(self, process: subprocess.Popen[bytes], step: tuple[str, str], after: bool) -> None:
-        """Kill the driver when the proxy sees the step; the run may end before it comes."""
+        """Kill the driver when the proxy sees the step, and start it again."""
         assert self.proxy is not None
         struck: list[float] = []
 
@@ -152,21 +152,28 @@ class Stage:
 
         with self.proxy.during(Fault("after" if after else "before", times=1, method=step[0], key=step[1], act=strike)):
             process.wait()
-        if struck and process.returncode == -signal.SIGKILL:
-            self.tolls.drivers += 1
-            self.tolls.steps[f"{'after' if after else 'before'} {step[0]} {step[1]}"] += 1
-            time.sleep(SETTLED_S)
-            self.note_open(struck[0])
+        if not struck or process.returncode != -signal.SIGKILL:
+            raise RuntimeError(f"{step}: the run ended with {process.returncode} before that")
+        self.tolls.drivers += 1
+        time.sleep(SETTLED_S)
+        self.note_open(struck[0])
+        self.end(self.driver())
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of the run, which must be a good one."""
+        if process.wait():
+            self.said.seek(0)
+            raise RuntimeError(f"the last run ended with {process.returncode}: {self.said.read().decode()[-2000:]}")
 
 
 def steps_of(proxy: FaultProxy) -> list[tuple[str, str]]:
-    """(method, regex of the key) of each kind of write that has been seen: numbers and hashes in a key make no other kind."""
-    kinds = {
+    """(method, regex of the key) of each kind of write, as first seen: numbers and hashes in a key make no other kind."""
+    kinds = dict.fromkeys(
         (seen.method, "#".join(map(re.escape, re.split(NUMBERS, seen.key.partition("/")[2]))))
         for seen in proxy.requests
         if seen.method in WRITES
-    }
-    return sorted((method, kind.replace("#", f"({NUMBERS})") + "$") for method, kind in kinds)
+    )
+    return [(method, kind.replace("#", f"({NUMBERS})") + "$") for method, kind in kinds]
 
 
 def add_node(cluster: Any) -> None:
@@ -196,14 +203,10 @@ def cluster_of(nodes: int) -> Iterator[Any]:
         cluster.shutdown()
 
 
-def play(stage: Stage, kills: argparse.Namespace, calls: int, kinds: list[tuple[str, str]]) -> None:
+def play(stage: Stage, kills: argparse.Namespace, calls: int) -> None:
     """Kill what is to be killed, spread over the run, until it is done or nothing is left to kill."""
     left = {"driver": kills.drivers, "worker": kills.workers, "node": kills.nodes if stage.cluster else 0}
-    steps = [(step, after) for step in kinds for after in (False, True)] * kills.steps
-    total = max(1, sum(left.values()) + len(steps))
-    apart = max(2, calls // (total + 2))
-    for step, after in steps:
-        stage.die_at(stage.driver(), step, after)
+    apart = max(2, calls // (2 + max(1, sum(left.values()))))
     process = stage.driver()
     until = time.monotonic() + 60 * kills.minutes
     while sum(left.values()) and time.monotonic() < until:
@@ -219,9 +222,26 @@ def play(stage: Stage, kills: argparse.Namespace, calls: int, kinds: list[tuple[
         else:
             stage.kill_node()
         print(f"{kind}: {left} left, {stage.served()} served", file=sys.stderr, flush=True)
-    if process.wait():
-        stage.said.seek(0)
-        raise RuntimeError(f"the last run ended with {process.returncode}: {stage.said.read().decode()[-2000:]}")
+    stage.end(process)
+
+
+def play_steps(provider: Simulated, spec: Path, server: S3Server, proxy: FaultProxy, times: int) -> dict[str, dict[str, Any]]:
+    """Step -> the report of a run whose driver died there."""
+
+    def new() -> Stage:
+        provider.reset()
+        return Stage(provider, spec, server.uri(server.bucket(), url=proxy.url), random.Random(), proxy, executor="inline")
+
+    proxy.requests.clear()
+    whole, found = new(), dict[str, dict[str, Any]]()
+    done = summhay("run", spec, "--store", whole.store, "--executor", "inline")
+    clean = summhay("status", done["run"], "--store", whole.store)["tables"]
+    for step, after, turn in itertools.product(steps_of(proxy), (False, True), range(times)):
+        stage, name = new(), f"{'after' if after else 'before'} {step[0]} {step[1]}" + (f", {turn + 1}" if turn else "")
+        stage.die_at(stage.driver(), step, after)
+        found[name] = report_of(stage, clean)
+        print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
+    return found
 
 
 def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +251,7 @@ def report_of(stage: Stage, clean: dict[str, Any]) -> dict[str, Any]:
     tables = summhay("status", again["run"], "--store", stage.store)["tables"]
     tolls = stage.tolls
     return {
-        "killed": {"drivers": tolls.drivers, "workers": tolls.workers, "nodes": tolls.nodes, "steps": dict(tolls.steps)},
+        "killed": {"drivers": tolls.drivers, "workers": tolls.workers, "nodes": tolls.nodes},
         "equal": tables == clean,
         "unequal": sorted(name for name in clean if tables.get(name) != clean[name]),
         "cells": again["cells"],
@@ -266,22 +286,22 @@ def main() -> None:
             simulated_provider("--latency", asked.latency, "--latency-spread", "0.5", "--cache-lifetime", "0")
         )
         spec = write_spec(folder, spec_of(provider.base, asked.judges))
-        store, proxy, kinds = str(folder / "store"), None, []
+        store, bare, proxy, steps = str(folder / "store"), str(folder / "clean"), None, dict[str, dict[str, Any]]()
         if asked.store == "s3":
             server = stack.enter_context(serving("moto"))
             proxy = stack.enter_context(FaultProxy(server.url))
             store, bare = (server.uri(server.bucket(), url=proxy.url) for _ in range(2))
-        else:
-            bare = str(folder / "clean")
-        done = summhay("run", spec, "--store", bare, "--executor", "ray" if asked.steps else "inline")
+            if asked.steps:
+                (folder / "steps").mkdir()
+                once = write_spec(folder / "steps", spec_of(provider.base, 1, at_once=64))
+                steps = play_steps(provider, once, server, proxy, asked.steps)
+        done = summhay("run", spec, "--store", bare, "--executor", "inline")
         clean = summhay("status", done["run"], "--store", bare)["tables"]
-        if proxy is not None:
-            kinds = steps_of(proxy)
         provider.reset()
         cluster = stack.enter_context(cluster_of(3)) if asked.nodes else None
         stage = Stage(provider, spec, store, random.Random(asked.seed), proxy, cluster)
-        play(stage, asked, done["calls"]["made"], kinds)
-        report = {"store": asked.store, **report_of(stage, clean), "seconds": round(time.monotonic() - began)}
+        play(stage, asked, done["calls"]["made"])
+        report = {"store": asked.store, **report_of(stage, clean), "steps": steps, "seconds": round(time.monotonic() - began)}
     print(json.dumps(report))
 
 
