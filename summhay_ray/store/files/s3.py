@@ -27,7 +27,7 @@ TOKEN = "summhay-write"
 PATIENCE_S = 300.0
 """How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
 # A person waits for a check: a service that is down must be reported within seconds.
-CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
+CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 
 
@@ -80,7 +80,7 @@ class S3Files:
             except FileNotFoundError:
                 # The object was deleted between the two requests, so the name is free again.
                 tried += 1
-            if not until.pause(tried, reached=True):
+            if not until.pause(tried):
                 raise StoreError(
                     f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again"
                 )
@@ -161,46 +161,34 @@ class S3Files:
                     yield name
 
     def check(self) -> None:
-        """See `Files`. Makes at most 6 requests and leaves one small object, which later checks reuse."""
+        """See `Files`. Makes five requests and leaves one small object, which later checks write over."""
         probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
         try:
-            probe._probe(Until(lambda: CHECK_S, unreached=CHECK_UNREACHED))
+            probe._probe()
         except StoreUnavailable as problem:
             # Before a run has begun, a service that cannot be reached has most likely been named wrongly.
             raise StoreError(str(problem)) from None
         finally:
             probe._service.close()
 
-    def _probe(self, until: Until) -> None:
+    def _probe(self) -> None:
         store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
         # Chains are read up to the first missing number, so a missing object must not look like a denied one.
         try:
-            self._ask("get_object", f"{CHECKED}-{uuid.uuid4().hex}", until)
+            self.read(f"{CHECKED}-{uuid.uuid4().hex}")
         except FileNotFoundError:
             pass
         else:
             raise StoreError(f"{store}: {not_s3(at, 'it has an object that nobody wrote')}")
-        if self._claim(until) and self._claim(until):
+        self.put(CHECKED, CHECKED_CONTENT)
+        if self.create(CHECKED, CHECKED_CONTENT):
             raise StoreError(
                 f"{store}: {at} ignores conditional writes (If-None-Match), so that two runs could write over each other's work; "
                 "use a service that honours them"
             )
-        if not self._is_checked(until):
-            # A copy of a store may have lost the metadata.
-            self._write(CHECKED, io.BytesIO(CHECKED_CONTENT), until, uuid.uuid4().hex)
-            if not self._is_checked(until):
-                raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
-
-    def _is_checked(self, until: Until) -> bool:
-        held = self._ask("get_object", CHECKED, until)
-        return bool(held["Body"] == CHECKED_CONTENT and _token_of(held) is not None)
-
-    def _claim(self, until: Until) -> bool:
-        try:
-            self._write(CHECKED, io.BytesIO(CHECKED_CONTENT), until, uuid.uuid4().hex, IfNoneMatch="*")
-        except ObjectExists:
-            return False
-        return True
+        held = self._ask("get_object", CHECKED, Until(self._patience))
+        if held["Body"] != CHECKED_CONTENT or _token_of(held) is None:
+            raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
 
     def _above(self, folder: str) -> str:
         """The common prefix of the keys directly in `folder`."""

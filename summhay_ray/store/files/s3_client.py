@@ -44,21 +44,18 @@ class Until:
     """A deadline for retries: `patience_s()` seconds from now on, with growing random pauses between the tries.
 
     patience_s: called before each pause, since the patience grows once another request has been answered.
-    unreached: how many tries of one request may fail to reach the service at all (connection refused, unknown host).
     """
 
-    def __init__(self, patience_s: Callable[[], float], unreached: int | None = None) -> None:
-        self._began, self._patience_s, self._unreached = time.monotonic(), patience_s, unreached
+    def __init__(self, patience_s: Callable[[], float]) -> None:
+        self._began, self._patience_s = time.monotonic(), patience_s
 
     @property
     def tried_s(self) -> float:
         """Seconds since the first try."""
         return time.monotonic() - self._began
 
-    def pause(self, tried: int, reached: bool) -> bool:
-        """Wait before the next try. Return False at once if no time or no try is left."""
-        if not reached and self._unreached is not None and tried >= self._unreached:
-            return False
+    def pause(self, tried: int) -> bool:
+        """Wait before the next try. Return False at once if no time is left."""
         pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
         if self.tried_s + pause_s > self._patience_s():
             return False
@@ -97,8 +94,7 @@ class Service:
             except ERRORS as error:
                 _raise_said(operation, error)
                 tried += 1
-                reached = not isinstance(error, botocore.exceptions.EndpointConnectionError)
-                if not worth_again(error) or not until.pause(tried, reached):
+                if not worth_again(error) or not until.pause(tried):
                     raise problem_of(error, place, until.tried_s) from None
 
     def pages(self, patience_s: Callable[[], float], prefix: str, deep: bool = False) -> Iterator[dict[str, Any]]:

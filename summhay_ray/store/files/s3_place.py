@@ -14,8 +14,6 @@ EXAMPLE = "s3://BUCKET/PREFIX, or s3://BUCKET/PREFIX?endpoint_url=https://HOST:P
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 OPTIONS = ("endpoint_url", "region")
-# S3 allows keys of 1,024 bytes; the store's own names need less than half.
-LONGEST_PREFIX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,6 @@ def parse_place(uri: str) -> Place:
     if any(part in {".", ".."} or not part.isprintable() for part in parts):
         raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
     place = Place(bucket, "/".join(parts))
-    if len(place.prefix.encode()) > LONGEST_PREFIX:
-        raise StoreError(f"store s3://{bucket}/...: the prefix is too long; give one of at most {LONGEST_PREFIX} bytes")
     options = _options(place, query)
     if (region := options.get("region")) is not None and not REGION.fullmatch(region):
         raise StoreError(f"store {place.bare}: {_quoted(region)} is not a region name; give one such as region=eu-central-1")
