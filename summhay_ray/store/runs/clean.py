@@ -72,7 +72,7 @@ def unneeded(
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
     `within_s`: the longest search, once it is known which drivers are alive; if it is finite, the runs are visited in random
-    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and for each ended driver's record that
+    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and one if an ended driver's record
     cannot be read; such a run, or the drivers, are left alone. Raises StoreError if the record of a driver that has not ended
     cannot be read.
     """
@@ -81,7 +81,7 @@ def unneeded(
     runs_of = {record.number: record.run for record in open_sessions(files)}
     driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
-    yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
+    yield from _told(damaged, "the drivers are left as they are", _of_drivers(files, session_chain(files).latest(), before))
     if not driven:
         yield from _of_log(files, before)
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
@@ -93,10 +93,14 @@ def unneeded(
             return
         # A run that is being imported has no record yet.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
-            try:
-                yield from _of_run(files, run_id, before)
-            except StoreError as error:
-                damaged.append(f"run {run_id} is damaged and left as it is: {error}")
+            yield from _told(damaged, f"run {run_id} is damaged and left as it is", _of_run(files, run_id, before))
+
+
+def _told(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
+    try:
+        yield from found
+    except StoreError as error:
+        damaged.append(f"{what}: {error}")
 
 
 def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str, Any]]:
@@ -143,19 +147,12 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
             yield Unneeded(entry.name, entry.size, "segments that are merged")
 
 
-def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> Iterator[Unneeded]:
+def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
-    records, n_damaged = [], len(damaged)
-    for number in numbers:
-        try:
-            records += [record] if (record := read_session(files, number)) is not None else []
-        except StoreError as error:
-            damaged.append(f"the drivers are left as they are: {error}")
-    # It is not known which runs the damaged records are of, and so not which are the last of theirs.
-    if len(damaged) > n_damaged:
-        return
+    # Of a damaged record it is not known whose it is, and so not which is the last of that run.
+    records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {record.run: record.number for record in records}
     candidates = (record for record in records if record.number < below and last[record.run] != record.number)
     ended = {record.number for record in candidates if has_ended(files, record.number)}

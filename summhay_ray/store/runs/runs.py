@@ -22,7 +22,7 @@ import polars as pl
 
 from summhay_ray.store.errors import OldStore, StoreError, StoreUnavailable
 from summhay_ray.store.files.checked_json import read_checked, with_hash
-from summhay_ray.store.files.files import Files, open_files, read_whole
+from summhay_ray.store.files.files import Files, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
@@ -103,14 +103,11 @@ class Store:
             )
         name = f"objects/{kind}/{digest}"
         try:
-            content = read_whole(
-                lambda: self.files.read(name),
-                lambda content: content if hashlib.sha256(content).hexdigest() == digest else None,
-            )
+            content = self.files.read(name)
         except FileNotFoundError:
             mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
-        if content is None:
+        if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"store {self.uri!r}: {name} is damaged; delete it, and import or run its source again")
         return content
 
@@ -191,7 +188,7 @@ class RunStore:
         """The record that `create_run` wrote, read once; its field `tables` describes the tables. Raises StoreError if it is
         damaged, or of another version."""
         name = f"runs/{self.run_id}/run.json"
-        record = read_whole(lambda: self.store.files.read(name), read_checked)
+        record = read_checked(self.store.files.read(name))
         if record is None:
             raise StoreError(f"{self.store.files.where(name)} is damaged: it is not as it was written; {MEND_RECORD}")
         if (version := record.get("format")) != RUN_FORMAT:
@@ -281,7 +278,7 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-        won = self._reader({}).units()[0]
+        won = self._reader({}).units()
         return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.store.files.files import Files, read_whole
+from summhay_ray.store.files.files import Files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,10 +111,10 @@ class VectorSpace:
     def _whole(self, files: Files, name: str) -> bytes | None:
         """The content of a file; None if another process has deleted it, or if it is damaged and was deleted here."""
         try:
-            content = read_whole(lambda: files.read(name), lambda read: read if _is_whole(name, read) else None)
+            content = files.read(name)
         except FileNotFoundError:
             return None
-        if content is not None:
+        if _is_whole(name, content):
             return content
         files.delete(name)
         return None
