@@ -64,7 +64,7 @@ class Files(Protocol):
         ...
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """Read `length` bytes starting at `offset`, fewer at the end of the file. Raises FileNotFoundError."""
+        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError."""
         ...
 
     def exists(self, name: str) -> bool:
