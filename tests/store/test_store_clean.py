@@ -261,7 +261,7 @@ def test_it_is_done_once_a_day(tmp_path: Path) -> None:
     assert list(files.names(chain.folder, ".json")) == [chain.name(chain.latest())]
     merged_run(tmp_path / "other")
     commit(run, [done("new")])
-    age(tmp_path)
+    age(tmp_path / "runs")
     room.clean_daily(files)
     assert len(list(unneeded(files))) > 0, "it was done today"
     assert set(run.tables(NAMES)) == set(NAMES)

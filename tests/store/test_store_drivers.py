@@ -92,7 +92,7 @@ def test_a_session_by_hand(files: FarFiles) -> None:
     record = read_session(files, 1)
     assert record is not None and record == session.record
     assert (session.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
-    assert session.where == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
+    assert session.record.where == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
     session.end("done")
     session.end("stopped")
     assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}

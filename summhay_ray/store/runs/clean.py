@@ -8,13 +8,11 @@ a live driver, or that is being imported, is left alone: a file that no manifest
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.entry import Entry
@@ -33,7 +31,8 @@ DAILY_S = 5.0
 """How long the daily cleaning at the end of a run may take. In a store with very many runs it checks a random part of them."""
 UNFINISHED_S = 600.0
 """How long a file that is being written is kept at least since the last write to it."""
-_MARK = "cleaned.json"
+_MARK = "cleaned"
+"""A file that is written anew when the daily cleaning begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +51,12 @@ def clean_daily(files: Files) -> list[str]:
     """
     damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
-        if time.time() - _cleaned(files) > RETENTION_S:
-            files.put(_MARK, json.dumps({"at": time.time()}).encode())
+        before = time.time() - RETENTION_S
+        if all(entry.written < before for entry in files.entries("") if entry.name == _MARK):
+            files.put(_MARK, b"")
             for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
                 files.delete(file.name)
     return damaged
-
-
-def _cleaned(files: Files) -> float:
-    try:
-        return float(json.loads(files.read(_MARK))["at"])
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return 0.0
 
 
 def unneeded(
@@ -103,29 +96,19 @@ def _told(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[
         damaged.append(f"{what}: {error}")
 
 
-def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str, Any]]:
-    """The records that were the newest at the time `before` or later, in order; none if the chain is empty."""
-    newest = chain.newest()
-    if newest is None:
-        return
-    numbers = {int(stem): entry.written for entry in files.entries(chain.folder) if (stem := _stem(entry)).isdigit()}
-    first = max((number for number, written in numbers.items() if written < before), default=min(numbers, default=newest[0]))
-    later = (chain.read(number) for number in sorted(numbers) if first <= number < newest[0])
-    yield from (body for body in later if body is not None)
-    yield newest[1]
-
-
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    if manifests.lost():
-        raise StoreError(f"{files.where(manifests.chain.folder)} is gone; run summhay doctor --store {files.uri}")
+    manifests.check()
+    chain = manifests.chain
+    replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
-    standing = (parts for body in _standing(files, manifests.chain, before) for parts in body["parts"])
-    named = {part["name"] for parts in standing for part in (parts["units"], *parts["tables"].values())}
+    standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
+    standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
+    named = {part["name"] for parts in standing_parts for part in (parts["units"], *parts["tables"].values())}
     for entry in manifests.parts.there():
         if entry.written < before and entry.name.rpartition("/")[2] not in named:
             yield Unneeded(entry.name, entry.size, "merged parts")
-    yield from _of_chain(files, manifests.chain, before)
+    yield from replaced.values()
     yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
 
 

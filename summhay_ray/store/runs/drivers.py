@@ -50,16 +50,12 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRecord:
+class SessionRecord(Process):
     """What a driver wrote when it began."""
 
     number: int
     run: str
     driver: str
-    host: str
-    machine: str
-    pid: int
-    started: str
     began: float
     """Seconds since 1970, by the driver's clock."""
     paying: bool
@@ -87,11 +83,6 @@ class DriverSession:
     def number(self) -> int:
         """The session's number, higher than that of every earlier session."""
         return self.record.number
-
-    @property
-    def where(self) -> str:
-        """Where this driver runs, for a message: `on HOST, pid N`."""
-        return self.record.where
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""

@@ -210,9 +210,8 @@ class RunStore:
         Raises StoreError for a run that has rows but has lost its commits, which say what they are.
         """
         manifest = self.manifest()
-        if not manifest.number and self._manifests.lost():
-            lost, store = self.store.files.where(self._manifests.chain.folder), self.store.files.uri
-            raise StoreError(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
+        if not manifest.number:
+            self._manifests.check()
         view = copy.copy(self)
         view._still = manifest
         return view
