@@ -260,10 +260,9 @@ def open_files(uri: str) -> Files:
         scheme = uri.partition(":")[0]
         raise StoreError(f"store {scheme}:...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")
     root = Path(uri.removeprefix("file://")).expanduser().absolute()
-    if root.exists() and not root.is_dir():
-        raise StoreError(f"store {uri!r}: is a file; give a folder")
-    if (above := next((parent for parent in root.parents if parent.exists()), None)) is not None and not above.is_dir():
-        raise StoreError(f"store {uri!r}: {above} is a file; give a folder")
+    there = next(place for place in (root, *root.parents) if place.exists())
+    if not there.is_dir():
+        raise StoreError(f"store {uri!r}: {there} is a file; give a folder")
     return LocalFiles(root)
 
 

@@ -23,7 +23,7 @@ from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.commits import Manifests
 from summhay_ray.store.runs.drivers import FOLDER as DRIVERS
-from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session, session_chain
+from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session
 
 RETENTION_S = 24 * 3600.0
 """How long replaced files are kept: longer than any reader takes."""
@@ -74,7 +74,7 @@ def unneeded(
     runs_of = {record.number: record.run for record in open_sessions(files)}
     driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
-    yield from _told(damaged, "the drivers are left as they are", _of_drivers(files, session_chain(files).latest(), before))
+    yield from _told(damaged, "the drivers are left as they are", _of_drivers(files, before))
     if not driven:
         yield from _of_log(files, before)
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
@@ -130,30 +130,27 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
             yield Unneeded(entry.name, entry.size, "segments that are merged")
 
 
-def _of_drivers(files: Files, below: int, before: float) -> Iterator[Unneeded]:
+def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
     # Of a damaged record it is not known whose it is, and so not which is the last of that run.
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
-    last = {record.run: record.number for record in records}
-    candidates = (record for record in records if record.number < below and last[record.run] != record.number)
-    ended = {record.number for record in candidates if has_ended(files, record.number)}
-    for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
+    last = {*{record.run: record.number for record in records}.values()}
+    ended = {number for number in numbers if number not in last and has_ended(files, number)}
+    # A record without its end would be that of a driver at work: the end goes last.
+    for entry, stem in sorted(entries, key=lambda pair: (pair[1], len(pair[0].name))):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
     """What processes that were killed have left half written; in a bucket nothing appears before it is whole."""
-    if (root := files.folder) is None:
+    if files.folder is None:
         return
-    for path in sorted(root.rglob(".*.part")):
-        # Its writer may finish it meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            stat = path.stat()
-            if stat.st_mtime < before:
-                yield Unneeded(str(path.relative_to(root)), stat.st_size, "unfinished files")
+    for entry in files.entries("", deep=True):
+        if entry.name.endswith(".part") and "/." in f"/{entry.name}" and entry.written < before:
+            yield Unneeded(entry.name, entry.size, "unfinished files")
 
 
 def _stem(entry: Entry) -> str:

@@ -4,7 +4,6 @@ The session records `drivers/00000001.json`, `00000002.json`, ... form one chain
 `<number>.beat`, the heartbeat, written every two seconds while the driver lives, with what the driver tells of itself;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
-Each record lists the earlier sessions that had not ended when it began, so that nobody has to check them all.
 """
 
 from __future__ import annotations
@@ -59,8 +58,6 @@ class SessionRecord(Process):
     began: float
     """Seconds since 1970, by the driver's clock."""
     paying: bool
-    earlier: tuple[int, ...]
-    """Earlier sessions that had not ended."""
 
     @property
     def where(self) -> str:
@@ -134,12 +131,10 @@ def begin_session(
 
 def open_sessions(files: Files) -> Iterator[SessionRecord]:
     """The sessions without a recorded end; their drivers may be dead."""
-    newest = session_chain(files).newest()
-    numbers = (*newest[1]["earlier"], newest[0]) if newest is not None else ()
-    for number in numbers:
-        record = None if has_ended(files, number) else read_session(files, number)
-        if record is not None:
-            yield record
+    numbers = session_chain(files).numbers()
+    ended = {*files.names(FOLDER, ".end.json")}
+    records = (read_session(files, number) for number in numbers if _name(number, "end.json") not in ended)
+    yield from (record for record in records if record is not None)
 
 
 def read_session(files: Files, number: int) -> SessionRecord | None:
@@ -151,10 +146,9 @@ def read_session(files: Files, number: int) -> SessionRecord | None:
 def lost_sessions(files: Files) -> list[str]:
     """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
     chain, lines = session_chain(files), []
-    for name in files.names(FOLDER, ".json"):
-        stem = name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+    for number in chain.numbers():
         try:
-            chain.read(int(stem) if stem.isdigit() else 0)
+            chain.read(number)
         except StoreError as error:
             lines.append(str(error))
     return lines
@@ -214,27 +208,16 @@ def this_process() -> Process:
 def _register(files: Files, run_id: str, paying: bool, here: Process) -> SessionRecord:
     chain = session_chain(files)
     while True:
-        newest = chain.newest()
-        number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
-        candidates = () if before is None else (*before.earlier, number)
-        earlier = tuple(candidate for candidate in candidates if not has_ended(files, candidate))
-        record = SessionRecord(
-            number=number + 1,
-            run=run_id,
-            driver=uuid.uuid4().hex,
-            **asdict(here),
-            began=time.time(),
-            paying=paying,
-            earlier=earlier,
-        )
-        if chain.append(number + 1, asdict(record)):
+        number, driver = chain.latest() + 1, uuid.uuid4().hex
+        record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
+        if chain.append(number, asdict(record)):
             return record
 
 
 def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
     """Wait until no earlier driver has the run; raise StoreError if another run is being paid for in the store."""
     mine = session.record
-    others = [record for record in (read_session(files, number) for number in mine.earlier) if record is not None]
+    others = [record for record in open_sessions(files) if record.number < mine.number]
     watches = [_Watch(files, other, here) for other in others if other.run == mine.run or (other.paying and mine.paying)]
     until, beaten = time.monotonic() + wait_s, time.monotonic()
     while watches:
@@ -307,9 +290,8 @@ def session_chain(files: Files) -> Chain:
 def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
     try:
         # Records of other versions may have further fields.
-        known = {field.name: body[field.name] for field in fields(SessionRecord)}
-        return SessionRecord(**{**known, "earlier": tuple(body["earlier"])})
-    except (TypeError, KeyError) as error:
+        return SessionRecord(**{field.name: body[field.name] for field in fields(SessionRecord)})
+    except KeyError as error:
         raise StoreError(f"{_name(number, 'json')}: not a driver's record of this version ({error})") from None
 
 
@@ -318,11 +300,10 @@ def _end(files: Files, number: int) -> Mapping[str, Any] | None:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:
         return None
-    try:
-        end = json.loads(content)
-    except ValueError:
-        end = None
-    return end if isinstance(end, dict) else {}
+    with contextlib.suppress(ValueError):
+        end: Mapping[str, Any] = json.loads(content)
+        return end
+    return {}
 
 
 def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
