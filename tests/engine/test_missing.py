@@ -184,7 +184,7 @@ def test_a_damaged_table_is_said_in_a_line_and_the_doctor_names_it_and_the_way_t
         lambda: api.export_tables(run.run_id, str(tmp_path / "tables"), store=place.store.files.uri),
     ]
     for command in commands:
-        with pytest.raises(StoreError, match=rf"^run {run.run_id} is damaged \(.*; run summhay doctor --store ") as said:
+        with pytest.raises(StoreError, match="(is gone|not as it was written); delete the folder") as said:
             command()
         assert "\n" not in str(said.value)
     commits = f"runs/{run.run_id}/commits"

@@ -6,7 +6,6 @@ not retry when a connection breaks in the middle of a response body.
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 import threading
@@ -19,7 +18,6 @@ from urllib.parse import urlsplit
 import boto3
 import botocore.config
 import botocore.exceptions
-import botocore.loaders
 import botocore.session
 import botocore.utils
 
@@ -135,9 +133,8 @@ def _connect(place: Place, answer_s: float) -> Any:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
+    # boto3's default session is not thread-safe.
     session = botocore.session.Session()
-    session.register_component("data_loader", _data_loader())
     # As botocore does it, the times in a listing take most of the time to read it.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_time)
     client = boto3.session.Session(botocore_session=session).client(
@@ -148,11 +145,6 @@ def _connect(place: Place, answer_s: float) -> Any:
         # That request is redirected too, and so on without end.
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
-
-
-@functools.cache
-def _data_loader() -> Any:
-    return botocore.loaders.create_loader()
 
 
 def _time(text: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -82,13 +81,11 @@ def with_endpoint(uri: str, endpoint_url: str | None) -> str:
 
 def _options(place: Place, query: str) -> dict[str, str]:
     pairs = parse_qsl(query, keep_blank_values=True)
-    for name, _ in pairs:
-        if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {' and '.join(OPTIONS)}; credentials are found by boto3"
-            raise StoreError(f"store {place.bare}: no option of a store is named {_quoted(name)}; {hint}")
-    if len(pairs) > len({name for name, _ in pairs}):
-        raise StoreError(f"store {place.bare}: an option is given twice; give each of {' and '.join(OPTIONS)} once")
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in OPTIONS or names.count(name) > 1:
+            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: option {_quoted(name)} is unknown, or given twice; {mend}")
     return dict(pairs)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
-from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
+from summhay_ray.store.tables.parts import AGAIN, UNITS, PartFiles, Parts
 from summhay_ray.store.tables.rows import merge
 from summhay_ray.store.tables.tables import Tables
 
@@ -24,9 +24,6 @@ FULL_BYTES = 96 << 20
 MOST, FEWEST = 16, 8
 """When there are more than so many smaller parts, the newest are merged: so many, and then each that is no larger than those
 together. So a row is merged some log8(commits) times before the run ends."""
-
-
-AGAIN = "run or import again: the rows are made again from the log, which has every stored answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +66,20 @@ class Manifests:
         Raises StoreError if it is not known which files the run has.
         """
         self.check()
-        where, all_parts = self.files.where(self.chain.folder), self.newest().parts
+        all_parts = self.newest().parts
         for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
-                if flaw := self.parts.flaw(table, part):
-                    yield f"{flaw}; delete the folder {where}, and {AGAIN}"
+                try:
+                    with self.parts.opened(table, part):
+                        pass
+                except StoreError as error:
+                    yield str(error)
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
         shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.there())
         if shown and not any(parts.final for parts in all_parts):
-            yield f"{where} lacks its newest file, which names the run's tables; {AGAIN}"
+            yield f"{self.files.where(self.chain.folder)} lacks its newest file, which names the run's tables; {AGAIN}"
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
