@@ -1,4 +1,4 @@
-"""What can be wrong with a bucket is found by `check`, within seconds, and said in one line: what, where, how to mend."""
+"""What can be wrong with a bucket is found by `check`, and said in one line: what, where, how to mend."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from fault_proxy import Fault, FaultProxy
 from s3_servers import SECRET, Bucket, S3Server, client, s3_bucket, s3_server, serving, soaked
 
 from summhay_ray.store import StoreError, StoreUnavailable, open_files
+from summhay_ray.store.files.s3 import S3Files
 from summhay_ray.store.files.s3_errors import problem_of
-from summhay_ray.store.files.s3_place import Place
+from summhay_ray.store.files.s3_place import Place, parse_place
 
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3
@@ -103,7 +104,9 @@ def test_an_endpoint_that_takes_and_never_answers(s3_server: S3Server) -> None:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
-        assert f"{url} does not answer" in told_by(f"s3://bucket/x?endpoint_url={url}")
+        files = S3Files(parse_place(f"s3://bucket/x?endpoint_url={url}"), answer_s=2.0)
+        with pytest.raises(StoreError, match=f"{url} does not answer"):
+            files.check()
 
 
 def test_tls_where_there_is_none(s3_bucket: Bucket) -> None:

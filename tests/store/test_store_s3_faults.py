@@ -86,6 +86,7 @@ def test_an_answer_that_does_not_come_is_asked_for_again(s3_bucket: Bucket) -> N
 def test_after_its_time_it_gives_up_in_one_line(s3_bucket: Bucket, kind: Kind, said: str) -> None:
     with FaultProxy(s3_bucket.server.url) as proxy:
         files = S3Files(parse_place(s3_bucket.uri(url=proxy.url)), patience_s=3.0)
+        assert not files.exists("a")
         proxy.add(Fault(kind))
         began = time.monotonic()
         with pytest.raises(StoreUnavailable, match=re.escape(said)) as gone:

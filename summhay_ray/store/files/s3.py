@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.s3_client import FIRST_S, BeyondEnd, ObjectExists, Service
+from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
 from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
 
 TOKEN = "summhay-write"
 PATIENCE_S = 300.0
 """How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
-ANSWER_S, CHECK_ANSWER_S = 30.0, 4.0
-"""How long an answer is awaited, and in a check, for which a person waits."""
+ANSWER_S = 30.0
+"""How long an answer is awaited."""
 TRIES = 5
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 
@@ -147,18 +147,8 @@ class S3Files:
 
     def check(self) -> None:
         """See `Files`. Makes five requests and leaves one small object, which later checks write over."""
-        probe = S3Files(self._service.place, FIRST_S, CHECK_ANSWER_S)
-        try:
-            probe._probe()
-        except StoreUnavailable as problem:
-            # Before a run has begun, a service that cannot be reached has most likely been named wrongly.
-            raise StoreError(str(problem)) from None
-        finally:
-            probe._service.close()
-
-    def _probe(self) -> None:
         store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
-        # Chains are read up to the first missing number, so a missing object must not look like a denied one.
+        # A missing object must not look like a denied one.
         try:
             self.read(f"{CHECKED}-{uuid.uuid4().hex}")
         except FileNotFoundError:

@@ -59,7 +59,8 @@ class Service:
     def ask(self, operation: str, **options: Any) -> dict[str, Any]:
         """Make one request to the bucket and return the response, with a `Body` read fully as bytes.
 
-        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed.
+        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed of a service that
+        has answered before.
         """
         place, client = self._client()
         began, tried = time.monotonic(), 0
@@ -81,7 +82,7 @@ class Service:
                 most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
                 tried_s = time.monotonic() - began
                 if not worth_again(error) or tried_s + pause_s > most_s:
-                    raise problem_of(error, place, tried_s) from None
+                    raise problem_of(error, place, tried_s, self._met) from None
             time.sleep(pause_s)
 
     def pages(self, prefix: str, deep: bool = False) -> Iterator[dict[str, Any]]:
@@ -93,12 +94,6 @@ class Service:
             if not page.get("IsTruncated"):
                 return
             more["ContinuationToken"] = page["NextContinuationToken"]
-
-    def close(self) -> None:
-        """Close the connections."""
-        if self._made is not None:
-            self._made[2].close()
-        self._made = None
 
     def _client(self) -> tuple[Place, Any]:
         with self._making:

@@ -63,11 +63,13 @@ def worth_again(error: Exception) -> bool:
     )
 
 
-def problem_of(error: Exception, place: Place, tried_s: float = 0.0) -> StoreError:
-    """The error to raise. `tried_s`: for how long the request was retried."""
+def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool = True) -> StoreError:
+    """The error to raise. `tried_s`: for how long the request was retried. `met`: whether the service has answered before; one
+    that never has is more likely named wrongly than down for a while."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
-        return StoreUnavailable(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
+        kind = StoreUnavailable if met else StoreError
+        return kind(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
     if isinstance(error, boto.NoCredentialsError | boto.NoAuthTokenError):
         return NoCredentials(f"store {place.bare}: no credentials; {GIVE_KEY}")
     why = _refusal(error, place, at) if isinstance(error, boto.ClientError) else _own_side(error, at)

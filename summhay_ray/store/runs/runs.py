@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from summhay_ray.store.errors import OldStore, StoreError, StoreUnavailable
+from summhay_ray.store.errors import OldStore, StoreError
 from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files, open_files
 from summhay_ray.store.log.log_index import LogIndex
@@ -55,9 +55,6 @@ class Store:
             # An old store may have lost it.
             if {"log", "drivers"} <= {*self.files.folders("")}:
                 self._check(b'{"format": 2}')
-        except StoreUnavailable as error:
-            # A service that has never answered is more likely named wrongly than down for a while.
-            raise StoreError(str(error)) from None
 
     def _check(self, content: bytes) -> None:
         try:
