@@ -76,7 +76,7 @@ class S3Files:
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
-        self._write(name, io.BytesIO(content), uuid.uuid4().hex)
+        self._write(name, io.BytesIO(content))
 
     @contextlib.contextmanager
     def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
@@ -86,7 +86,7 @@ class S3Files:
             yield path
             name = name if named is None else named(path)
             with path.open("rb") as stream:
-                self._write(name, stream, uuid.uuid4().hex)
+                self._write(name, stream)
 
     def read(self, name: str) -> bytes:
         """See `Files`."""
@@ -169,13 +169,13 @@ class S3Files:
         """The common prefix of the keys directly in `folder`."""
         return self._named.key(f"{folder}/" if folder else "")
 
-    def _write(self, name: str, content: io.BufferedIOBase, token: str, **condition: str) -> None:
+    def _write(self, name: str, content: io.BufferedIOBase, token: str = "", **condition: str) -> None:
         """Write an object in one request, which S3 allows up to 5 GB."""
         md5 = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False))
         digest = base64.b64encode(md5.digest()).decode()
         # Without the right content type a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}
+        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token or uuid.uuid4().hex}}
         self._ask("put_object", name, Body=content, **headers, **condition)
 
     def _ask(self, operation: str, name: str, **options: Any) -> dict[str, Any]:

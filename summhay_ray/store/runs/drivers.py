@@ -234,7 +234,7 @@ def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float
                 )
         if not watches:
             return
-        if time.monotonic() > until and all(watch.alive for watch in watches):
+        if time.monotonic() > until:
             slow = watches[0].record
             raise Superseded(
                 f"run {mine.run}: its earlier driver ({slow.where}) does not make way; end that process, then run again"
@@ -253,7 +253,7 @@ class _Watch:
 
     def __init__(self, files: Files, record: SessionRecord, here: Process) -> None:
         self.record = record
-        self.alive = False
+        self._alive = False
         self._files = files
         self._same_machine = bool(here.machine) and here.machine == record.machine and bool(record.started)
         self._beat = self._read()
@@ -264,15 +264,13 @@ class _Watch:
         if has_ended(self._files, self.record.number):
             return "ended"
         if self._same_machine:
-            self.alive = _started(self.record.pid) == self.record.started
-            return "alive" if self.alive else "dead"
+            return "alive" if _started(self.record.pid) == self.record.started else "dead"
         beat, now = self._read(), time.monotonic()
         if beat != self._beat:
-            self._beat, self._since, self.alive = beat, now, True
+            self._beat, self._since, self._alive = beat, now, True
         elif now - self._since > WATCH_S:
-            self.alive = False
             return "dead"
-        return "alive" if self.alive else "unknown"
+        return "alive" if self._alive else "unknown"
 
     def _read(self) -> bytes:
         try:
