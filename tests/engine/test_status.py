@@ -80,7 +80,7 @@ def test_a_start_ends_an_earlier_stop_and_tells_its_budget(run: RunStore) -> Non
     going = status(run)
     assert (going.status, going.stop, going.usd["budget"]) == ("running", None, 3.0)
     assert going.left == {"cells": 4, "calls": None, "usd": None}
-    assert told(run)["status"] == f"running {second.where}" and told(run)["left to do"] == "4 cells"
+    assert told(run)["status"] == f"running {second.record.where}" and told(run)["left to do"] == "4 cells"
     second.end("stopped")
     assert (status(run).status, status(run).driver) == ("interrupted", "")
     assert told(run)["left to do"] == "4 cells; go on with: summhay run SPEC, every stored answer is reused"
@@ -193,7 +193,7 @@ def test_a_driver_elsewhere_that_is_slow_to_beat_is_not_dead_when_it_is_asked_to
     ends = threading.Timer(6.5, session.end, ["stopped"])
     first.start()
     ends.start()
-    assert stop(run) == session.where
+    assert stop(run) == session.record.where
     first.join()
     ends.join()
 

@@ -55,7 +55,7 @@ def test_a_bucket_that_does_not_exist(provider: Simulated, server: S3Server, tmp
 
 
 @pytest.mark.parametrize(
-    ("code", "word"), [("InvalidAccessKeyId", "does not know the access key"), ("AccessDenied", "denies access to bucket")]
+    ("code", "word"), [("InvalidAccessKeyId", "does not accept the credentials"), ("AccessDenied", "denies access to bucket")]
 )
 def test_a_wrong_or_powerless_key(provider: Simulated, server: S3Server, tmp_path: Path, code: str, word: str) -> None:
     with FaultProxy(server.url) as proxy:
@@ -78,7 +78,7 @@ def test_no_credentials(provider: Simulated, server: S3Server, tmp_path: Path, m
 
 
 def test_an_endpoint_where_nobody_is(provider: Simulated, server: S3Server, tmp_path: Path) -> None:
-    check(provider, tmp_path, server.uri("bucket", url=NOBODY), NOBODY, "refuses the connection")
+    check(provider, tmp_path, server.uri("bucket", url=NOBODY), NOBODY, "cannot be reached")
 
 
 def test_a_service_that_ignores_conditions(provider: Simulated, server: S3Server, tmp_path: Path) -> None:

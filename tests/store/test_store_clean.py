@@ -261,7 +261,7 @@ def test_it_is_done_once_a_day(tmp_path: Path) -> None:
     assert list(files.names(chain.folder, ".json")) == [chain.name(chain.latest())]
     merged_run(tmp_path / "other")
     commit(run, [done("new")])
-    age(tmp_path)
+    age(tmp_path / "runs")
     room.clean_daily(files)
     assert len(list(unneeded(files))) > 0, "it was done today"
     assert set(run.tables(NAMES)) == set(NAMES)
@@ -296,9 +296,7 @@ def test_a_damaged_record_of_a_driver_keeps_the_drivers_and_is_told(tmp_path: Pa
         path.write_bytes(path.read_bytes()[:-1])
     damaged: list[str] = []
     assert {one.what for one in unneeded(files, 0.0, damaged=damaged)} == {"merged parts", "earlier records"}
-    assert [line.partition(" is damaged; ")[0] for line in damaged] == [
-        f"the drivers are left as they are: {path}" for path in paths
-    ]
+    assert len(damaged) == 1 and str(paths[0]) in damaged[0]
 
 
 def test_a_driver_killed_on_another_machine_takes_no_time_from_the_cleaning(

@@ -91,8 +91,8 @@ def test_a_session_by_hand(files: FarFiles) -> None:
     session = begin_session(files, "r1", True)
     record = read_session(files, 1)
     assert record is not None and record == session.record
-    assert (session.number, record.run, record.paying, record.pid, record.earlier) == (1, "r1", True, os.getpid(), ())
-    assert session.where == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
+    assert (session.number, record.run, record.paying, record.pid) == (1, "r1", True, os.getpid())
+    assert session.record.where == f"on {HERE.host}, pid {os.getpid()}" and session.superseded() is None
     session.end("done")
     session.end("stopped")
     assert json.loads(files.read("drivers/00000001.end.json")) == {"how": "done"}
@@ -267,12 +267,12 @@ def test_old_sessions_are_not_looked_at(files: FarFiles) -> None:
     for _ in range(30):
         begin_session(files, "r", True).end("done")
     files.counts.clear()
-    assert begin_session(files, "r", True).record.earlier == ()
+    begin_session(files, "r", True)
     assert files.counts.total() <= 12
 
 
 def test_a_damaged_record_is_one_line(files: FarFiles) -> None:
-    begin_session(files, "r", True).end("done")
+    begin_session(files, "r", True)
     path = files.root / "drivers" / "00000001.json"
     path.write_bytes(path.read_bytes().replace(b'"r"', b'"s"'))
     with pytest.raises(StoreError, match="00000001.json is damaged; put it back"):

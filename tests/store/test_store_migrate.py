@@ -152,7 +152,7 @@ def test_it_refuses_while_a_driver_is_at_work_and_a_store_that_it_cannot_read(
     record = json.loads((store / "drivers/00000001.json").read_text())
     record.pop("sha256")
     (store / "drivers/00000001.json").write_bytes(with_hash({**record, "seats": {"inline": 1}}))
-    for number, said in ((2, session.where), (99, "upgrade")):
+    for number, said in ((2, session.record.where), (99, "upgrade")):
         (store / "format.json").write_text(json.dumps({"format": number}))
         assert said in refusal(store, capsys)
     shutil.rmtree(store)

@@ -238,9 +238,7 @@ def test_every_changed_byte_is_seen_and_the_run_is_made_again(tmp_path: Path, en
             [flaw] = [line for line in run.flaws() if "does not hold" not in line]
             state = "gone" if change == "delete" else "not as it was written"
             assert flaw.startswith(f"{path} is {state}; delete the folder {tmp_path}/runs/run/commits, and run or import again")
-            with pytest.raises(
-                StoreError, match=f"^run run is damaged .*{path.name} is {state}.*; run summhay doctor --store"
-            ) as said:
+            with pytest.raises(StoreError, match=f"{path.name} is {state}; delete the folder") as said:
                 run.digests()
             assert "\n" not in str(said.value)
         path.write_bytes(content)
@@ -251,33 +249,6 @@ def test_every_changed_byte_is_seen_and_the_run_is_made_again(tmp_path: Path, en
     assert make().digests() == known and list(run.flaws()) == []
     if ended:
         assert tables_of(run) == known
-
-
-class FlippedOnce(LocalFiles):
-    """A byte of each file of a bucket's kind is wrong in the first reading, and in none after it."""
-
-    folder = None  # type: ignore[assignment]
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.flipped: set[str] = set()
-
-    def read(self, name: str) -> bytes:
-        content = super().read(name)
-        if name in self.flipped or name.endswith("/latest"):
-            return content
-        self.flipped.add(name)
-        middle = len(content) // 2
-        return bytes([*content[:middle], content[middle] ^ 4, *content[middle + 1 :]])
-
-
-def test_a_byte_that_is_wrong_in_one_reading_is_read_again(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    commit(run, [done("a")])
-    store = Store(str(tmp_path))
-    store.files = flipping = FlippedOnce(tmp_path)
-    assert RunStore(store, "run").table("judgments").height == 1
-    assert any(name.endswith(".parquet") for name in flipping.flipped)
 
 
 KILLED = """

@@ -152,10 +152,8 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     commit(run, [done("b")])
     record = tmp_path / "runs/run/commits/00000002.json"
     record.write_bytes(record.read_bytes().replace(b'"session"', b'"passion"'))
-    with pytest.raises(StoreError, match=r"run run is damaged .*commits/00000002.json is damaged.; run summhay doctor --store "):
+    with pytest.raises(StoreError, match="commits/00000002.json is damaged; delete it and run or import again"):
         run.finished("item")
-    [flaw] = run.flaws()
-    assert "commits/00000002.json is damaged; delete it and run or import again" in flaw
     record.unlink()
     assert run.digests() == known
 

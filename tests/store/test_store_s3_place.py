@@ -89,9 +89,8 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated(form: str) -> None:
         ("s3://ab", "'ab' is not a bucket name"),
         ("s3://a..b", "'a..b' is not a bucket name"),
         ("s3://bucket/a/../b", "the prefix must be plain names"),
-        ("s3://bucket/" + "x" * 513, "at most 512 bytes"),
-        ("s3://bucket?endpoint=http://h", "no option of a store is named 'endpoint'; did you mean 'endpoint_url'?"),
-        ("s3://bucket?x=1", "no option of a store is named 'x'; there are endpoint_url and region"),
+        ("s3://bucket?endpoint=http://h", "option 'endpoint' is unknown, or given twice; give each of endpoint_url and region"),
+        ("s3://bucket?x=1", "option 'x' is unknown"),
         ("s3://bucket?region=a&region=b", "given twice"),
         ("s3://bucket?region=EU West", "'EU West' is not a region name"),
         (

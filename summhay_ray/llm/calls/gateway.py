@@ -19,12 +19,12 @@ from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, letters, read_answer, written
+from summhay_ray.llm.calls.read_reply import Written, letters, read_answer, written
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED
 from summhay_ray.llm.calls.sampling import longest_answer, unusable
-from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
+from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, flaw_of
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
@@ -35,7 +35,7 @@ from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
+from summhay_ray.store import Excess, Files, Location, LogWriter, read_at
 from summhay_ray.text import count_tokens
 
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
@@ -77,7 +77,8 @@ class Gateway:
         self._transports = Transports(local)
         self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
-        self._dimensions = Dimensions(files)
+        self._dimensions: dict[str, int] = {}
+        """`Request.space` -> the dimensions of the first vectors that were read or received here."""
         self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._granted: dict[int, Call] = {}
@@ -172,7 +173,13 @@ class Gateway:
         return None
 
     def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
-        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
+        if not isinstance(outcome, Answer):
+            return True
+        if flaw_of(request, outcome.value.text):
+            return False
+        if request.task == "embed":
+            self._dimensions.setdefault(request.space, dimensions_of(outcome.value.text))
+        return True
 
     async def _numbers(self, call: Call) -> Ended:
         """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
@@ -241,7 +248,7 @@ class Gateway:
         try:
             attempt = await self._attempts.of(call, granted)
             if attempt.reply is not None:
-                record, line = await self._written(call, await self._checked(call.request, attempt.reply), attempt.number)
+                record, line = await self._written(call, self._checked(call.request, attempt.reply), attempt.number)
                 if self._ended:
                     # After a drain, the worker ends.
                     await asyncio.Future()
@@ -250,24 +257,16 @@ class Gateway:
             open_still = self._granted.pop(id(call), None) is not None
         if attempt.reply is None:
             return self._failed(call, attempt, settle=open_still)
-        excess, flaw = Excess.of(record), record.get("flaw")
-        # A service that contradicts itself would have all that is stored embedded again.
-        stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
-        self._client.settle(
-            Settlement(claim.key, claim.model, record["usd_micros"], location, *_used(record, call), stop=stop, excess=excess)
-        )
+        used = _used(record, call)
+        self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used, excess=Excess.of(record)))
         return *read_answer(record), False
 
-    async def _checked(self, request: Request, reply: Reply) -> Reply:
-        """The reply, with a flaw if its vectors are not as long as the model's others."""
+    def _checked(self, request: Request, reply: Reply) -> Reply:
+        """The reply, with a flaw if its vectors are not as long as the first ones that this process has seen."""
         if request.task != "embed" or reply.flaw:
             return reply
         found = dimensions_of(reply.text)
-        try:
-            expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
-        except (OSError, StoreError):
-            # What is paid for is kept even so. It is compared with the others when it is read.
-            return reply
+        expected = self._dimensions.setdefault(request.space, found)
         if found == expected:
             return reply
         mend = "where another model answers now, give it a `revision:` in the spec"

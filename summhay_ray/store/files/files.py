@@ -15,13 +15,11 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from summhay_ray.store.errors import StoreError, StoreUnavailable
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.s3_place import SCHEME
-
-Whole = TypeVar("Whole")
 
 
 class Files(Protocol):
@@ -66,7 +64,7 @@ class Files(Protocol):
         ...
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """Read `length` bytes starting at `offset`, fewer at the end of the file. Raises FileNotFoundError."""
+        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError."""
         ...
 
     def exists(self, name: str) -> bool:
@@ -94,7 +92,7 @@ class Files(Protocol):
         ...
 
     def check(self) -> None:
-        """Check, within seconds, that the store can be reached, read and written, and that `create` never overwrites.
+        """Check that the store can be reached, read and written, and that `create` never overwrites.
 
         Raises StoreError with one line that says what is wrong and how to mend it.
         """
@@ -129,8 +127,6 @@ class LocalFiles:
         """See `Files`."""
         target = self.path(name)
         make_folder(target.parent)
-        if target.exists():
-            return False
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
             with part.open("xb") as stream:
@@ -163,9 +159,13 @@ class LocalFiles:
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.part")
         try:
             yield part
-            part.replace(target if named is None else self.path(named(part)))
-            if named is not None:
-                sync_folder(target.parent)
+            if named is None:
+                part.replace(target)
+                return
+            with part.open("rb") as stream:
+                os.fsync(stream.fileno())
+            part.replace(self.path(named(part)))
+            sync_folder(target.parent)
         finally:
             part.unlink(missing_ok=True)
 
@@ -217,7 +217,7 @@ class LocalFiles:
         probe = f".summhay-check-{uuid.uuid4().hex[:12]}"
         try:
             try:
-                created_once = self.create(probe, b"summhay\n") and not self._link(probe) and self.read(probe) == b"summhay\n"
+                created_once = self.create(probe, b"first\n") and not self.create(probe, b"second\n")
             finally:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     self.path(probe).unlink()
@@ -225,27 +225,6 @@ class LocalFiles:
             raise _problem_of(self.root, error) from None
         if not created_once:
             raise StoreError(f"store {str(self.root)!r}: its file system lets one file overwrite another; use another one")
-
-    def _link(self, name: str) -> bool:
-        """Whether the file system wrongly lets a hard link overwrite an existing name."""
-        try:
-            self.create(f"{name}-second", b"")
-            os.link(self.path(f"{name}-second"), self.path(name))
-        except FileExistsError:
-            return False
-        finally:
-            self.path(f"{name}-second").unlink(missing_ok=True)
-        return True
-
-
-def read_whole(read: Callable[[], bytes], checked: Callable[[bytes], Whole | None]) -> Whole | None:
-    """What `checked` makes of what `read` gives, or of a second reading if that is None; None if that is None, too.
-
-    A byte may be wrong in one reading, in memory or on its way from a disk or a network, while the file is whole: nobody is to
-    delete it for that. Raises what `read` does.
-    """
-    found = checked(read())
-    return checked(read()) if found is None else found
 
 
 def make_folder(folder: Path) -> None:
@@ -281,10 +260,9 @@ def open_files(uri: str) -> Files:
         scheme = uri.partition(":")[0]
         raise StoreError(f"store {scheme}:...: not supported; give a folder such as ./summhay-store, or s3://BUCKET/PREFIX")
     root = Path(uri.removeprefix("file://")).expanduser().absolute()
-    if root.exists() and not root.is_dir():
-        raise StoreError(f"store {uri!r}: is a file; give a folder")
-    if (above := next((parent for parent in root.parents if parent.exists()), None)) is not None and not above.is_dir():
-        raise StoreError(f"store {uri!r}: {above} is a file; give a folder")
+    there = next(place for place in (root, *root.parents) if place.exists())
+    if not there.is_dir():
+        raise StoreError(f"store {uri!r}: {there} is a file; give a folder")
     return LocalFiles(root)
 
 

@@ -17,17 +17,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store.errors import StoreError, StoreUnavailable
+from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.s3_client import ANSWER_S, BeyondEnd, ObjectExists, Service, Until
+from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
 from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
 
 TOKEN = "summhay-write"
 PATIENCE_S = 300.0
 """How long a service that has answered before is asked again, if it cannot be reached: an outage of minutes ends no run."""
-# A person waits for a check: a service that is down must be reported within seconds.
-CHECK_S, CHECK_ANSWER_S, CHECK_UNREACHED = 6.0, 4.0, 3
+ANSWER_S = 30.0
+"""How long an answer is awaited."""
+TRIES = 5
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 
 
@@ -37,8 +38,7 @@ class S3Files:
     def __init__(self, place: Place, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
         self._patience_s, self._answer_s = patience_s, answer_s
         self._named = place
-        self._service = Service(place, answer_s)
-        self._met = False
+        self._service = Service(place, patience_s, answer_s)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return S3Files, (self._service.place, self._patience_s, self._answer_s)
@@ -58,36 +58,25 @@ class S3Files:
         at = f" (at {self._named.endpoint_url})" if self._named.endpoint_url is not None else ""
         return f"s3://{self._named.bucket}/{self._named.key(name)}{at}"
 
-    def _patience(self) -> float:
-        """How long to retry, in seconds: briefly for a service that has never answered, since it may not exist."""
-        return self._patience_s if self._met else min(self._patience_s, CHECK_S)
-
     def create(self, name: str, content: bytes) -> bool:
         """See `Files`. Also returns True if an earlier try of this call wrote the object and only its reply was lost.
 
         Raises StoreError. After StoreUnavailable the outcome is unknown: the object may exist, or appear a little later.
         """
-        token, until, tried = uuid.uuid4().hex, Until(self._patience), 0
-        while True:
-            try:
-                self._write(name, io.BytesIO(content), until, token, IfNoneMatch="*")
+        token = uuid.uuid4().hex
+        for _ in range(TRIES):
+            with contextlib.suppress(ObjectExists):
+                self._write(name, io.BytesIO(content), token, IfNoneMatch="*")
                 return True
-            except ObjectExists:
-                pass
-            try:
+            # If the object was deleted between the two requests, the name is free again.
+            with contextlib.suppress(FileNotFoundError):
                 # Checked even on a first try: a proxy on the way may have sent the write twice.
-                return _token_of(self._ask("head_object", name, until)) == token
-            except FileNotFoundError:
-                # The object was deleted between the two requests, so the name is free again.
-                tried += 1
-            if not until.pause(tried, reached=True):
-                raise StoreError(
-                    f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again"
-                )
+                return _token_of(self._ask("head_object", name)) == token
+        raise StoreError(f"{self.where(name)} is taken and missing at once; delete it, with all its versions, and run again")
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
-        self._write(name, io.BytesIO(content), Until(self._patience), uuid.uuid4().hex)
+        self._write(name, io.BytesIO(content))
 
     @contextlib.contextmanager
     def writing(self, name: str, named: Callable[[Path], str] | None = None) -> Iterator[Path]:
@@ -97,20 +86,16 @@ class S3Files:
             yield path
             name = name if named is None else named(path)
             with path.open("rb") as stream:
-                self._write(name, stream, Until(self._patience), uuid.uuid4().hex)
+                self._write(name, stream)
 
     def read(self, name: str) -> bytes:
         """See `Files`."""
-        return bytes(self._ask("get_object", name, Until(self._patience))["Body"])
+        return bytes(self._ask("get_object", name)["Body"])
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
         """See `Files`."""
-        until = Until(self._patience)
-        if length <= 0:
-            self._ask("head_object", name, until)
-            return b""
         try:
-            answer = self._ask("get_object", name, until, Range=f"bytes={offset}-{offset + length - 1}")
+            answer = self._ask("get_object", name, Range=f"bytes={offset}-{offset + length - 1}")
         except BeyondEnd:
             return b""
         content = bytes(answer["Body"])
@@ -120,7 +105,7 @@ class S3Files:
     def exists(self, name: str) -> bool:
         """See `Files`."""
         try:
-            self._ask("head_object", name, Until(self._patience))
+            self._ask("head_object", name)
         except FileNotFoundError:
             return False
         return True
@@ -134,7 +119,7 @@ class S3Files:
     def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
         """See `Files`."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience, above, deep):
+        for page in self._service.pages(above, deep):
             for entry in page.get("Contents", ()):
                 if name := str(entry["Key"])[len(above) :]:
                     yield Entry(f"{folder}/{name}" if folder else name, int(entry["Size"]), entry["LastModified"].timestamp())
@@ -142,90 +127,62 @@ class S3Files:
     def delete(self, name: str) -> None:
         """See `Files`."""
         with contextlib.suppress(FileNotFoundError):
-            self._ask("delete_object", name, Until(self._patience))
+            self._ask("delete_object", name)
 
     def move(self, name: str, to: str) -> None:
         """See `Files`. The service copies it, at most 5 GB."""
         source = {"Bucket": self._named.bucket, "Key": self._named.key(name)}
         with contextlib.suppress(FileNotFoundError):
-            self._ask("copy_object", to, Until(self._patience), CopySource=source)
+            self._ask("copy_object", to, CopySource=source)
             self.delete(name)
 
     def folders(self, folder: str) -> Iterator[str]:
         """See `Files`."""
         above = self._above(folder)
-        for page in self._service.pages(self._patience, above):
+        for page in self._service.pages(above):
             for entry in page.get("CommonPrefixes", ()):
                 name = str(entry["Prefix"])[len(above) : -1]
                 if name and not name.startswith("."):
                     yield name
 
     def check(self) -> None:
-        """See `Files`. Makes at most 6 requests and leaves one small object, which later checks reuse."""
-        probe = S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)
-        try:
-            probe._probe(Until(lambda: CHECK_S, unreached=CHECK_UNREACHED))
-        except StoreUnavailable as problem:
-            # Before a run has begun, a service that cannot be reached has most likely been named wrongly.
-            raise StoreError(str(problem)) from None
-        finally:
-            probe._service.close()
-
-    def _probe(self, until: Until) -> None:
+        """See `Files`. Makes five requests and leaves one small object, which later checks write over."""
         store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
-        # Chains are read up to the first missing number, so a missing object must not look like a denied one.
+        # A missing object must not look like a denied one.
         try:
-            self._ask("get_object", f"{CHECKED}-{uuid.uuid4().hex}", until)
+            self.read(f"{CHECKED}-{uuid.uuid4().hex}")
         except FileNotFoundError:
             pass
         else:
             raise StoreError(f"{store}: {not_s3(at, 'it has an object that nobody wrote')}")
-        if self._claim(until) and self._claim(until):
+        self.put(CHECKED, CHECKED_CONTENT)
+        if self.create(CHECKED, CHECKED_CONTENT):
             raise StoreError(
                 f"{store}: {at} ignores conditional writes (If-None-Match), so that two runs could write over each other's work; "
                 "use a service that honours them"
             )
-        if not self._is_checked(until):
-            # A copy of a store may have lost the metadata.
-            self._write(CHECKED, io.BytesIO(CHECKED_CONTENT), until, uuid.uuid4().hex)
-            if not self._is_checked(until):
-                raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
-
-    def _is_checked(self, until: Until) -> bool:
-        held = self._ask("get_object", CHECKED, until)
-        return bool(held["Body"] == CHECKED_CONTENT and _token_of(held) is not None)
-
-    def _claim(self, until: Until) -> bool:
-        try:
-            self._write(CHECKED, io.BytesIO(CHECKED_CONTENT), until, uuid.uuid4().hex, IfNoneMatch="*")
-        except ObjectExists:
-            return False
-        return True
+        held = self._ask("get_object", CHECKED)
+        if held["Body"] != CHECKED_CONTENT or _token_of(held) is None:
+            raise StoreError(f"{store}: {at} does not give back what was written (content and metadata); use another service")
 
     def _above(self, folder: str) -> str:
         """The common prefix of the keys directly in `folder`."""
         return self._named.key(f"{folder}/" if folder else "")
 
-    def _write(self, name: str, content: io.BufferedIOBase, until: Until, token: str, **condition: str) -> None:
+    def _write(self, name: str, content: io.BufferedIOBase, token: str = "", **condition: str) -> None:
         """Write an object in one request, which S3 allows up to 5 GB."""
         md5 = hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False))
         digest = base64.b64encode(md5.digest()).decode()
         # Without the right content type a browser does not display an HTML page.
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token}}
-        self._ask("put_object", name, until, Body=content, **headers, **condition)
+        headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token or uuid.uuid4().hex}}
+        self._ask("put_object", name, Body=content, **headers, **condition)
 
-    def _ask(self, operation: str, name: str, until: Until, **options: Any) -> dict[str, Any]:
+    def _ask(self, operation: str, name: str, **options: Any) -> dict[str, Any]:
         try:
-            answer = self._service.ask(operation, until, Key=self._named.key(name), **options)
+            return self._service.ask(operation, Key=self._named.key(name), **options)
         except FileNotFoundError:
-            self._met = True
             raise FileNotFoundError(self.where(name)) from None
-        except (ObjectExists, BeyondEnd):
-            self._met = True
-            raise
-        self._met = True
-        return answer
 
 
 def open_s3(uri: str) -> S3Files:

@@ -6,12 +6,11 @@ not retry when a connection breaks in the middle of a response body.
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +18,6 @@ from urllib.parse import urlsplit
 import boto3
 import botocore.config
 import botocore.exceptions
-import botocore.loaders
 import botocore.session
 import botocore.utils
 
@@ -28,7 +26,8 @@ from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
 
 POOL = 32
 CONNECT_S = 5.0
-ANSWER_S = 30.0
+FIRST_S = 6.0
+"""How long a service that has never answered is asked: it may not exist."""
 PAUSES_S = (0.05, 5.0)
 
 
@@ -40,37 +39,15 @@ class BeyondEnd(Exception):
     """The requested range begins after the object's end."""
 
 
-class Until:
-    """A deadline for retries: `patience_s()` seconds from now on, with growing random pauses between the tries.
+class Service:
+    """The S3 service of one place. Each process gets a client of its own: a forked child must not share connections.
 
-    patience_s: called before each pause, since the patience grows once another request has been answered.
-    unreached: how many tries of one request may fail to reach the service at all (connection refused, unknown host).
+    `patience_s`: how long a request is tried, with growing random pauses, once the service has answered at all.
     """
 
-    def __init__(self, patience_s: Callable[[], float], unreached: int | None = None) -> None:
-        self._began, self._patience_s, self._unreached = time.monotonic(), patience_s, unreached
-
-    @property
-    def tried_s(self) -> float:
-        """Seconds since the first try."""
-        return time.monotonic() - self._began
-
-    def pause(self, tried: int, reached: bool) -> bool:
-        """Wait before the next try. Return False at once if no time or no try is left."""
-        if not reached and self._unreached is not None and tried >= self._unreached:
-            return False
-        pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
-        if self.tried_s + pause_s > self._patience_s():
-            return False
-        time.sleep(pause_s)
-        return True
-
-
-class Service:
-    """The S3 service of one place. Each process gets a client of its own: a forked child must not share connections."""
-
-    def __init__(self, place: Place, answer_s: float = ANSWER_S) -> None:
-        self._named, self._answer_s = place, answer_s
+    def __init__(self, place: Place, patience_s: float, answer_s: float) -> None:
+        self._named, self._patience_s, self._answer_s = place, patience_s, answer_s
+        self._met = False
         self._making = threading.Lock()
         self._made: tuple[int, Place, Any] | None = None
 
@@ -79,13 +56,14 @@ class Service:
         """The place, including the endpoint from this process's boto3 settings if it is not AWS's. Raises StoreError."""
         return self._client()[0]
 
-    def ask(self, operation: str, until: Until, **options: Any) -> dict[str, Any]:
+    def ask(self, operation: str, **options: Any) -> dict[str, Any]:
         """Make one request to the bucket and return the response, with a `Body` read fully as bytes.
 
-        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed.
+        Raises FileNotFoundError, ObjectExists, BeyondEnd, StoreError; StoreUnavailable if all retries failed of a service that
+        has answered before.
         """
         place, client = self._client()
-        tried = 0
+        began, tried = time.monotonic(), 0
         while True:
             if "Body" in options:
                 options["Body"].seek(0)
@@ -93,29 +71,29 @@ class Service:
                 answer: dict[str, Any] = getattr(client, operation)(Bucket=place.bucket, **options)
                 if "Body" in answer:
                     answer["Body"] = answer["Body"].read()
+                self._met = True
                 return answer
             except ERRORS as error:
-                _raise_said(operation, error)
+                if (said := _said(operation, error)) is not None:
+                    self._met = True
+                    raise said from None
                 tried += 1
-                reached = not isinstance(error, botocore.exceptions.EndpointConnectionError)
-                if not worth_again(error) or not until.pause(tried, reached):
-                    raise problem_of(error, place, until.tried_s) from None
+                pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
+                most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
+                tried_s = time.monotonic() - began
+                if not worth_again(error) or tried_s + pause_s > most_s:
+                    raise problem_of(error, place, tried_s, self._met) from None
+            time.sleep(pause_s)
 
-    def pages(self, patience_s: Callable[[], float], prefix: str, deep: bool = False) -> Iterator[dict[str, Any]]:
-        """The pages of a listing directly below `prefix`, or `deep`; each is retried for `patience_s()` seconds."""
+    def pages(self, prefix: str, deep: bool = False) -> Iterator[dict[str, Any]]:
+        """The pages of a listing directly below `prefix`, or `deep`."""
         more = {} if deep else {"Delimiter": "/"}
         while True:
-            page = self.ask("list_objects_v2", Until(patience_s), Prefix=prefix, **more)
+            page = self.ask("list_objects_v2", Prefix=prefix, **more)
             yield page
             if not page.get("IsTruncated"):
                 return
             more["ContinuationToken"] = page["NextContinuationToken"]
-
-    def close(self) -> None:
-        """Close the connections."""
-        if self._made is not None:
-            self._made[2].close()
-        self._made = None
 
     def _client(self) -> tuple[Place, Any]:
         with self._making:
@@ -150,9 +128,8 @@ def _connect(place: Place, answer_s: float) -> Any:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
+    # boto3's default session is not thread-safe.
     session = botocore.session.Session()
-    session.register_component("data_loader", _data_loader())
     # As botocore does it, the times in a listing take most of the time to read it.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_time)
     client = boto3.session.Session(botocore_session=session).client(
@@ -163,11 +140,6 @@ def _connect(place: Place, answer_s: float) -> Any:
         # That request is redirected too, and so on without end.
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
-
-
-@functools.cache
-def _data_loader() -> Any:
-    return botocore.loaders.create_loader()
 
 
 def _time(text: str) -> Any:
@@ -186,12 +158,11 @@ def _is_aws(endpoint_url: str) -> bool:
     return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
 
-def _raise_said(operation: str, error: Exception) -> None:
-    """Raise FileNotFoundError, ObjectExists or BeyondEnd for error codes that stand for an expected outcome."""
+def _said(operation: str, error: Exception) -> Exception | None:
+    """FileNotFoundError, ObjectExists or BeyondEnd for error codes that stand for an expected outcome."""
     code = code_of(error)
     if code == "NoSuchKey" or (operation == "head_object" and code in {"404", "NotFound"}):
-        raise FileNotFoundError from None
+        return FileNotFoundError()
     if code in {"PreconditionFailed", "412"}:
-        raise ObjectExists from None
-    if code in {"InvalidRange", "416"}:
-        raise BeyondEnd from None
+        return ObjectExists()
+    return BeyondEnd() if code in {"InvalidRange", "416"} else None

@@ -24,14 +24,21 @@ AGAIN_CODES = frozenset(
     }
 )
 AGAIN_STATUS = frozenset({408, 429})
+CREDENTIALS = (
+    *(boto.PartialCredentialsError, boto.ProfileNotFound),
+    *(boto.CredentialRetrievalError, boto.TokenRetrievalError, boto.SSOError),
+)
 RIGHTS = "s3:GetObject and s3:PutObject on its objects, s3:ListBucket on the bucket (without it a missing object looks denied)"
-CHECK_KEY = "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+CHECK_KEY = "log in again, or check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 GIVE_KEY = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give this machine a role"
 REGION_CODES = (
     *("PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed"),
     *("IllegalLocationConstraintException", "InvalidRegion", "InvalidRegionName"),
 )
-EXPIRED_CODES = ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "RequestExpired")
+KEY_CODES = (
+    *("InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch"),
+    *("ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "RequestExpired"),
+)
 DENIED_CODES = ("AccessDenied", "AllAccessDisabled", "AccountProblem", "InvalidObjectState", "UnauthorizedAccess", "401", "403")
 
 
@@ -56,11 +63,13 @@ def worth_again(error: Exception) -> bool:
     )
 
 
-def problem_of(error: Exception, place: Place, tried_s: float = 0.0) -> StoreError:
-    """The error to raise. `tried_s`: for how long the request was retried."""
+def problem_of(error: Exception, place: Place, tried_s: float = 0.0, met: bool = True) -> StoreError:
+    """The error to raise. `tried_s`: for how long the request was retried. `met`: whether the service has answered before; one
+    that never has is more likely named wrongly than down for a while."""
     at = place.endpoint_url or ("AWS" if place.region is None else f"AWS ({place.region})")
     if worth_again(error):
-        return StoreUnavailable(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
+        kind = StoreUnavailable if met else StoreError
+        return kind(f"store {place.bare}: {_silence(error, at)}, tried for {tried_s:.0f} s; {_mend_silence(place)}")
     if isinstance(error, boto.NoCredentialsError | boto.NoAuthTokenError):
         return NoCredentials(f"store {place.bare}: no credentials; {GIVE_KEY}")
     why = _refusal(error, place, at) if isinstance(error, boto.ClientError) else _own_side(error, at)
@@ -77,19 +86,15 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
     code, status = code_of(error), status_of(error)
     if code == "NoSuchBucket":
         return f"{at} has no bucket {place.bucket!r}; create it, or correct the store's URI (bucket, endpoint_url, region)"
-    if code in {"InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException"}:
-        return f"{at} does not know the access key that boto3 found; {CHECK_KEY}, and whether the key is of this service"
-    if code == "SignatureDoesNotMatch":
-        return f"the secret key that boto3 found does not fit its access key at {at}; {CHECK_KEY}"
-    if code in EXPIRED_CODES:
-        return f"the credentials that boto3 found are no longer valid at {at} ({code}); renew them, then run again"
+    if code in KEY_CODES:
+        return (
+            f"{at} does not accept the credentials that boto3 found ({code}); {CHECK_KEY}, and whether they are of this service"
+        )
     if code == "RequestTimeTooSkewed":
         return f"the clock of this machine differs too much from that of {at}; set it, then run again"
     if code in REGION_CODES:
         region = _region_of(error) or "REGION"
         return f"bucket {place.bucket!r} lies in another region than boto3 asked; add region={region} to the store's URI"
-    if code == "InvalidBucketName":
-        return f"{at} rejects {place.bucket!r} as a bucket's name; correct the store's URI"
     if _lacks_feature(error):
         return f"{at} has no conditional writes (If-None-Match: {code}, HTTP {status}); use a service that has them"
     if code in DENIED_CODES or status in {401, 403}:
@@ -101,12 +106,9 @@ def _refusal(error: boto.ClientError, place: Place, at: str) -> str:
 
 def _own_side(error: Exception, at: str) -> str:
     """The message for an error on this machine, or on the way to the service."""
-    if isinstance(error, boto.PartialCredentialsError):
-        return f"half of the credentials is missing ({error.kwargs.get('cred_var', 'see boto3')}); {CHECK_KEY}"
-    if isinstance(error, boto.ProfileNotFound):
-        return f"AWS_PROFILE names no profile of ~/.aws ({error.kwargs.get('profile')}); correct it"
-    if isinstance(error, boto.CredentialRetrievalError | boto.TokenRetrievalError | boto.SSOError):
-        return f"boto3 could not fetch credentials ({type(error).__name__}); log in again or {CHECK_KEY}"
+    if isinstance(error, CREDENTIALS):
+        named = error.kwargs.get("cred_var") or error.kwargs.get("profile") or "see ~/.aws"
+        return f"boto3 could not get credentials ({type(error).__name__}: {named}); {CHECK_KEY}"
     if isinstance(error, boto.SSLError):
         return f"no TLS with {at}; check https:// against http:// in endpoint_url, or give its certificate in AWS_CA_BUNDLE"
     if isinstance(error, boto.ProxyConnectionError):
@@ -120,16 +122,11 @@ def _own_side(error: Exception, at: str) -> str:
 
 def _silence(error: Exception, at: str) -> str:
     """Why the service is unavailable, for errors that are worth a retry."""
-    text = str(error.kwargs.get("error", "")) if isinstance(error, boto.EndpointConnectionError) else ""
-    if "refused" in text:
-        return f"{at} refuses the connection"
-    if "resol" in text or "Name or service" in text:
-        return f"the host's name in {at} cannot be resolved"
+    if isinstance(error, boto.EndpointConnectionError):
+        return f"{at} cannot be reached (its name is unknown, or nobody listens there)"
     if isinstance(error, boto.ClientError):
         return f"{at} answers {code_of(error) or 'an error'} (HTTP {status_of(error)})"
-    if isinstance(error, boto.ConnectTimeoutError | boto.ReadTimeoutError):
-        return f"{at} does not answer"
-    return f"{at} breaks the connection off"
+    return f"{at} does not answer, or breaks the connection off"
 
 
 def _mend_silence(place: Place) -> str:

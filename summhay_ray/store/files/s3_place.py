@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -14,8 +13,6 @@ EXAMPLE = "s3://BUCKET/PREFIX, or s3://BUCKET/PREFIX?endpoint_url=https://HOST:P
 BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 REGION = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 OPTIONS = ("endpoint_url", "region")
-# S3 allows keys of 1,024 bytes; the store's own names need less than half.
-LONGEST_PREFIX = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +59,6 @@ def parse_place(uri: str) -> Place:
     if any(part in {".", ".."} or not part.isprintable() for part in parts):
         raise StoreError(f"store s3://{bucket}/...: the prefix must be plain names with '/' between; give {EXAMPLE}")
     place = Place(bucket, "/".join(parts))
-    if len(place.prefix.encode()) > LONGEST_PREFIX:
-        raise StoreError(f"store s3://{bucket}/...: the prefix is too long; give one of at most {LONGEST_PREFIX} bytes")
     options = _options(place, query)
     if (region := options.get("region")) is not None and not REGION.fullmatch(region):
         raise StoreError(f"store {place.bare}: {_quoted(region)} is not a region name; give one such as region=eu-central-1")
@@ -86,13 +81,11 @@ def with_endpoint(uri: str, endpoint_url: str | None) -> str:
 
 def _options(place: Place, query: str) -> dict[str, str]:
     pairs = parse_qsl(query, keep_blank_values=True)
-    for name, _ in pairs:
-        if name not in OPTIONS:
-            near = difflib.get_close_matches(name, OPTIONS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {' and '.join(OPTIONS)}; credentials are found by boto3"
-            raise StoreError(f"store {place.bare}: no option of a store is named {_quoted(name)}; {hint}")
-    if len(pairs) > len({name for name, _ in pairs}):
-        raise StoreError(f"store {place.bare}: an option is given twice; give each of {' and '.join(OPTIONS)} once")
+    names = [name for name, _ in pairs]
+    for name in names:
+        if name not in OPTIONS or names.count(name) > 1:
+            mend = f"give each of {' and '.join(OPTIONS)} once at most; credentials are found by boto3"
+            raise StoreError(f"store {place.bare}: option {_quoted(name)} is unknown, or given twice; {mend}")
     return dict(pairs)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files, read_whole
+from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_lines import FOLDER, Heads, Location, Name, decode, heads_of, read_at
 
@@ -80,7 +80,7 @@ class LogIndex:
     def _read(self, entry: Entry, index_size: int) -> Iterator[News]:
         start, name = self._read_to.get(entry.name, 0), entry.name
         if index_size and not start:
-            index = read_whole(lambda: self.files.read_range(name, 0, index_size), decode)
+            index = decode(self.files.read_range(name, 0, index_size))
             if index is not None:
                 yield News(name, index_size, entry.size, index)
                 return

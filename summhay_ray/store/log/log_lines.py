@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.files import Files, read_whole
+from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess
 
 FOLDER = "answers"
@@ -164,7 +164,7 @@ def read_at(files: Files, location: Location) -> dict[str, Any]:
     """The record at a location. Raises StoreError if it is missing or damaged."""
     name, mend = location.name, "run `summhay doctor --store` to see what is lost; a run that needs it asks again"
     try:
-        record = read_whole(lambda: files.read_range(name, location.offset, location.length), decode)
+        record = decode(files.read_range(name, location.offset, location.length))
     except FileNotFoundError:
         raise StoreError(f"{files.where(name)} is gone; put it back from a copy, or {mend}") from None
     if record is None:

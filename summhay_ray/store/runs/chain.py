@@ -14,7 +14,7 @@ from typing import Any
 
 from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.checked_json import read_checked, with_hash
-from summhay_ray.store.files.files import Files, read_whole
+from summhay_ray.store.files.files import Files
 
 _MEND = "delete it and run again: every stored answer is reused"
 
@@ -52,7 +52,7 @@ class Chain:
         """The body of a record, or None if the number is free. Raises DamagedRecord."""
         name = self.name(number)
         try:
-            body = read_whole(lambda: self.files.read(name), read_checked)
+            body = read_checked(self.files.read(name))
         except FileNotFoundError:
             return None
         if body is None:

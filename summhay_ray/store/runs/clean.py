@@ -8,13 +8,11 @@ a live driver, or that is being imported, is left alone: a file that no manifest
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.entry import Entry
@@ -25,7 +23,7 @@ from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.commits import Manifests
 from summhay_ray.store.runs.drivers import FOLDER as DRIVERS
-from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session, session_chain
+from summhay_ray.store.runs.drivers import WATCH_S, has_ended, living, open_sessions, read_session
 
 RETENTION_S = 24 * 3600.0
 """How long replaced files are kept: longer than any reader takes."""
@@ -33,7 +31,8 @@ DAILY_S = 5.0
 """How long the daily cleaning at the end of a run may take. In a store with very many runs it checks a random part of them."""
 UNFINISHED_S = 600.0
 """How long a file that is being written is kept at least since the last write to it."""
-_MARK = "cleaned.json"
+_MARK = "cleaned"
+"""A file that is written anew when the daily cleaning begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +51,12 @@ def clean_daily(files: Files) -> list[str]:
     """
     damaged: list[str] = []
     with contextlib.suppress(StoreError, OSError):
-        if time.time() - _cleaned(files) > RETENTION_S:
-            files.put(_MARK, json.dumps({"at": time.time()}).encode())
+        before = time.time() - RETENTION_S
+        if all(entry.written < before for entry in files.entries("") if entry.name == _MARK):
+            files.put(_MARK, b"")
             for file in unneeded(files, within_s=DAILY_S, damaged=damaged):
                 files.delete(file.name)
     return damaged
-
-
-def _cleaned(files: Files) -> float:
-    try:
-        return float(json.loads(files.read(_MARK))["at"])
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return 0.0
 
 
 def unneeded(
@@ -72,7 +65,7 @@ def unneeded(
     """Files that have not been needed for `older_s` seconds, in the order in which they must be deleted.
 
     `within_s`: the longest search, once it is known which drivers are alive; if it is finite, the runs are visited in random
-    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and for each ended driver's record that
+    order. `damaged`: receives a line for each run whose newest manifest cannot be read, and one if an ended driver's record
     cannot be read; such a run, or the drivers, are left alone. Raises StoreError if the record of a driver that has not ended
     cannot be read.
     """
@@ -81,7 +74,7 @@ def unneeded(
     runs_of = {record.number: record.run for record in open_sessions(files)}
     driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
-    yield from _of_drivers(files, session_chain(files).latest(), before, damaged)
+    yield from _told(damaged, "the drivers are left as they are", _of_drivers(files, before))
     if not driven:
         yield from _of_log(files, before)
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
@@ -93,35 +86,29 @@ def unneeded(
             return
         # A run that is being imported has no record yet.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
-            try:
-                yield from _of_run(files, run_id, before)
-            except StoreError as error:
-                damaged.append(f"run {run_id} is damaged and left as it is: {error}")
+            yield from _told(damaged, f"run {run_id} is damaged and left as it is", _of_run(files, run_id, before))
 
 
-def _standing(files: Files, chain: Chain, before: float) -> Iterator[Mapping[str, Any]]:
-    """The records that were the newest at the time `before` or later, in order; none if the chain is empty."""
-    newest = chain.newest()
-    if newest is None:
-        return
-    numbers = {int(stem): entry.written for entry in files.entries(chain.folder) if (stem := _stem(entry)).isdigit()}
-    first = max((number for number, written in numbers.items() if written < before), default=min(numbers, default=newest[0]))
-    later = (chain.read(number) for number in sorted(numbers) if first <= number < newest[0])
-    yield from (body for body in later if body is not None)
-    yield newest[1]
+def _told(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
+    try:
+        yield from found
+    except StoreError as error:
+        damaged.append(f"{what}: {error}")
 
 
 def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     manifests = Manifests(files, run_id)
-    if manifests.lost():
-        raise StoreError(f"{files.where(manifests.chain.folder)} is gone; run summhay doctor --store {files.uri}")
+    manifests.check()
+    chain = manifests.chain
+    replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
-    standing = (parts for body in _standing(files, manifests.chain, before) for parts in body["parts"])
-    named = {part["name"] for parts in standing for part in (parts["units"], *parts["tables"].values())}
+    standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
+    standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
+    named = {part["name"] for parts in standing_parts for part in (parts["units"], *parts["tables"].values())}
     for entry in manifests.parts.there():
         if entry.written < before and entry.name.rpartition("/")[2] not in named:
             yield Unneeded(entry.name, entry.size, "merged parts")
-    yield from _of_chain(files, manifests.chain, before)
+    yield from replaced.values()
     yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
 
 
@@ -143,37 +130,27 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
             yield Unneeded(entry.name, entry.size, "segments that are merged")
 
 
-def _of_drivers(files: Files, below: int, before: float, damaged: list[str]) -> Iterator[Unneeded]:
+def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
     numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
-    records, n_damaged = [], len(damaged)
-    for number in numbers:
-        try:
-            records += [record] if (record := read_session(files, number)) is not None else []
-        except StoreError as error:
-            damaged.append(f"the drivers are left as they are: {error}")
-    # It is not known which runs the damaged records are of, and so not which are the last of theirs.
-    if len(damaged) > n_damaged:
-        return
-    last = {record.run: record.number for record in records}
-    candidates = (record for record in records if record.number < below and last[record.run] != record.number)
-    ended = {record.number for record in candidates if has_ended(files, record.number)}
-    for entry, stem in sorted(entries, key=lambda pair: pair[0].name):
+    # Of a damaged record it is not known whose it is, and so not which is the last of that run.
+    records = [record for number in numbers if (record := read_session(files, number)) is not None]
+    last = {*{record.run: record.number for record in records}.values()}
+    ended = {number for number in numbers if number not in last and has_ended(files, number)}
+    # A record without its end would be that of a driver at work: the end goes last.
+    for entry, stem in sorted(entries, key=lambda pair: (pair[1], len(pair[0].name))):
         if stem.isdigit() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 
 def _unfinished(files: Files, before: float) -> Iterator[Unneeded]:
     """What processes that were killed have left half written; in a bucket nothing appears before it is whole."""
-    if (root := files.folder) is None:
+    if files.folder is None:
         return
-    for path in sorted(root.rglob(".*.part")):
-        # Its writer may finish it meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            stat = path.stat()
-            if stat.st_mtime < before:
-                yield Unneeded(str(path.relative_to(root)), stat.st_size, "unfinished files")
+    for entry in files.entries("", deep=True):
+        if entry.name.endswith(".part") and "/." in f"/{entry.name}" and entry.written < before:
+            yield Unneeded(entry.name, entry.size, "unfinished files")
 
 
 def _stem(entry: Entry) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
+from summhay_ray.store.errors import StoreError, Superseded
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
-from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
+from summhay_ray.store.tables.parts import AGAIN, UNITS, PartFiles, Parts
 from summhay_ray.store.tables.rows import merge
 from summhay_ray.store.tables.tables import Tables
 
@@ -51,46 +51,35 @@ class Manifests:
         self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises StoreError."""
-        try:
-            newest = self.chain.newest()
-        except DamagedRecord as error:
-            named = str(error).partition(";")[0]
-            raise StoreError(f"run {self.run_id} is damaged ({named}); run summhay doctor --store {self.files.uri}") from None
+        """The newest manifest, which is the current one. Raises DamagedRecord."""
+        newest = self.chain.newest()
         return Manifest() if newest is None else _manifest(*newest)
 
-    def lost(self) -> bool:
-        """Whether the run has parts, but no manifest that names them."""
-        return not self.chain.numbers() and bool(self.parts.there())
+    def check(self) -> None:
+        """Raises StoreError if the run has parts, but no manifest that names them."""
+        if not self.chain.numbers() and self.parts.there():
+            raise StoreError(f"{self.files.where(self.chain.folder)} is gone; put it back from a copy, or {AGAIN}")
 
     def flaws(self) -> Iterator[str]:
-        """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts."""
-        where = self.files.where(self.chain.folder)
-        again = "run or import again: the rows are made again from the log, which has every stored answer"
-        if self.lost():
-            yield f"{where} is gone, and with it which rows the run has; put it back from a copy, or {again}"
-            return
-        try:
-            newest = self.chain.newest()
-        except DamagedRecord as error:
-            yield str(error)
-            return
-        all_parts = _manifest(*newest).parts if newest else ()
+        """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
+
+        Raises StoreError if it is not known which files the run has.
+        """
+        self.check()
+        all_parts = self.newest().parts
         for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
-                if flaw := self.parts.flaw(table, part):
-                    yield f"{flaw}; delete the folder {where}, and {again}"
+                try:
+                    with self.parts.opened(table, part):
+                        pass
+                except StoreError as error:
+                    yield str(error)
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
         shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.there())
         if shown and not any(parts.final for parts in all_parts):
-            yield f"{where} lacks its newest file, which names the run's tables; {again}"
-
-    def write(self, manifest: Manifest) -> bool:
-        """Write the manifest under its number. Return False if another writer has taken the number."""
-        parts = [one.to_json() for one in manifest.parts]
-        return self.chain.append(manifest.number, {"session": manifest.session, "added": manifest.added, "parts": parts})
+            yield f"{self.files.where(self.chain.folder)} lacks its newest file, which names the run's tables; {AGAIN}"
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.
@@ -103,7 +92,8 @@ class Manifests:
             if wanted is newest:
                 return newest
             wanted = dataclasses.replace(wanted, number=newest.number + 1)
-            if self.write(wanted):
+            parts = [one.to_json() for one in wanted.parts]
+            if self.chain.append(wanted.number, {"session": wanted.session, "added": wanted.added, "parts": parts}):
                 return wanted
             newest = self.newest()
 

@@ -4,7 +4,6 @@ The session records `drivers/00000001.json`, `00000002.json`, ... form one chain
 `<number>.beat`, the heartbeat, written every two seconds while the driver lives, with what the driver tells of itself;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
-Each record lists the earlier sessions that had not ended when it began, so that nobody has to check them all.
 """
 
 from __future__ import annotations
@@ -50,21 +49,15 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRecord:
+class SessionRecord(Process):
     """What a driver wrote when it began."""
 
     number: int
     run: str
     driver: str
-    host: str
-    machine: str
-    pid: int
-    started: str
     began: float
     """Seconds since 1970, by the driver's clock."""
     paying: bool
-    earlier: tuple[int, ...]
-    """Earlier sessions that had not ended."""
 
     @property
     def where(self) -> str:
@@ -87,11 +80,6 @@ class DriverSession:
     def number(self) -> int:
         """The session's number, higher than that of every earlier session."""
         return self.record.number
-
-    @property
-    def where(self) -> str:
-        """Where this driver runs, for a message: `on HOST, pid N`."""
-        return self.record.where
 
     def beat(self) -> None:
         """Write a heartbeat; to be called every `BEAT_S` seconds. Errors are ignored: a missed beat must not end a run."""
@@ -143,12 +131,10 @@ def begin_session(
 
 def open_sessions(files: Files) -> Iterator[SessionRecord]:
     """The sessions without a recorded end; their drivers may be dead."""
-    newest = session_chain(files).newest()
-    numbers = (*newest[1]["earlier"], newest[0]) if newest is not None else ()
-    for number in numbers:
-        record = None if has_ended(files, number) else read_session(files, number)
-        if record is not None:
-            yield record
+    numbers = session_chain(files).numbers()
+    ended = {*files.names(FOLDER, ".end.json")}
+    records = (read_session(files, number) for number in numbers if _name(number, "end.json") not in ended)
+    yield from (record for record in records if record is not None)
 
 
 def read_session(files: Files, number: int) -> SessionRecord | None:
@@ -160,10 +146,9 @@ def read_session(files: Files, number: int) -> SessionRecord | None:
 def lost_sessions(files: Files) -> list[str]:
     """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
     chain, lines = session_chain(files), []
-    for name in files.names(FOLDER, ".json"):
-        stem = name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+    for number in chain.numbers():
         try:
-            chain.read(int(stem) if stem.isdigit() else 0)
+            chain.read(number)
         except StoreError as error:
             lines.append(str(error))
     return lines
@@ -223,27 +208,16 @@ def this_process() -> Process:
 def _register(files: Files, run_id: str, paying: bool, here: Process) -> SessionRecord:
     chain = session_chain(files)
     while True:
-        newest = chain.newest()
-        number, before = (0, None) if newest is None else (newest[0], _record(newest[0], newest[1]))
-        candidates = () if before is None else (*before.earlier, number)
-        earlier = tuple(candidate for candidate in candidates if not has_ended(files, candidate))
-        record = SessionRecord(
-            number=number + 1,
-            run=run_id,
-            driver=uuid.uuid4().hex,
-            **asdict(here),
-            began=time.time(),
-            paying=paying,
-            earlier=earlier,
-        )
-        if chain.append(number + 1, asdict(record)):
+        number, driver = chain.latest() + 1, uuid.uuid4().hex
+        record = SessionRecord(**asdict(here), number=number, run=run_id, driver=driver, began=time.time(), paying=paying)
+        if chain.append(number, asdict(record)):
             return record
 
 
 def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float) -> None:
     """Wait until no earlier driver has the run; raise StoreError if another run is being paid for in the store."""
     mine = session.record
-    others = [record for record in (read_session(files, number) for number in mine.earlier) if record is not None]
+    others = [record for record in open_sessions(files) if record.number < mine.number]
     watches = [_Watch(files, other, here) for other in others if other.run == mine.run or (other.paying and mine.paying)]
     until, beaten = time.monotonic() + wait_s, time.monotonic()
     while watches:
@@ -260,7 +234,7 @@ def _make_way(files: Files, session: DriverSession, here: Process, wait_s: float
                 )
         if not watches:
             return
-        if time.monotonic() > until and all(watch.alive for watch in watches):
+        if time.monotonic() > until:
             slow = watches[0].record
             raise Superseded(
                 f"run {mine.run}: its earlier driver ({slow.where}) does not make way; end that process, then run again"
@@ -279,7 +253,7 @@ class _Watch:
 
     def __init__(self, files: Files, record: SessionRecord, here: Process) -> None:
         self.record = record
-        self.alive = False
+        self._alive = False
         self._files = files
         self._same_machine = bool(here.machine) and here.machine == record.machine and bool(record.started)
         self._beat = self._read()
@@ -290,15 +264,13 @@ class _Watch:
         if has_ended(self._files, self.record.number):
             return "ended"
         if self._same_machine:
-            self.alive = _started(self.record.pid) == self.record.started
-            return "alive" if self.alive else "dead"
+            return "alive" if _started(self.record.pid) == self.record.started else "dead"
         beat, now = self._read(), time.monotonic()
         if beat != self._beat:
-            self._beat, self._since, self.alive = beat, now, True
+            self._beat, self._since, self._alive = beat, now, True
         elif now - self._since > WATCH_S:
-            self.alive = False
             return "dead"
-        return "alive" if self.alive else "unknown"
+        return "alive" if self._alive else "unknown"
 
     def _read(self) -> bytes:
         try:
@@ -316,9 +288,8 @@ def session_chain(files: Files) -> Chain:
 def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
     try:
         # Records of other versions may have further fields.
-        known = {field.name: body[field.name] for field in fields(SessionRecord)}
-        return SessionRecord(**{**known, "earlier": tuple(body["earlier"])})
-    except (TypeError, KeyError) as error:
+        return SessionRecord(**{field.name: body[field.name] for field in fields(SessionRecord)})
+    except KeyError as error:
         raise StoreError(f"{_name(number, 'json')}: not a driver's record of this version ({error})") from None
 
 
@@ -327,11 +298,10 @@ def _end(files: Files, number: int) -> Mapping[str, Any] | None:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:
         return None
-    try:
-        end = json.loads(content)
-    except ValueError:
-        end = None
-    return end if isinstance(end, dict) else {}
+    with contextlib.suppress(ValueError):
+        end: Mapping[str, Any] = json.loads(content)
+        return end
+    return {}
 
 
 def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:

@@ -20,9 +20,9 @@ from typing import Any, Self
 
 import polars as pl
 
-from summhay_ray.store.errors import OldStore, StoreError, StoreUnavailable
+from summhay_ray.store.errors import OldStore, StoreError
 from summhay_ray.store.files.checked_json import read_checked, with_hash
-from summhay_ray.store.files.files import Files, open_files, read_whole
+from summhay_ray.store.files.files import Files, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
@@ -55,9 +55,6 @@ class Store:
             # An old store may have lost it.
             if {"log", "drivers"} <= {*self.files.folders("")}:
                 self._check(b'{"format": 2}')
-        except StoreUnavailable as error:
-            # A service that has never answered is more likely named wrongly than down for a while.
-            raise StoreError(str(error)) from None
 
     def _check(self, content: bytes) -> None:
         try:
@@ -103,14 +100,11 @@ class Store:
             )
         name = f"objects/{kind}/{digest}"
         try:
-            content = read_whole(
-                lambda: self.files.read(name),
-                lambda content: content if hashlib.sha256(content).hexdigest() == digest else None,
-            )
+            content = self.files.read(name)
         except FileNotFoundError:
             mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
-        if content is None:
+        if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(f"store {self.uri!r}: {name} is damaged; delete it, and import or run its source again")
         return content
 
@@ -191,7 +185,7 @@ class RunStore:
         """The record that `create_run` wrote, read once; its field `tables` describes the tables. Raises StoreError if it is
         damaged, or of another version."""
         name = f"runs/{self.run_id}/run.json"
-        record = read_whole(lambda: self.store.files.read(name), read_checked)
+        record = read_checked(self.store.files.read(name))
         if record is None:
             raise StoreError(f"{self.store.files.where(name)} is damaged: it is not as it was written; {MEND_RECORD}")
         if (version := record.get("format")) != RUN_FORMAT:
@@ -213,9 +207,8 @@ class RunStore:
         Raises StoreError for a run that has rows but has lost its commits, which say what they are.
         """
         manifest = self.manifest()
-        if not manifest.number and self._manifests.lost():
-            lost, store = self.store.files.where(self._manifests.chain.folder), self.store.files.uri
-            raise StoreError(f"run {self.run_id} is damaged ({lost} is gone); run summhay doctor --store {store}")
+        if not manifest.number:
+            self._manifests.check()
         view = copy.copy(self)
         view._still = manifest
         return view
@@ -281,7 +274,7 @@ class RunStore:
 
     def finished(self, kind: str) -> dict[str, bool]:
         """Every committed unit of a kind -> whether it failed in a way that may be retried."""
-        won = self._reader({}).units()[0]
+        won = self._reader({}).units()
         return dict(won.filter(pl.col("kind") == kind).select("unit", "retry").iter_rows())
 
     def table(self, table: str, units: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pl.DataFrame:

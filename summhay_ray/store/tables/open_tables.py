@@ -50,8 +50,6 @@ def _write(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], kind: T
             # polars's own errors of a file have no number.
             text = piece.write_ndjson() if kind == "jsonl" else _flat(piece, columns).write_csv(include_header=not number)
             stream.write(text.encode())
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _flat(piece: pl.DataFrame, columns: Columns) -> pl.DataFrame:

@@ -17,9 +17,8 @@ import hashlib
 import io
 import itertools
 import json
-import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from summhay_ray.store.files.files import Files
 from summhay_ray.store.tables.tables import Columns, Tables
 
 UNITS = "_units"
+AGAIN = "run or import again: the rows are made again from the log, which has every stored answer"
 Stream = io.BufferedIOBase
 GROUP_BYTES = 8 << 20
 """Size in memory of a row group, about: whoever reads a table piece by piece holds one."""
@@ -116,52 +116,40 @@ class PartFiles:
         entries = (entry for folder in (self.tables_folder, self.folder) for entry in self.files.entries(folder, deep=True))
         return [entry for entry in entries if entry.name.endswith(".parquet")]
 
-    def create(self, table: str, content: bytes, rows: int, unpacked: int) -> Part:
-        """Write a small part. Equal contents are one part."""
-        digest = hashlib.sha256(content).hexdigest()
-        part = Part(f"{table}-{digest[:32]}.parquet", digest, len(content), rows, unpacked)
-        if not self.files.create(f"{self.folder}/{part.name}", content) and self.flaw(table, part):
-            # Its name says what it holds.
-            self.files.put(f"{self.folder}/{part.name}", content)
-        return part
-
-    def write(self, columns: Columns, pieces: Iterable[pl.DataFrame]) -> Part:
-        """Write a part of consecutive pieces, of which one is in memory at a time. Raises OSError."""
+    def write(self, table: str, fill: Callable[[Path], tuple[int, int]]) -> Part:
+        """Write a part. Equal contents are one part. `fill` writes the file, and returns the numbers of its rows and, about, of
+        their bytes in memory. Raises OSError."""
         told: dict[str, Any] = {}
 
         def named(path: Path) -> str:
             with path.open("rb") as stream:
                 told["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
             told["size"] = path.stat().st_size
-            told["name"] = f"{columns.table}-{told['sha256'][:32]}.parquet"
+            told["name"] = f"{table}-{told['sha256'][:32]}.parquet"
             return f"{self.folder}/{told['name']}"
 
-        with self.files.writing(f"{self.folder}/{columns.table}", named) as path:
-            rows, unpacked = write_parquet(path, columns, pieces, self.run_id)
+        with self.files.writing(f"{self.folder}/{table}", named) as path:
+            rows, unpacked = fill(path)
         return Part(**told, rows=rows, unpacked=unpacked)
+
+    def write_rows(self, columns: Columns, pieces: Iterable[pl.DataFrame]) -> Part:
+        """Write a part of a table, of consecutive pieces of its rows. Raises OSError."""
+        return self.write(columns.table, lambda path: write_parquet(path, columns, pieces, self.run_id))
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
         """The part's content, checked. Raises StoreError."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
-                store = self.files.uri
-                raise StoreError(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
+                places = [name for name in self.names(table, part.name) if self.files.exists(name)]
+                where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
+                how, commits = "not as it was written" if places else "gone", self.files.where(f"runs/{self.run_id}/commits")
+                raise StoreError(f"{where} is {how}; delete the folder {commits}, and {AGAIN}")
             yield stream
-
-    def flaw(self, table: str, part: Part) -> str:
-        """What is wrong with a part's file, which is read; empty if nothing is."""
-        with contextlib.ExitStack() as stack:
-            return "" if self._found(table, part, stack) is not None else self._where(table, part)
-
-    def _where(self, table: str, part: Part) -> str:
-        places = [name for name in self.names(table, part.name) if self.files.exists(name)]
-        where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
-        return f"{where} is {'not as it was written' if places else 'gone'}"
 
     def _found(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
         shown, hidden = self.names(table, part.name)
-        # It may move while it is looked for; and a byte may be wrong in one reading, while the file is whole.
+        # It may move while it is looked for.
         for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
@@ -228,25 +216,23 @@ def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[
             rows[table], owned = numbered(columns, frame.sort(*columns.key, "_unit"))
             listed = with_rows(listed, table, owned.select("_unit", "_number"))
 
-    def write(table: str) -> Part:
-        sink = io.BytesIO()
-        write_parquet(sink, tables[table], [rows[table]], files.run_id)
-        return files.create(table, sink.getvalue(), rows[table].height, int(rows[table].estimated_size()))
-
     with ThreadPoolExecutor(len(rows) + 1) as threads:
-        written = [*zip(rows, threads.map(write, rows), strict=True)]
-        return Parts(write_units(files, listed), dict(written))
+        written = threads.map(lambda table: files.write_rows(tables[table], [rows[table]]), rows)
+        return Parts(write_units(files, listed), dict(zip(rows, written, strict=True)))
 
 
 def write_units(files: PartFiles, units: pl.DataFrame) -> Part:
     """Write the part that lists units."""
     lists = [name for name in units.columns if name.endswith(rows_of(""))]
-    sink = io.BytesIO()
     # Neighbouring rows are mostly of one unit, so that their differences take next to nothing.
     encoding = {f"{name}.list.element": "DELTA_BINARY_PACKED" for name in lists}
     whole = units.to_arrow(compat_level=pl.CompatLevel.oldest())
-    pq.write_table(whole, sink, compression="zstd", use_dictionary=["kind"], column_encoding=encoding)
-    return files.create(UNITS, sink.getvalue(), units.height, whole.nbytes)
+
+    def fill(path: Path) -> tuple[int, int]:
+        pq.write_table(whole, path, compression="zstd", use_dictionary=["kind"], column_encoding=encoding)
+        return units.height, whole.nbytes
+
+    return files.write(UNITS, fill)
 
 
 def with_rows(units: pl.DataFrame, table: str, owned: pl.DataFrame) -> pl.DataFrame:
@@ -270,20 +256,17 @@ def numbered(columns: Columns, rows: pl.DataFrame, start: int = 0) -> tuple[pl.D
     return rows.filter(first).select(names), others
 
 
-def write_parquet(target: Any, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> tuple[int, int]:
-    """Write consecutive pieces of a table to a path or a stream, each column's meaning in the metadata.
+def write_parquet(path: Path, columns: Columns, pieces: Iterable[pl.DataFrame], run_id: str) -> tuple[int, int]:
+    """Write consecutive pieces of a table, of which one is in memory at a time, with each column's meaning in the metadata.
 
     Returns the numbers of rows and, about, of their bytes in memory.
     """
     n_rows = n_bytes = 0
     schema = columns.schema.with_metadata({"run": run_id, "table": columns.table, "primary_key": json.dumps(columns.key)})
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         # Some readers take the size of the first row group for that of their batches, which cannot be 0.
         for piece in filter(len, pieces):
             n_rows, n_bytes = n_rows + piece.height, n_bytes + int(piece.estimated_size())
             rows = piece.to_arrow().cast(schema)
             writer.write_table(rows, row_group_size=1 + len(rows) * GROUP_BYTES // max(rows.nbytes, 1))
-    if isinstance(target, Path):
-        with target.open("rb") as stream:
-            os.fsync(stream.fileno())
     return n_rows, n_bytes

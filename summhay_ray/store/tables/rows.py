@@ -1,11 +1,15 @@
-"""Reads tables from the parts of one manifest, and merges parts. Part of the store room."""
+"""Reads tables from the parts of one manifest, and merges parts. Part of the store room.
+
+The rows of a table are numbered (`_row`) through all its parts, and the units that count (`_rank`) in the order of kind and name.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, cast
 
 import polars as pl
@@ -22,22 +26,9 @@ _NO_UNITS = pl.DataFrame(schema={"kind": pl.String, "unit": pl.String, "retry": 
 _NO_OWNERS = pl.DataFrame(schema={"_rank": pl.Int32, "_row": pl.UInt32})
 
 Keep = pl.Expr | None
-"""Which rows are wanted, by the key; None: all."""
-
-
-def winners(parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, list[pl.Series]]:
-    """The units of all parts, each once, sorted; and for each part, its units' ranks among them.
-
-    A unit's rank is null in all parts but the one whose rows are used: a success beats a failure, then the last part wins.
-    """
-    names = _NO_UNITS.columns
-    every = pl.concat([_NO_UNITS, *(part.select(names) for part in parts)]).with_row_index("place")
-    every = every.sort("kind", "unit", pl.col("retry").not_(), "place")
-    # The last of equal neighbours.
-    won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
-    ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["place"], range(won.height))
-    starts = itertools.accumulate((part.height for part in parts), initial=0)
-    return won.drop("place"), [ranks.slice(start, part.height) for start, part in zip(starts, parts, strict=False)]
+"""Which rows are wanted; None: all."""
+Streams = Sequence[tuple[int, Stream]]
+"""The content of each part of a table, and the number of its first row."""
 
 
 class Reader:
@@ -57,24 +48,38 @@ class Reader:
         """Whether the parts are the tables as they are: nothing supersedes anything."""
         return len(self._parts) == 1
 
-    def units(self) -> tuple[pl.DataFrame, list[pl.Series], list[pl.DataFrame]]:
-        """The units that count, sorted; their ranks in each of the parts (see `winners`); and the parts' lists of rows."""
-        if not hasattr(self, "_units"):
-            lists = [_NO_UNITS.columns + [rows_of(table) for table in self._tables if table in one.tables] for one in self._parts]
-            listed = [self._listed(one, names) for one, names in zip(self._parts, lists, strict=True)]
-            self._units = (*winners(listed), listed)
-        return self._units
+    def units(self) -> pl.DataFrame:
+        """The units that count, each once, sorted by kind and name."""
+        return self._listed[0]
 
-    def _listed(self, parts: Parts, names: Sequence[str]) -> pl.DataFrame:
-        with self._files.opened(UNITS, parts.units) as stream:
-            return _read(stream, names)
+    @functools.cached_property
+    def _listed(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The units that count, sorted; and those of all parts with their lists of rows and `_rank`, which is null unless these
+        are the rows that count: a success beats a failure, then the last part wins."""
+        lists = []
+        for place, parts in enumerate(self._parts):
+            starts = {rows_of(table): self._starts(table)[place] for table in self._tables if table in parts.tables}
+            with self._files.opened(UNITS, parts.units) as stream:
+                listed = _read(stream, [*_NO_UNITS.columns, *starts])
+            lists.append(listed.with_columns(pl.col(name) + pl.lit(start, pl.UInt32) for name, start in starts.items()))
+        listed = pl.concat([_NO_UNITS, *lists], how="diagonal")
+        every = listed.select(_NO_UNITS.columns).with_row_index("_at").sort("kind", "unit", pl.col("retry").not_(), "_at")
+        # The last of equal neighbours.
+        won = every.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in ("kind", "unit")))
+        ranks = pl.repeat(None, every.height, dtype=pl.Int32, eager=True).scatter(won["_at"], range(won.height))
+        return won.drop("_at"), listed.with_columns(_rank=ranks)
 
-    def owners(self, place: int, table: str) -> pl.DataFrame:
-        """Which unit's (`_rank`) each row (`_row`, its number) of a table in the place-th parts is; a row may be of several."""
-        _, ranks, listed = self.units()
-        if table not in self._parts[place].tables:
+    def _starts(self, table: str) -> list[int]:
+        """For each of the parts, the number of the table's first row in it; and at last the number of all rows."""
+        counts = (parts.tables[table].rows if table in parts.tables else 0 for parts in self._parts)
+        return [*itertools.accumulate(counts, initial=0)]
+
+    def owners(self, table: str) -> pl.DataFrame:
+        """Which unit's (`_rank`) each row (`_row`) of a table is; a row may be of several."""
+        listed, name = self._listed[1], rows_of(table)
+        if name not in listed.columns:
             return _NO_OWNERS
-        return pl.DataFrame({"_rank": ranks[place], "_row": listed[place][rows_of(table)]}).drop_nulls().explode("_row")
+        return listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
 
     def table(self, table: str, units: Sequence[str] | None = None, unit: str = "") -> pl.DataFrame:
         """A whole table. `units`: only the rows of units with these names. `unit`: the name of a further column, with the unit
@@ -83,11 +88,11 @@ class Reader:
         unit = "" if unit in columns.schema.names else unit
         with self._open(table) as streams:
             if self.is_plain and units is None and not unit:
-                return _read(streams[0], columns.schema.names) if streams else columns.frame([])
+                return _read(streams[0][1], columns.schema.names) if streams else columns.frame([])
             ranks = self._ranks(table, units)
-            found = [rows.drop("_place", "_row") for rows in self._ranked(table, streams, ranks, columns.schema.names, None)]
+            found = [rows.drop("_row") for rows in _ranked(columns, streams, ranks)]
         if unit:
-            found = [rows.with_columns(self.units()[0]["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
+            found = [rows.with_columns(self.units()["unit"].gather(rows["_rank"]).alias(unit)) for rows in found]
         return columns.frame(found, *filter(None, [unit]))
 
     def pieces(self, table: str) -> Iterator[pl.DataFrame]:
@@ -96,10 +101,12 @@ class Reader:
         columns = self._tables[table]
         if self.is_plain:
             with self._open(table) as streams:
-                yield from (_row_groups(streams[0], columns) if streams else [columns.frame([])])
-            return
-        for rows in self.sorted_pieces(table):
-            yield numbered(columns, rows)[0]
+                for _, stream in streams:
+                    for keep in _of_row_groups(stream, columns.key[0]):
+                        yield _scan(stream, keep).select(columns.schema.names).collect()
+        else:
+            for rows in self.sorted_pieces(table):
+                yield numbered(columns, rows)[0]
         if not any(table in one.tables for one in self._parts):
             yield columns.frame([])
 
@@ -109,33 +116,28 @@ class Reader:
         keep = pl.col(columns.key[0]).is_between(pl.lit(low), pl.lit(high))
         with self._open(table) as streams:
             if self.is_plain and streams:
-                return _scan(streams[0]).filter(keep).select(columns.schema.names).collect()
-            found = [*self._ranked(table, streams, self._ranks(table), columns.schema.names, keep)]
-        return columns.frame([rows.drop("_place", "_row") for rows in found])
+                return _scan(streams[0][1], keep).select(columns.schema.names).collect()
+            return columns.frame([rows.drop("_row") for rows in _ranked(columns, streams, self._ranks(table), keep)])
 
     def sorted_pieces(self, table: str) -> Iterator[pl.DataFrame]:
-        """Like `pieces`, but with every row of a key, and the columns `_place` and `_row` (which row of which parts it is) and
-        `_rank` (the first unit that it is of), by which rows with the same key are sorted."""
+        """Like `pieces`, but with every row of a key, and the columns `_row` and `_rank` (the first unit that it is of), by which
+        rows with the same key are sorted."""
         columns, ranks = self._tables[table], self._ranks(table)
         with self._open(table) as streams:
             for keep in self._ranges(table, streams):
-                found = [*self._ranked(table, streams, ranks, columns.schema.names, keep)]
+                found = [*_ranked(columns, streams, ranks, keep)]
                 if found:
                     yield pl.concat(found).sort(*columns.key, "_rank")
 
     def shared_row(self, table: str, kind: str) -> tuple[str, str, tuple[Any, ...]] | None:
         """The first row that two units of a kind have: the units, and its key; None if there is none."""
-        won, key, found = self.units()[0], list(self._tables[table].key), []
-        of_kind = pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode())
-        owners = [self.owners(place, table).filter(of_kind) for place in range(len(self._parts))]
-        if self.is_plain and owners[0]["_row"].is_unique().all():
+        won, key = self.units(), list(self._tables[table].key)
+        owners = self.owners(table).filter(pl.col("_rank").is_in((won["kind"] == kind).arg_true().cast(pl.Int32).implode()))
+        if self.is_plain and owners["_row"].is_unique().all() or owners.is_empty():
             return None
         with self._open(table) as streams:
-            for place, stream in streams.items():
-                found.append(_read(stream, key)[owners[place]["_row"]].with_columns(owners[place]["_rank"]))
-        if not found:
-            return None
-        rows = pl.concat(found).sort(*key, "_rank")
+            keys = pl.concat(_read(stream, key) for _, stream in streams)
+        rows = keys[owners["_row"]].with_columns(owners["_rank"]).sort(*key, "_rank")
         again = rows.select(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in key)).to_series()
         twice = again.arg_true()
         if twice.is_empty():
@@ -145,17 +147,14 @@ class Reader:
 
     def by_unit(self) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
         """Each unit that counts with its rows of these tables that it has some of, sorted by kind and name."""
-        won, _, _ = self.units()
-        places = [*enumerate(self._parts)]
-        owners = {table: [self.owners(place, table) for place, _ in places] for table in self._tables}
-        weights = [0] * won.height
-        for table, found in owners.items():
-            for (_, parts), owned in zip(places, found, strict=True):
-                if part := parts.tables.get(table):
-                    for rank, number in owned.group_by("_rank").len().iter_rows():
-                        weights[rank] += number * part.unpacked // max(part.rows, 1)
-        names, start = won["unit"].to_list(), 0
-        while start < won.height:
+        names, owners = self.units()["unit"].to_list(), {table: self.owners(table) for table in self._tables}
+        weights = [0] * len(names)
+        for table, owned in owners.items():
+            unpacked = sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables)
+            for rank, number in owned.group_by("_rank").len().iter_rows():
+                weights[rank] += number * unpacked // self._starts(table)[-1]
+        start = 0
+        while start < len(names):
             sums = itertools.accumulate(weights[start:])
             end = start + max(1, sum(1 for _ in itertools.takewhile(lambda total: total <= TOGETHER, sums)))
             frames = {table: self._of_units(table, owners[table], start, end) for table in self._tables}
@@ -163,89 +162,101 @@ class Reader:
                 yield names[rank], {table: rows[rank,] for table, rows in frames.items() if (rank,) in rows}
             start = end
 
-    def _of_units(self, table: str, owners: Sequence[pl.DataFrame], start: int, end: int) -> dict[Any, pl.DataFrame]:
+    def _of_units(self, table: str, owners: pl.DataFrame, start: int, end: int) -> dict[Any, pl.DataFrame]:
         """Rank -> the rows of the unit, for the units from `start` to `end`."""
-        names, found = self._tables[table].schema.names, []
+        own, found = owners.filter(pl.col("_rank").is_between(start, end - 1)), []
+        wanted = pl.col("_row").is_in(own["_row"].unique().implode())
         with self._open(table) as streams:
-            for place, stream in streams.items():
-                own = owners[place].filter(pl.col("_rank").is_between(start, end - 1))
-                wanted = pl.col("_row").is_in(own["_row"].unique().implode())
-                rows = _scan(stream).filter(wanted).select(*names, "_row").collect()
-                found.append(own.join(rows, on="_row", maintain_order="right").select("_rank", *names))
+            for first, stream in streams:
+                rows = _scan(stream, wanted, first).collect()
+                found.append(own.join(rows, on="_row", maintain_order="right").drop("_row"))
         return pl.concat(found).partition_by("_rank", as_dict=True, include_key=False) if found else {}
 
     @contextlib.contextmanager
-    def _open(self, table: str) -> Iterator[dict[int, Stream]]:
-        """The content of each part of a table by the place of its parts. What was checked is what is read."""
+    def _open(self, table: str) -> Iterator[Streams]:
+        """The content of each part of a table. What was checked is what is read."""
         with contextlib.ExitStack() as stack:
-            places = [place for place, parts in enumerate(self._parts) if table in parts.tables]
-            yield {place: stack.enter_context(self._files.opened(table, self._parts[place].tables[table])) for place in places}
+            places = zip(self._starts(table), self._parts, strict=False)
+            held = [(start, one.tables[table]) for start, one in places if table in one.tables]
+            yield [(start, stack.enter_context(self._files.opened(table, part))) for start, part in held]
 
-    def _ranks(self, table: str, units: Sequence[str] | None = None) -> dict[int, pl.Series]:
-        """Place -> the rank of the first unit that each row of the table is of, null where none counts, or none of `units`."""
-        won, ranks = self.units()[0], {}
-        for place, parts in enumerate(self._parts):
-            if part := parts.tables.get(table):
-                owners = self.owners(place, table)
-                if units is not None:
-                    owners = owners.filter(won["unit"].is_in(pl.Series(units, dtype=pl.String).implode()).gather(owners["_rank"]))
-                first = owners.group_by("_row").agg(pl.col("_rank").min())
-                ranks[place] = pl.repeat(None, part.rows, dtype=pl.Int32, eager=True).scatter(first["_row"], first["_rank"])
-        return ranks
+    def _ranks(self, table: str, units: Sequence[str] | None = None) -> pl.Series:
+        """The rank of the first unit that each row of the table is of, null where none counts, or none of `units`."""
+        owners = self.owners(table)
+        if units is not None:
+            wanted = self.units()["unit"].is_in(pl.Series(units, dtype=pl.String).implode())
+            owners = owners.filter(wanted.gather(owners["_rank"]))
+        # Of several, what is written last stays.
+        owners = owners.sort("_rank", descending=True)
+        return pl.repeat(None, self._starts(table)[-1], dtype=pl.Int32, eager=True).scatter(owners["_row"], owners["_rank"])
 
-    def _ranked(
-        self, table: str, streams: Mapping[int, Stream], ranks: Mapping[int, pl.Series], names: Sequence[str], keep: Keep
-    ) -> Iterator[pl.DataFrame]:
-        for place, stream in streams.items():
-            whole = _scan(stream)
-            rows = (whole if keep is None else whole.filter(keep)).select(*names, "_row").collect()
-            ranked = rows.with_columns(pl.lit(place, pl.Int32).alias("_place"), ranks[place].gather(rows["_row"]).alias("_rank"))
-            yield ranked.drop_nulls("_rank")
-
-    def _ranges(self, table: str, streams: Mapping[int, Stream]) -> list[Keep]:
+    def _ranges(self, table: str, streams: Streams) -> list[Keep]:
         """Conditions for consecutive ranges of the key with about equally many rows, each small enough to be in memory."""
-        count = 1 + sum(self._parts[place].tables[table].unpacked for place in streams) // TOGETHER
+        count = 1 + sum(parts.tables[table].unpacked for parts in self._parts if table in parts.tables) // TOGETHER
         if count == 1:
             return [None]
         name = self._tables[table].key[0]
-        ordered = pl.concat([_read(stream, [name])[name].gather_every(_NTH) for stream in streams.values()]).sort()
-        starts = sorted({ordered[len(ordered) * piece // count] for piece in range(1, count)})
-        return [_from(name, low, high) for low, high in itertools.pairwise([None, *starts, None])]
+        ordered = pl.concat([_read(stream, [name])[name].gather_every(_NTH) for _, stream in streams]).sort()
+        return _ranges_from(name, (ordered[len(ordered) * piece // count] for piece in range(1, count)))
+
+    def merged(self, table: str, final: bool) -> tuple[Part, pl.Series]:
+        """Write one part with all rows of a table. Returns it, and the number in it of each row."""
+        columns, digest = self._tables[table], Digest()
+        numbers = pl.repeat(None, self._starts(table)[-1], dtype=pl.UInt32, eager=True)
+
+        def pieces() -> Iterator[pl.DataFrame]:
+            nonlocal numbers
+            rows = 0
+            for piece in self.sorted_pieces(table):
+                first, others = numbered(columns, piece, rows)
+                rows += first.height
+                numbers = numbers.scatter(others["_row"], others["_number"].cast(pl.UInt32))
+                if final:
+                    digest.add(first)
+                yield first
+
+        part = self._files.write_rows(columns, pieces())
+        return dataclasses.replace(part, digest=digest.sha256 if final else ""), numbers
 
 
-def _from(name: str, low: Any, high: Any) -> pl.Expr:
+def _ranked(columns: Columns, streams: Streams, ranks: pl.Series, keep: Keep = None) -> Iterator[pl.DataFrame]:
+    """The rows of each part that count, with `_row` and `_rank`."""
+    for start, stream in streams:
+        rows = _scan(stream, keep, start).select(*columns.schema.names, "_row").collect()
+        yield rows.with_columns(ranks.gather(rows["_row"]).alias("_rank")).drop_nulls("_rank")
+
+
+def _of_row_groups(stream: Stream, name: str) -> list[Keep]:
+    """Conditions for the ranges of the key that the row groups of a part begin, which is sorted by it."""
+    stream.seek(0)
+    metadata = pq.read_metadata(stream)
+    column = metadata.schema.names.index(name)
+    found = [metadata.row_group(group).column(column).statistics for group in range(1, metadata.num_row_groups)]
+    # Very long keys are not among the statistics.
+    return _ranges_from(name, (one.min for one in found if one is not None and one.has_min_max))
+
+
+def _ranges_from(name: str, starts: Iterable[Any]) -> list[Keep]:
+    """Conditions for consecutive ranges of the key, all but the first of which begin at one of `starts`."""
+    return [_from(name, low, high) for low, high in itertools.pairwise([None, *sorted(set(starts)), None])]
+
+
+def _from(name: str, low: Any, high: Any) -> Keep:
     """The key is at least `low` and less than `high`; None: there is no such end."""
     ends = [*([] if low is None else [pl.col(name) >= low]), *([] if high is None else [pl.col(name) < high])]
-    return pl.all_horizontal(ends)
+    return pl.all_horizontal(ends) if ends else None
 
 
-def _scan(stream: Stream) -> pl.LazyFrame:
+def _scan(stream: Stream, keep: Keep = None, start: int = 0) -> pl.LazyFrame:
+    """The rows of a part that are wanted, with `_row`, which is `start` for the first."""
     # polars reads from where the stream stands.
     stream.seek(0)
-    return pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row")
+    whole = pl.scan_parquet(cast("IO[bytes]", stream), row_index_name="_row", row_index_offset=start)
+    return whole if keep is None else whole.filter(keep)
 
 
 def _read(stream: Stream, names: Sequence[str]) -> pl.DataFrame:
     return _scan(stream).select(names).collect()
-
-
-def _row_groups(stream: Stream, columns: Columns) -> Iterator[pl.DataFrame]:
-    """A part's row groups, of which each leaves the rows of its last key to the next: these may go on there."""
-    names, key = columns.schema.names, columns.key[0]
-    stream.seek(0)
-    metadata = pq.read_metadata(stream)
-    # Not by pyarrow's reader, which takes half as long again, and keeps tens of MiB for itself.
-    table = _scan(stream).select(names)
-    start, rest = 0, columns.frame([])
-    for group in range(metadata.num_row_groups):
-        count = metadata.row_group(group).num_rows
-        rows = pl.concat([rest, table.slice(start, count).collect()])
-        start += count
-        last = int((rows[key] != rows[key][-1]).sum()) if rows.height else 0
-        if last:
-            yield rows.head(last)
-        rest = rows.slice(last)
-    yield rest
 
 
 def digests_of(reader: Reader, names: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -263,47 +274,16 @@ def merge(files: PartFiles, tables: Tables, parts: Sequence[Parts], final: bool 
     `final`: they are all of the run; tables without rows get a part as well. Holds little more than one piece in memory.
     """
     reader = Reader(files, parts, tables)
-    units, merged = reader.units()[0], {}
-    for table, columns in tables.items():
-        places = [place for place, one in enumerate(parts) if table in one.tables]
-        if not places and not final:
+    units, merged = reader.units(), {}
+    for table in tables:
+        held = [one.tables[table] for one in parts if table in one.tables]
+        if not held and not final:
             continue
-        owners = {place: reader.owners(place, table) for place in places}
-        held = parts[places[0]].tables[table] if len(places) == 1 else None
-        if held and (held.digest or not final) and owners[places[0]]["_row"].n_unique() == held.rows:
-            merged[table] = held
-            owned = owners[places[0]]
+        owned = reader.owners(table)
+        if len(held) == 1 and (held[0].digest or not final) and owned["_row"].n_unique() == held[0].rows:
+            merged[table] = held[0]
         else:
-            held_there = {place: parts[place].tables[table] for place in places}
-            merged[table], numbers = _merged(reader, files, columns, held_there, final)
-            owned = pl.concat(
-                [
-                    _NO_OWNERS,
-                    *(own.with_columns(numbers[place].gather(own["_row"]).alias("_row")) for place, own in owners.items()),
-                ]
-            )
+            merged[table], numbers = reader.merged(table, final)
+            owned = owned.with_columns(_row=numbers.gather(owned["_row"]))
         units = with_rows(units, table, owned)
     return Parts(write_units(files, units), merged, final)
-
-
-def _merged(
-    reader: Reader, files: PartFiles, columns: Columns, held: Mapping[int, Part], final: bool
-) -> tuple[Part, dict[int, pl.Series]]:
-    """A table's part, and place -> the number in it of each row of the part there."""
-    numbers = {place: pl.repeat(None, part.rows, dtype=pl.UInt32, eager=True) for place, part in held.items()}
-    digest = Digest()
-
-    def pieces() -> Iterator[pl.DataFrame]:
-        rows = 0
-        for piece in reader.sorted_pieces(columns.table):
-            first, others = numbered(columns, piece, rows)
-            rows += first.height
-            for place in held:
-                own = others.filter(pl.col("_place") == place)
-                numbers[place] = numbers[place].scatter(own["_row"], own["_number"].cast(pl.UInt32))
-            if final:
-                digest.add(first)
-            yield first
-
-    part = files.write(columns, pieces())
-    return dataclasses.replace(part, digest=digest.sha256 if final else ""), numbers

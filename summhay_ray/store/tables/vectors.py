@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.store.files.files import Files, read_whole
+from summhay_ray.store.files.files import Files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,25 +99,19 @@ class VectorSpace:
     def _rows(self, name: str) -> Mapping[bytes, Kept]:
         """The vectors in a file; none if it is damaged or gone, so that they are computed again when needed."""
         if name not in self._open and self._files is not None:
-            content = self._whole(self._files, name)
-            if content is None:
+            try:
+                content = self._files.read(name)
+            except FileNotFoundError:
+                # Another process has found it damaged.
+                content = b""
+            if not _is_whole(name, content):
+                self._files.delete(name)
                 self._known.discard(name)
                 self._where = {key: place for key, place in self._where.items() if place != name}
                 return {}
             self._index(name, content)
         self._open.move_to_end(name)
         return self._open[name]
-
-    def _whole(self, files: Files, name: str) -> bytes | None:
-        """The content of a file; None if another process has deleted it, or if it is damaged and was deleted here."""
-        try:
-            content = read_whole(lambda: files.read(name), lambda read: read if _is_whole(name, read) else None)
-        except FileNotFoundError:
-            return None
-        if content is not None:
-            return content
-        files.delete(name)
-        return None
 
     def _index(self, name: str, content: bytes) -> None:
         rows = _rows(content)
