@@ -104,7 +104,7 @@ def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jum
         found = [grant for _, grant in (await service.exchange("w", WorkerMessage(claims))).grants]
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())
-            assert not news.epoch and not news.halted
+            assert not news.evicted and not news.halted
             service.snapshot()
             found += [grant for _, grant in news.grants]
         return found

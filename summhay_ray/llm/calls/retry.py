@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "lost"]
+Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model"]
 """What kind of failure it is:
 
 - rate_limit, transient: try again.
@@ -22,7 +22,6 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 - malformed: the answer cannot be used; charged, and not tried again.
 - row: this request will never succeed.
 - model: no request to this model will succeed.
-- lost: not sent, because another worker has taken the call over; claim it again.
 """
 
 
