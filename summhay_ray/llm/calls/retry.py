@@ -1,6 +1,6 @@
-"""What an error of one HTTP attempt means, and whether to try again. Part of the llm room.
+"""What an error of one attempt means, and whether to try again. Part of the llm room.
 
-litellm's error classes are recognized by name, most specific first, so that no import of litellm is needed. The tests use the
+The classes of the HTTP clients are recognized by name, most specific first, so that none of them is imported. The tests use the
 real exceptions.
 """
 
@@ -10,7 +10,7 @@ import datetime
 import email.utils
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,36 +41,24 @@ LONGEST_PAUSE_S = 3600.0
 """The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
 up, and a later run continues."""
 
-_BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
-    ("MissingAnswer", "row", "missing_answer"),
-    ("AnswerTooLarge", "malformed", "answer_too_large"),
-    ("LocalModelError", "row", "local_model_error"),
-    ("UnknownLocalModel", "model", "model_not_found"),
-    ("NoKey", "model", "authentication"),
-    ("InvalidURL", "model", "bad_api_base"),
-    ("UnreadableAnswer", "ambiguous", "bad_response"),
-    ("ServerDisconnectedError", "ambiguous", "connection_lost"),
-    ("ClientPayloadError", "ambiguous", "connection_lost"),
-    ("ClientOSError", "ambiguous", "connection_lost"),
-    ("ContextWindowExceededError", "row", "context_window"),
-    ("ContentPolicyViolationError", "row", "content_filter"),
-    ("PaymentRequiredError", "model", "payment_required"),
-    ("AuthenticationError", "model", "authentication"),
-    ("PermissionDeniedError", "model", "permission_denied"),
-    ("NotFoundError", "model", "model_not_found"),
-    ("BudgetExceededError", "model", "payment_required"),
-    ("RateLimitError", "rate_limit", "rate_limit"),
-    ("Timeout", "ambiguous", "timeout"),
-    ("TimeoutError", "ambiguous", "timeout"),
-    ("UnprocessableEntityError", "row", "bad_request"),
-    ("BadRequestError", "row", "bad_request"),
-    ("APIResponseValidationError", "ambiguous", "bad_response"),
-    ("ServiceUnavailableError", "transient", "unavailable"),
-    ("BadGatewayError", "transient", "unavailable"),
-    ("InternalServerError", "transient", "server_error"),
-    ("APIConnectionError", "transient", UNREACHED),
-    ("APIError", "transient", "api_error"),
-)
+_BY_CLASS: Mapping[str, tuple[Kind, str]] = {
+    "MissingAnswer": ("row", "missing_answer"),
+    "AnswerTooLarge": ("malformed", "answer_too_large"),
+    "LocalModelError": ("row", "local_model_error"),
+    "UnknownLocalModel": ("model", "model_not_found"),
+    "NoKey": ("model", "authentication"),
+    "InvalidURL": ("model", "bad_api_base"),
+    "UnsupportedProtocol": ("model", "bad_api_base"),
+    "UnicodeEncodeError": ("row", "bad_request"),
+    "UnreadableAnswer": ("ambiguous", "bad_response"),
+    # Nothing was sent.
+    **dict.fromkeys(("ClientConnectorError", "ClientHttpProxyError", "ConnectionTimeoutError"), ("transient", UNREACHED)),
+    **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout"), ("transient", UNREACHED)),
+    # It was sent, and no answer came: the provider may charge for it.
+    **dict.fromkeys(("TimeoutError", "TimeoutException"), ("ambiguous", "timeout")),
+    **dict.fromkeys(("ServerDisconnectedError", "ClientPayloadError", "ClientOSError"), ("ambiguous", "connection_lost")),
+    "TransportError": ("ambiguous", "connection_lost"),
+}
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
     400: ("row", "bad_request"),
     401: ("model", "authentication"),
@@ -90,63 +78,46 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
 }
 """What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
 
-_NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "PoolTimeout"} | {
-    *("ConnectionTimeoutError", "ClientConnectorDNSError", "ClientHttpProxyError")
-}
 _EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
 # Matched in the body of a 400, which may repeat the prompt: only words that a document is unlikely to contain.
 _UNPAID = re.compile(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota", re.IGNORECASE)
 _QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 # One provider words a limit per minute like an exhausted quota, but adds when to try again.
 _SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b", re.IGNORECASE)
-_FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
+_FILTERED = re.compile(
+    r"content_filter|content_policy|content management policy|content filtering policy|safety system", re.IGNORECASE
+)
 # A router answers 403 where its moderation flagged the text. The model still takes other prompts.
 _FLAGGED = re.compile(r"\bflagged\b", re.IGNORECASE)
 _MODERATION = re.compile(r"\bmoderation\b", re.IGNORECASE)
-_TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length|context window|(prompt|input) is too long|too many (input )?tokens|"
+    r"exceeds? the maximum number of tokens|exceed context limit",
+    re.IGNORECASE,
+)
 # OpenAI answers 403 where a model gives no log probabilities.
 _LOGPROBS = re.compile(r"\brequest logprobs\b", re.IGNORECASE)
 _READ = 100_000
 """How many characters of an error's body are searched."""
 _BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
-"""Messages of SDKs that refuse to send without a key; litellm turns them into an InternalServerError."""
+"""Messages of SDKs that refuse to send without a key, whatever the status that litellm gives them."""
 
 
 def decide(error: BaseException) -> Decision:
-    """What to do about an error of the direct transport, of litellm or of a local model."""
-    names = {cls.__name__ for cls in type(error).__mro__}
+    """What to do about an error of a transport. One that is unknown may have been paid."""
+    names = [cls.__name__ for cls in type(error).__mro__]
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
-        return _by_status(getattr(error, "status_code", 0), text, _retry_after(error))
-    kind, word = next(((kind, word) for name, kind, word in _BY_CLASS if name in names), ("ambiguous", type(error).__name__))
-    text = str(error)
-    if word == "api_error":
-        # litellm has no class of its own for some statuses.
-        by_status = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
-        kind, word = by_status if by_status[0] in ("row", "model", "ambiguous") else (kind, word)
-    if _NO_KEY.search(text):
-        return Decision("model", "authentication")
-    if kind in ("row", "model"):
-        return _final(kind, word, text)
-    if kind == "malformed":
-        return Decision(kind, word)
-    causes = {cls.__name__ for cause in _chain(error) for cls in type(cause).__mro__}
-    if causes & _NEVER_SENT:
-        return Decision("transient", UNREACHED)
-    if "UnicodeEncodeError" in causes:
-        return Decision("row", "bad_request")
-    after_s = _retry_after(error)
-    if kind == "rate_limit":
-        return _limited(text, after_s)
-    # No HTTP error caused it: the request was sent, its answer was lost or unreadable, and the provider may charge for it.
-    if word in ("server_error", "connection", "api_error") and "HTTPStatusError" not in causes:
-        return Decision("ambiguous", "bad_response" if "connection" not in text.lower() else "connection_lost")
-    return _temporary(kind, word, after_s)
+        return _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
+    known = next(((kind, word) for name, (kind, word) in _BY_CLASS.items() if name in names), None)
+    return Decision(*(known or ("ambiguous", type(error).__name__)))
 
 
 def _by_status(status: int, text: str, after_s: float | None) -> Decision:
     kind, word = _BY_STATUS.get(status, ("transient", "unavailable"))
+    if word == "server_error" and _NO_KEY.search(text):
+        return Decision("model", "authentication")
     if status not in _BY_STATUS and status < 500:
         kind, word = ("row", "bad_request") if status >= 400 else ("model", "bad_api_base")
     if kind == "rate_limit":
@@ -189,23 +160,12 @@ def _limited(text: str, after_s: float | None) -> Decision:
     return Decision("rate_limit", "rate_limit", after_s)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        yield cause
-        cause = cause.__cause__ or cause.__context__
-
-
-def _retry_after(error: BaseException) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """The pause that the provider asks for, in seconds; None if it asks for none.
 
     Read from `retry-after-ms`, or from `retry-after` as seconds or as a date. A date is compared with the response's own `date`:
     both are by the server's clock, so that ours need not be right.
     """
-    received = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
-    headers = {str(name).lower(): str(value) for name, value in received.items()}
     text = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (text, 1.0)):
         try:
