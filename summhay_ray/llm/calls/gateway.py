@@ -196,7 +196,7 @@ class Gateway:
             granted = await self._client.claim(call.claim)
             ended = await (self._not_sent(granted.grant, call) if granted.grant.state != "go" else self._granted(call, granted))
         if turn is not None and call.attempts:
-            turn.failed() if ended[1] is None else turn.answered()
+            turn.answered = ended[1] is not None
         return ended
 
     async def _not_sent(self, grant: Grant, call: Call) -> Ended:

@@ -78,30 +78,55 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
 }
 """What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
 
-_EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
-# Matched in the body of a 400, which may repeat the prompt: only words that a document is unlikely to contain.
-_UNPAID = re.compile(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota", re.IGNORECASE)
-_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
+
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(words, re.IGNORECASE | re.DOTALL)
+
+
+_BY_TEXT: tuple[tuple[str, re.Pattern[str], Decision], ...] = (
+    ("bad_request", _pattern(r"(invalid|incorrect) api key|api key not valid"), Decision("model", "authentication")),
+    (
+        "bad_request",
+        _pattern(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota"),
+        Decision("model", "payment_required"),
+    ),
+    (
+        "bad_request",
+        _pattern(
+            r"content_filter|content_policy|content management policy|content filtering policy|result of (our|the) safety system"
+        ),
+        Decision("row", "content_filter"),
+    ),
+    (
+        "bad_request",
+        _pattern(
+            r"context_length_exceeded|maximum context length|context window|(prompt|input) is too long|too many input tokens|"
+            r"exceeds the maximum number of tokens|exceed context limit"
+        ),
+        Decision("row", "context_window"),
+    ),
+    # OpenAI answers 403 where a model gives no log probabilities. A request without them may still succeed.
+    ("permission_denied", _pattern(r"\brequest logprobs\b"), Decision("row", "bad_request")),
+    # A router answers 403 where its moderation flagged the text. The model still takes other prompts.
+    ("permission_denied", _pattern(r"(?=.*\bflagged\b).*\bmoderation\b"), Decision("row", "content_filter")),
+    # SDKs refuse to send without a key.
+    (
+        "server_error",
+        _pattern(r"missing credentials|api_key client option must be set|api key (is )?missing"),
+        Decision("model", "authentication"),
+    ),
+)
+"""What the text of an error says beside its status: some providers use one status for several problems.
+
+It is searched in the body, which may repeat the prompt: only for words that a document is unlikely to contain.
+"""
+
+_EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
+_QUOTA = _pattern(r"exceeded your current quota")
 # One provider words a limit per minute like an exhausted quota, but adds when to try again.
-_SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b", re.IGNORECASE)
-_FILTERED = re.compile(
-    r"content_filter|content_policy|content management policy|content filtering policy|safety system", re.IGNORECASE
-)
-# A router answers 403 where its moderation flagged the text. The model still takes other prompts.
-_FLAGGED = re.compile(r"\bflagged\b", re.IGNORECASE)
-_MODERATION = re.compile(r"\bmoderation\b", re.IGNORECASE)
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|maximum context length|context window|(prompt|input) is too long|too many (input )?tokens|"
-    r"exceeds? the maximum number of tokens|exceed context limit",
-    re.IGNORECASE,
-)
-# OpenAI answers 403 where a model gives no log probabilities.
-_LOGPROBS = re.compile(r"\brequest logprobs\b", re.IGNORECASE)
+_SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
 _READ = 100_000
 """How many characters of an error's body are searched."""
-_BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
-_NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
-"""Messages of SDKs that refuse to send without a key, whatever the status that litellm gives them."""
 
 
 def decide(error: BaseException) -> Decision:
@@ -116,41 +141,16 @@ def decide(error: BaseException) -> Decision:
 
 def _by_status(status: int, text: str, after_s: float | None) -> Decision:
     kind, word = _BY_STATUS.get(status, ("transient", "unavailable"))
-    if word == "server_error" and _NO_KEY.search(text):
-        return Decision("model", "authentication")
     if status not in _BY_STATUS and status < 500:
         kind, word = ("row", "bad_request") if status >= 400 else ("model", "bad_api_base")
     if kind == "rate_limit":
         return _limited(text, after_s)
-    if kind in ("row", "model"):
-        return _final(kind, word, text)
-    return _temporary(kind, word, after_s)
-
-
-def _final(kind: Kind, word: str, text: str) -> Decision:
-    """The decision for an error that no retry mends. Some providers use one status for several problems: the text decides."""
-    if word == "bad_request" and _BAD_KEY.search(text):
-        return Decision("model", "authentication")
-    if word == "bad_request" and _UNPAID.search(text):
-        return Decision("model", "payment_required")
-    # A request without log probabilities may still succeed.
-    if word == "permission_denied" and _LOGPROBS.search(text):
-        return Decision("row", "bad_request")
-    if word == "bad_request" and _FILTERED.search(text) or _is_flagged(word, text):
-        return Decision("row", "content_filter")
-    if word == "bad_request" and _TOO_LONG.search(text):
-        return Decision("row", "context_window")
-    return Decision(kind, word)
-
-
-def _is_flagged(word: str, text: str) -> bool:
-    return word == "permission_denied" and bool(_FLAGGED.search(text) and _MODERATION.search(text))
-
-
-def _temporary(kind: Kind, word: str, after_s: float | None) -> Decision:
-    if kind == "transient" and (after_s or 0.0) > LONGEST_PAUSE_S:
-        return Decision("model", word)
-    return Decision(kind, word, after_s if kind == "transient" else None)
+    for named, words, decision in _BY_TEXT:
+        if named == word and words.search(text):
+            return decision
+    if kind != "transient":
+        return Decision(kind, word)
+    return Decision("model", word) if (after_s or 0.0) > LONGEST_PAUSE_S else Decision(kind, word, after_s)
 
 
 def _limited(text: str, after_s: float | None) -> Decision:

@@ -36,8 +36,6 @@ class ModelQueue:
     queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
     """(worker, stage) -> its claims in order. Those of a worker take turns: who was served last is last. Stages are separate so
     that one that waits for its budget does not block others."""
-    sending: int = 0
-    """Slots that calls hold."""
     sending_of: Counter[str] = field(default_factory=Counter)
     """Worker -> the slots that its calls hold."""
     unsettled: int = 0
@@ -52,7 +50,7 @@ class ModelQueue:
 
     def room(self, silent: Set[str]) -> bool:
         """Whether a slot is free. Those of `silent` workers serve others."""
-        return self.cap is None or self.sending - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
+        return self.cap is None or sum(n for worker, n in self.sending_of.items() if worker not in silent) < int(self.cap.now)
 
     @property
     def is_full(self) -> bool:
@@ -63,14 +61,13 @@ class ModelQueue:
         """Give the call a slot, or take it back."""
         if flight.sending != sending:
             flight.sending = sending
-            self.sending += 1 if sending else -1
             self.sending_of[flight.worker] += 1 if sending else -1
 
     def numbers(self, now: float) -> dict[str, float]:
         """Its figures: calls in flight and queued, and the cap; seconds of pause left, and of nothing but 429s; calls answered,
         requests, tokens, 429s and retries so far."""
         return {
-            "in_flight": self.sending,
+            "in_flight": self.sending_of.total(),
             "queued": sum(map(len, self.queues.values())),
             "cap": 0 if self.cap is None else int(self.cap.now),
             "paused_s": max(0.0, self.pacer.paused_until - now),

@@ -43,8 +43,8 @@ class Outgoing:
     sent: bool = False
     problem: Exception | None = None
     """Why there is no answer: the error to raise for the call, whatever litellm makes of it."""
-    ends: dict[tuple[str, str], Exception | None] = field(default_factory=dict)
-    """Method and URL of each request -> the error with which it ended, if any."""
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Method and URL of each request that may be sent once only."""
 
     def __post_init__(self) -> None:
         base = self.settings.api_base
@@ -60,9 +60,9 @@ class Outgoing:
         """
         if isinstance(self.problem, ProviderError):
             raise self.problem
-        if _name(request) in self.ends:
+        if _name(request) in self.asked:
             again = f"litellm tried to send a request of {self.settings.model} twice; the second was not sent"
-            self.problem = self.ends[_name(request)] or UnreadableAnswer(again)
+            self.problem = self.problem or UnreadableAnswer(again)
             raise self.problem
         try:
             key = key_for(self.settings, str(request.url))
@@ -88,7 +88,7 @@ class Outgoing:
         """Record a request that is sent. A login before it has a URL of its own. GET and HEAD may be repeated."""
         self.sent, self.problem = True, None
         if request.method not in ("GET", "HEAD"):
-            self.ends[_name(request)] = None
+            self.asked.add(_name(request))
 
     @contextmanager
     def noting(self, request: httpx.Request) -> Iterator[None]:
@@ -96,8 +96,8 @@ class Outgoing:
         try:
             yield
         except Exception as error:
-            if _name(request) in self.ends:
-                self.ends[_name(request)] = self.problem = error
+            if _name(request) in self.asked:
+                self.problem = error
             raise
 
     def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
