@@ -195,6 +195,8 @@ class Gateway:
                 return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
             granted = await self._client.claim(call.claim)
             ended = await (self._not_sent(granted.grant, call) if granted.grant.state != "go" else self._granted(call, granted))
+            if ended is None:
+                call.claim = call.claim._replace(first=True)
         if turn is not None and call.attempts:
             turn.answered = ended[1] is not None
         return ended
@@ -238,7 +240,6 @@ class Gateway:
 
     def _settle(self, call: Call, micros: int = 0, **how: Any) -> None:
         self._client.settle(Settlement(call.claim.key, call.claim.model, micros, **how))
-        call.claim = call.claim._replace(first=True)
 
     async def _answered(self, call: Call, reply: Reply) -> Ended:
         self._client.ended(call.claim.key)

@@ -50,7 +50,7 @@ class ModelQueue:
 
     def room(self, silent: Set[str]) -> bool:
         """Whether a slot is free. Those of `silent` workers serve others."""
-        return self.cap is None or sum(n for worker, n in self.sending_of.items() if worker not in silent) < int(self.cap.now)
+        return self.cap is None or self.sending_of.total() - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
 
     @property
     def is_full(self) -> bool:
