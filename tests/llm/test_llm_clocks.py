@@ -15,10 +15,10 @@ import pytest
 
 import summhay_ray
 from summhay_ray.llm import Claim, Grant, Limits, WorkerMessage
+from summhay_ray.llm.calls.bodies import ProviderError
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits.ledger import Ledger
 from summhay_ray.llm.limits.ledger_loop import LedgerService
-from summhay_ray.llm.transports.via_litellm import load_litellm
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
 from summhay_ray.store.runs.drivers import Process
 
@@ -62,9 +62,7 @@ def test_a_date_to_retry_after_is_taken_from_the_answers_own(ours_off_s: float) 
         "date": email.utils.formatdate(theirs, usegmt=True),
         "retry-after": email.utils.formatdate(theirs + 30, usegmt=True),
     }
-    error = load_litellm().RateLimitError("slow down", "openai", "m")
-    error.litellm_response_headers = headers
-    decision = decide(error)
+    decision = decide(ProviderError(429, "slow down", headers))
     assert (decision.kind, decision.after_s) == ("rate_limit", 30.0)
 
 
@@ -104,7 +102,7 @@ def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jum
         found = [grant for _, grant in (await service.exchange("w", WorkerMessage(claims))).grants]
         for _ in range(5):
             news = await service.exchange("w", WorkerMessage())
-            assert not news.epoch and not news.halted
+            assert not news.evicted and not news.halted
             service.snapshot()
             found += [grant for _, grant in news.grants]
         return found

@@ -95,11 +95,11 @@ def test_the_live_view_tells_of_each_model(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(rpm=6000, concurrency=8)})
     desk.claim("w", "a", "b")
     desk.settle("w", "a", 5, now=1.0, location=HERE, input_tokens=70, output_tokens=7)
-    desk.say("w", 2.0, limited=("m",), pauses=(("m", 3.0),))
+    desk.settle("w", "b", 0, now=2.0, limited=True, pause_s=3.0, again=True)
     seen = desk.books.snapshot(3.0)
-    assert (seen["limited"], seen["retries"], seen["made"], seen["in_flight"]) == (1, 0, 1, 1)
-    shown = {"in_flight": 1, "queued": 0, "cap": 4, "paused_s": 2.0, "refused_s": 1.0}
-    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 0}
+    assert (seen["limited"], seen["retries"], seen["made"], seen["in_flight"]) == (1, 1, 1, 0)
+    shown = {"in_flight": 0, "queued": 0, "cap": 4, "paused_s": 2.0, "refused_s": 1.0}
+    counted = {"calls": 1, "requests": 2, "input_tokens": 70, "output_tokens": 7, "limited": 1, "retries": 1}
     assert seen["models"] == {"m": {**shown, **counted}}
 
 
@@ -115,7 +115,7 @@ def test_of_the_dead_what_is_in_the_log_is_charged_and_the_rest_is_uncertain(tmp
     assert desk.states("alive", early) == ["go"]
     assert desk.money == (30, 200) and desk.books.account.uncertain() == 100
     # It comes back: its call is another's, it is told so, and what it settles is not charged.
-    assert desk.books.collect("dead", now + 1).epoch == 1
+    assert desk.books.collect("dead", now + 1).evicted
     desk.settle("dead", "sent", 90, now=now + 1)
     assert desk.money == (30, 200)
 
@@ -130,7 +130,7 @@ def test_who_takes_the_place_of_another_buries_it_at_once(tmp_path: Path) -> Non
     desk.bury(0.6)
     assert desk.claimed("after", "a", worst_micros=100, now=0.7) == ["waits"], "the slot went to who had waited"
     assert desk.money == (0, 400) and desk.books.account.uncertain() == 100
-    assert desk.books.collect("before", 0.8).epoch == 1 and desk.books.collect("other", 0.8).epoch == 0
+    assert desk.books.collect("before", 0.8).evicted and not desk.books.collect("other", 0.8).evicted
 
 
 def test_the_slots_of_a_silent_worker_serve_others_and_what_it_has_not_collected_is_taken_back(tmp_path: Path) -> None:

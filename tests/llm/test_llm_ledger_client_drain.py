@@ -13,12 +13,12 @@ from summhay_ray.llm.limits.ledger_client import LedgerClient
 pytestmark = pytest.mark.core
 
 
-def test_what_is_granted_and_not_sent_is_lost_from_then_on() -> None:
+def test_what_is_granted_and_not_sent_may_not_be_sent_any_more() -> None:
     async def scene(port: Port, clerk: LedgerClient) -> None:
         leave = await clerk.claim(claim("a"))
-        assert clerk.hindrance(leave, "m", paid=True) == ""
+        assert clerk.may_send(leave, "m", paid=True)
         clerk.drain()
-        assert clerk.hindrance(leave, "m", paid=True) == "lost" == clerk.hindrance(leave, "m", paid=False)
+        assert not clerk.may_send(leave, "m", paid=True) and not clerk.may_send(leave, "m", paid=False)
 
     play(scene)
 

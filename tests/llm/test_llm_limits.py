@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_desk import HERE, ModelQueue
 
-from summhay_ray.llm import Claim, Limits
+from summhay_ray.llm import Limits
 from summhay_ray.llm.limits.ledger import HORIZON_S
 from summhay_ray.llm.limits.rate_limits import MARGIN, Cap, Pacer
 
@@ -105,14 +105,13 @@ def test_a_call_is_granted_shortly_before_its_time_and_wakes_the_ledger_for_it(t
 
 def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(), "n": Limits()})
-    (ticket,) = desk.claim("w", "a")
-    desk.say("w", 0.5, limited=("m",), pauses=(("m", 10.0),))
+    desk.claim("w", "a")
+    desk.settle("w", "a", 0, now=0.5, limited=True, pause_s=10.0, again=True)
     assert "v" not in desk.books.touched and desk.books.collect("v", 0.5).paused == {"m": 10.0}
     parked = desk.claim("v", "b", now=1.0)
     assert desk.states("v", parked) == ["waits"] and desk.books.next_at == pytest.approx(10.5 - HORIZON_S)
-    desk.say("w", 1.0, claims=(Claim("a", "m", ticket=ticket, reclaim="retry"),))
+    (ticket,) = desk.claim("w", "a", now=1.0, first=True)
     assert desk.claimed("v", "c", now=1.0, model="n") == ["go"]
-    del desk.grants["w"][ticket]
     for worker in ("w", "v"):
         desk.books.beat(worker, 10.4)
     desk.books.tend(10.4)
@@ -123,10 +122,11 @@ def test_a_pause_holds_for_all_calls_of_the_model(tmp_path: Path) -> None:
     assert desk.books.snapshot(11.0)["retries"] == 1
 
 
-def test_a_late_call_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
+def test_a_call_that_is_given_back_asks_again_and_frees_what_it_had(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(input_tpm=1000 / MARGIN)})
-    (ticket,) = desk.claim("w", "a", input_tokens=1000)
-    desk.say("w", 61.0, claims=(Claim("a", "m", input_tokens=1000, ticket=ticket, reclaim="late"),))
+    desk.claim("w", "a", input_tokens=1000)
+    desk.settle("w", "a", 0, now=61.0, sent=False, again=True)
+    (ticket,) = desk.claim("w", "a", now=61.0, input_tokens=1000, first=True)
     grant = desk.grants["w"][ticket]
     assert grant.state == "go" and grant.wait_s == pytest.approx(0.0)
     assert desk.books.snapshot(61.0)["models"]["m"]["requests"] == 1
@@ -177,11 +177,13 @@ def test_429s_that_name_no_time_stop_a_model_longer_each_round_until_it_answers(
 def test_a_model_that_answers_nothing_but_429_is_given_up_after_an_hour(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(), "n": Limits()})
     for minute in range(60):
-        desk.say("w", 60.0 * minute, limited=("m", "n"))
+        for model in "mn":
+            desk.settle("w", "other", 0, now=60.0 * minute, model=model, limited=True, again=True)
         desk.claimed("w", f"n{minute}", model="n", now=60.0 * minute)
         desk.settle("w", f"n{minute}", 1, now=60.0 * minute, model="n", location=HERE)
     assert desk.claimed("w", "a", now=3600.0) == ["go"]
-    desk.say("w", 3601.0, limited=("m", "n"))
+    for model in "mn":
+        desk.settle("w", "other", 0, now=3601.0, model=model, limited=True, again=True)
     desk.settle("w", "a", 0, now=3601.0)
     assert desk.claimed("w", "b", now=3602.0) == ["stopped"] and desk.claimed("w", "c", model="n", now=3602.0) == ["go"]
     assert desk.books.snapshot(3602.0)["stopped"]["m"]["error"] == "quota_exhausted"
@@ -191,8 +193,8 @@ def test_after_a_429_fewer_calls_are_sent_at_once(tmp_path: Path) -> None:
     desk = ModelQueue(tmp_path, limits={"m": Limits(concurrency=8)})
     tickets = desk.claim("w", *(f"w{n}" for n in range(20)))
     assert Counter(desk.states("w", tickets)) == {"go": 8, "waits": 12}
-    desk.say("w", 1.0, limited=("m",))
-    for n in range(4):
+    desk.settle("w", "w0", 0, now=1.0, limited=True)
+    for n in range(1, 4):
         desk.settle("w", f"w{n}", 0, now=1.0, location=None)
     assert Counter(desk.states("w", tickets)) == {"go": 8, "waits": 12}
     desk.settle("w", "w4", 0, now=1.0, location=None)

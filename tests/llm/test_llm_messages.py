@@ -15,27 +15,27 @@ NAMES, WHOLE, SECONDS = st.text(max_size=4), st.integers(0, 2**40), st.floats(0,
 LOCATIONS = st.none() | st.builds(Location, NAMES, WHOLE, WHOLE)
 PAIRS = st.none() | st.tuples(NAMES, NAMES)
 EXCESSES = st.none() | st.builds(Excess, NAMES, WHOLE, WHOLE, WHOLE, WHOLE, SECONDS)
-CLAIMS = st.builds(Claim, NAMES, NAMES, NAMES, WHOLE, WHOLE, WHOLE, WHOLE, st.sampled_from(["", "retry", "late"]))
+CLAIMS = st.builds(Claim, NAMES, NAMES, NAMES, WHOLE, WHOLE, WHOLE, WHOLE, st.booleans())
 GRANTS = st.builds(
-    Grant, st.sampled_from(["answered", "go", "budget", "stopped", "lost"]), LOCATIONS, SECONDS, st.booleans(), NAMES, NAMES
+    Grant, st.sampled_from(["answered", "go", "budget", "stopped"]), LOCATIONS, SECONDS, st.booleans(), NAMES, NAMES
 )
 SETTLEMENTS = st.builds(
-    Settlement, NAMES, NAMES, WHOLE, LOCATIONS, WHOLE, WHOLE, PAIRS, PAIRS, st.booleans(), EXCESSES, st.booleans()
+    Settlement,
+    *(NAMES, NAMES, WHOLE, LOCATIONS, WHOLE, WHOLE, PAIRS, PAIRS),
+    *(st.booleans(), st.booleans(), st.booleans(), st.none() | SECONDS, EXCESSES, st.booleans()),
 )
 MESSAGES = st.builds(
     WorkerMessage,
     st.lists(CLAIMS, max_size=2),
     st.lists(SETTLEMENTS, max_size=2),
     st.lists(NAMES, max_size=2),
-    st.lists(NAMES, max_size=2),
-    st.lists(st.tuples(NAMES, st.none() | SECONDS), max_size=2),
 )
 NEWS = st.builds(
     News,
     st.lists(st.tuples(WHOLE, GRANTS), max_size=2).map(tuple),
     st.dictionaries(NAMES, SECONDS, max_size=2),
-    st.dictionaries(NAMES, st.tuples(NAMES, NAMES), max_size=2),
-    WHOLE,
+    st.lists(NAMES, max_size=2).map(tuple),
+    st.booleans(),
     SECONDS,
     st.booleans(),
 )

@@ -10,7 +10,6 @@ import still_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.llm.calls import prefix
 from summhay_ray.llm.calls.prefix import SHORTEST, PrefixGate, prefixes_of
 
 pytestmark = pytest.mark.core
@@ -49,10 +48,8 @@ class Calls:
             await self.ended[name].wait()
             if fails:
                 raise ConnectionError(name)
-            if answered:
-                turn.answered()
-            if in_vain:
-                turn.failed()
+            if answered or in_vain:
+                turn.answered = answered
 
 
 def play(scene: Callable[[Calls], Awaitable[None]], gate: PrefixGate | None = None) -> None:
@@ -163,32 +160,26 @@ def test_each_use_makes_it_live_longer() -> None:
     play(scene, gate)
 
 
-def test_what_is_cold_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix, "_KEPT", 100)
+def test_what_is_cold_is_forgotten() -> None:
     gate = PrefixGate(lifetime_s=-60.0)
 
     async def scene(calls: Calls) -> None:
         for number in range(500):
             async with gate.turn((str(number),)) as turn:
-                turn.answered()
-        assert len(gate._warm_until) <= 100 and not gate._leading
+                turn.answered = True
+        assert not gate._warm_until and not gate._leading
 
     play(scene, gate)
 
 
-def test_warm_ones_are_looked_through_seldom_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefix, "_KEPT", 10)
-    gate, seen = PrefixGate(), set[int]()
+def test_what_is_used_again_gets_cold_last() -> None:
+    gate = PrefixGate(lifetime_s=3600.0)
 
     async def scene(calls: Calls) -> None:
-        held = []
-        for number in range(1000):
-            async with gate.turn((str(number),)) as turn:
-                turn.answered()
-            if id(gate._warm_until) not in seen:
-                seen.add(id(gate._warm_until))
-                held.append(gate._warm_until)
-        assert len(gate._warm_until) == 1000 and len(seen) < 10
+        for name in ("p", "q", "p"):
+            async with gate.turn((name,)) as turn:
+                turn.answered = True
+        assert list(gate._warm_until) == ["q", "p"]
 
     play(scene, gate)
 

@@ -70,7 +70,7 @@ def test_a_probe_that_was_not_sent_or_died_with_its_worker_is_the_next_ones(tmp_
 def test_for_how_long_a_model_refuses_is_told(tmp_path: Path) -> None:
     desk = desk_of(tmp_path)
     desk.claim("w", "a")
-    desk.say("w", 10.0, limited=("m",))
+    desk.settle("w", "a", 0, now=10.0, limited=True, again=True)
     assert desk.books.snapshot(40.0)["models"]["m"]["refused_s"] == 30.0
     desk.settle("w", "a", 5, now=50.0, location=HERE)
     assert desk.books.snapshot(60.0)["models"]["m"]["refused_s"] == 0.0

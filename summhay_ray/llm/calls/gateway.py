@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from summhay_ray.llm.calls.attempts import Attempt, Attempts, Call
+from summhay_ray.llm.calls.attempts import Call, attempted
 from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
@@ -22,7 +23,7 @@ from summhay_ray.llm.calls.raw_answer import RawAnswer
 from summhay_ray.llm.calls.read_reply import Written, letters, read_answer, written
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
-from summhay_ray.llm.calls.retry import UNREACHED
+from summhay_ray.llm.calls.retry import UNREACHED, Decision
 from summhay_ray.llm.calls.sampling import longest_answer, unusable
 from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, flaw_of
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
@@ -38,11 +39,10 @@ from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.store import Excess, Files, Location, LogWriter, read_at
 from summhay_ray.text import count_tokens
 
+log = logging.getLogger(__name__)
+
 MENDABLE = {"bad_request", "context_window", "request_too_large"}
 """Errors of a single request that the user can mend (an endpoint, a window). Nothing was paid; a later run tries again."""
-
-ROUNDS = 2
-"""How often a call is claimed in all, if it was sent and got no answer, or if another worker took it over."""
 
 LINGER_S = 0.1
 """In a bucket, each durable write costs a request: an answer waits so long for others, while few arrive."""
@@ -75,14 +75,13 @@ class Gateway:
         self._run = run
         self._client = LedgerClient(port, evicted)
         self._transports = Transports(local)
-        self._attempts = Attempts(self._client, self._transports)
         self._prefixes = PrefixGate()
         self._dimensions: dict[str, int] = {}
         """`Request.space` -> the dimensions of the first vectors that were read or received here."""
         self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
         self._ended = False
-        self._granted: dict[int, Call] = {}
-        """The calls that are granted and not settled."""
+        self._open = 0
+        """The number of calls that are granted and not settled."""
         self._answer_secrets: dict[str | None, list[str]] = {}
 
     async def _append_all(self, lines: list[bytes]) -> list[Location]:
@@ -105,17 +104,14 @@ class Gateway:
     async def drain(self, patience_s: float) -> None:
         """Send nothing more, wait up to `patience_s` for the calls in flight, and bring the log to the store.
 
-        A call that is not sent waits for ever, since the worker ends.
+        A call that is not sent is given back, and waits for ever, since the worker ends.
         """
         self._client.drain()
-        end, quiet = asyncio.get_running_loop().time() + patience_s, 0
-        while quiet < 2 and asyncio.get_running_loop().time() < end:
+        end = asyncio.get_running_loop().time() + patience_s
+        # A grant that has just come is given back before the first look.
+        await asyncio.sleep(DRAIN_LOOK_S)
+        while self._open and asyncio.get_running_loop().time() < end:
             await asyncio.sleep(DRAIN_LOOK_S)
-            quiet = 0 if any(call.sending for call in self._granted.values()) else quiet + 1
-        # A call without an attempt under way costs nothing, whatever it waits for.
-        for call in [call for call in self._granted.values() if not call.sending]:
-            del self._granted[id(call)]
-            self._client.settle(Settlement(call.claim.key, call.claim.model, 0, sent=False))
         self._ended = True
         await self._client.close()
         await asyncio.to_thread(self._log.close)
@@ -199,42 +195,26 @@ class Gateway:
             return await self._claimed(call, turn)
 
     async def _claimed(self, call: Call, turn: Turn | None) -> Ended:
-        attempts = charged = 0
-        for _ in range(ROUNDS):
+        """Claim the call, send it and settle it, again and again until it is answered or given up."""
+        ended: Ended | None = None
+        while ended is None:
             if not call.wanted:
                 return Failed("unwanted", "the caller has gone", call.request.key, retryable=True), None
             granted = await self._client.claim(call.claim)
-            if granted.grant.state != "go":
-                outcome, raw = await self._not_sent(granted.grant, call)
-                break
-            try:
-                outcome, raw, again = await self._send(call, granted)
-            except BaseException:
-                # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
-                claim = call.claim
-                self._client.settle(
-                    Settlement(claim.key, claim.model, claim.worst_micros * call.sent, sent=call.sent, doubtful=call.sent)
-                )
-                raise
-            attempts += outcome.attempts
-            charged += outcome.usd_micros
-            if raw is not None and turn is not None:
-                turn.answered()
-            if not again:
-                break
-        if attempts and raw is None and turn is not None:
-            turn.failed()
-        # A failure includes the attempts and charges of earlier rounds.
-        unanswered = isinstance(outcome, Failed | Malformed) and raw is None
-        return (replace(outcome, attempts=attempts, usd_micros=charged) if unanswered else outcome), raw
+            ended = await (self._not_sent(granted.grant, call) if granted.grant.state != "go" else self._granted(call, granted))
+            if ended is None:
+                call.claim = call.claim._replace(first=True)
+        if turn is not None and call.attempts:
+            turn.answered = ended[1] is not None
+        return ended
 
     async def _not_sent(self, grant: Grant, call: Call) -> Ended:
         if grant.location is not None:
             return await self._stored_answer(grant.location, call)
+        error, message = grant.error, grant.reason
         if grant.state == "budget":
-            message = "the call's worst case does not fit into what is left of the budget"
-            return Failed("budget", message, retryable=True), None
-        return Failed(grant.error, grant.reason, call.request.key, retryable=True), None
+            error, message = "budget", "the call's worst case does not fit into what is left of the budget"
+        return Failed(error, message, call.request.key, call.attempts, call.charged_micros, retryable=True), None
 
     async def _stored_answer(self, location: Location, call: Call) -> Ended:
         if self._files.folder is not None:
@@ -242,24 +222,43 @@ class Gateway:
             return read_answer(read_at(self._files, location))
         return read_answer(await asyncio.to_thread(read_at, self._files, location))
 
-    async def _send(self, call: Call, granted: GrantedCall) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
-        claim = call.claim
-        self._granted[id(call)], call.sending, call.sent = call, False, False
+    async def _granted(self, call: Call, granted: GrantedCall) -> Ended | None:
+        """Send a granted call at its time, and settle it. None: it must be claimed again."""
+        self._open += 1
+        call.sent = False
         try:
-            attempt = await self._attempts.of(call, granted)
-            if attempt.reply is not None:
-                record, line = await self._written(call, self._checked(call.request, attempt.reply), attempt.number)
-                if self._ended:
-                    # After a drain, the worker ends.
-                    await asyncio.Future()
-                location = await self._append(line)
+            loop = asyncio.get_running_loop()
+            if granted.at > loop.time():
+                await self._client.rest(granted.at - loop.time())
+            if not call.wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
+                self._settle(call, sent=False, again=call.wanted)
+                return None
+            attempt = await attempted(call, self._transports)
+            if attempt.decision is not None:
+                return await self._failed(call, attempt.decision, attempt.message)
+            assert attempt.reply is not None
+            return await self._answered(call, attempt.reply)
+        except BaseException:
+            # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
+            self._settle(call, call.claim.worst_micros * call.sent, sent=call.sent, doubtful=call.sent)
+            raise
         finally:
-            open_still = self._granted.pop(id(call), None) is not None
-        if attempt.reply is None:
-            return self._failed(call, attempt, settle=open_still)
-        used = _used(record, call)
-        self._client.settle(Settlement(claim.key, claim.model, record["usd_micros"], location, *used, excess=Excess.of(record)))
-        return *read_answer(record), False
+            self._open -= 1
+
+    def _settle(self, call: Call, micros: int = 0, **how: Any) -> None:
+        self._client.settle(Settlement(call.claim.key, call.claim.model, micros, **how))
+
+    async def _answered(self, call: Call, reply: Reply) -> Ended:
+        self._client.ended(call.claim.key)
+        record, line = await self._written(call, self._checked(call.request, reply))
+        if self._ended:
+            # After a drain, the worker ends.
+            await asyncio.Future()
+        location = await self._append(line)
+        read, answered = _used(record, call)
+        how = {"location": location, "input_tokens": read, "output_tokens": answered, "excess": Excess.of(record)}
+        self._settle(call, record["usd_micros"], **how)
+        return read_answer(record)
 
     def _checked(self, request: Request, reply: Reply) -> Reply:
         """The reply, with a flaw if its vectors are not as long as the first ones that this process has seen."""
@@ -272,37 +271,41 @@ class Gateway:
         mend = "where another model answers now, give it a `revision:` in the spec"
         return replace(reply, flaw=f"the vectors have {found} dimensions, and the model's others {expected} ({mend})")
 
-    async def _written(self, call: Call, reply: Reply, attempts: int) -> Written:
+    async def _written(self, call: Call, reply: Reply) -> Written:
         """The log's record of a reply, and its line."""
         claim, settings = call.claim, call.settings
         # No answer that cannot be used may be found under the key, so that a later run asks again.
         key = f"{claim.key}/{secrets.token_hex(16)}" if reply.flaw else claim.key
         origin = {"origin": settings.origin} if settings.origin else {}
         known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
-        known |= {**origin, "key": key, "attempts": attempts}
+        known |= {**origin, "key": key, "attempts": call.attempts}
         hide = self._secrets(settings.api_key_env)
         return await off_loop(letters(reply), functools.partial(written, known, reply, settings, claim, hide))
 
-    def _failed(self, call: Call, attempt: Attempt, *, settle: bool) -> tuple[Outcome[RawAnswer], RawAnswer | None, bool]:
-        claim, key, decision = call.claim, call.request.key, attempt.decision
-        assert decision is not None
-        charged = claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
-        stop = (decision.error, attempt.message) if decision.kind == "model" else None
-        mend = f"nobody answers at {call.settings.origin} ({attempt.message}); start it, or mend its api_base, and run again"
+    async def _failed(self, call: Call, decision: Decision, message: str) -> Ended | None:
+        key, charged = call.request.key, call.claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
+        call.charged_micros += charged
+        limited, again = decision.kind == "rate_limit", call.is_tried_again(decision.kind)
+        if again:
+            log.info("%s: call %.12s is tried again after %s", call.claim.model, call.claim.key, decision.error)
+        pause_s = decision.after_s or None
+        # The ledger keeps a pause for all calls of the model, so that no backoff is needed then.
+        if again and not (limited or pause_s):
+            self._client.ended(call.claim.key)
+            await self._client.rest(call.backoff_s)
+        stop = (decision.error, message) if decision.kind == "model" else None
+        mend = f"nobody answers at {call.settings.origin} ({message}); start it, or mend its api_base, and run again"
         unreached = (UNREACHED, mend) if decision.error == UNREACHED else None
-        # Otherwise a drain has settled it.
-        if settle:
-            self._client.settle(
-                Settlement(claim.key, claim.model, charged, stop=stop, unreached=unreached, sent=attempt.number > 0)
-            )
+        self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)
+        if again:
+            return None
+        told = message, key, call.attempts, call.charged_micros
         if decision.error == "content_filter":
-            return Refusal("content_filter", attempt.message, key, attempt.number, charged), None, False
+            return Refusal("content_filter", *told), None
         if decision.kind == "malformed":
             # The user may raise the limit, and a later run tries again.
-            return Malformed(decision.error, attempt.message, key, attempt.number, charged, retryable=True), None, False
-        mendable = decision.kind != "row" or decision.error in MENDABLE
-        failed = Failed(decision.error, attempt.message, key, attempt.number, charged, mendable)
-        return failed, None, decision.kind in ("ambiguous", "lost")
+            return Malformed(decision.error, *told, retryable=True), None
+        return Failed(decision.error, *told, retryable=decision.kind != "row" or decision.error in MENDABLE), None
 
     def _secrets(self, api_key_env: str | None) -> list[str]:
         """The secrets to hide in answers, looked up once: the environment is long, and there are many calls."""

@@ -7,16 +7,17 @@ of one haystack under one ordering share their documents; sent all at once, each
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 SHORTEST = 4096
 """Shortest prefix, in characters: about the 1,024 tokens from which on providers cache."""
 
 LIFETIME_S = 240.0
 """How long a prefix is assumed to stay cached after its last use; providers promise at least five minutes."""
-
-_KEPT = 65_536
 
 
 def prefixes_of(model: str, prompt: str) -> tuple[str, ...]:
@@ -40,59 +41,46 @@ def _prefixes(model: str, prompt: str) -> tuple[str, ...]:
     return tuple(hashes)
 
 
+@dataclass(eq=False)
 class Turn:
-    """A call's turn to be sent, as a context. The call reports how it ended: `answered()`, `failed()`, or neither if it was not
-    sent."""
+    """A call's turn to be sent."""
 
-    def __init__(self, gate: PrefixGate, prefixes: tuple[str, ...]) -> None:
-        self._gate, self._prefixes = gate, prefixes
-        self.ended = asyncio.Event()
-        self.in_vain = False
-
-    async def __aenter__(self) -> Turn:
-        try:
-            for prefix in self._prefixes:
-                await self._gate.wait(prefix, self)
-        except BaseException:
-            self._end()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._end()
-
-    def _end(self) -> None:
-        self._gate.leave(self._prefixes, self)
-        self.ended.set()
-
-    def answered(self) -> None:
-        """Report that the provider has read the prompt."""
-        self._gate.warm(self._prefixes)
-
-    def failed(self) -> None:
-        """Report that the provider did not answer. The waiting calls go on without a new leader, or all might fail one by one."""
-        self.in_vain = True
+    answered: bool | None = None
+    """Whether the provider answered and so has read the prompt; None if nothing was sent. Whoever takes the turn says it."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PrefixGate:
     """Holds back the calls of one worker, on one event loop, that share a prefix with a leading call.
 
     For each prefix that is not cached, one call leads, and the others with that prefix wait for its end. If the leader was not
-    sent after all, the next call leads. All calls take shorter prefixes first, so that they cannot wait in a circle.
+    sent after all, the next call leads; if it was sent and not answered, all go on, or they might fail one by one. All calls take
+    shorter prefixes first, so that they cannot wait in a circle.
     """
 
     def __init__(self, lifetime_s: float = LIFETIME_S) -> None:
         self._lifetime_s = lifetime_s
         self._warm_until: dict[str, float] = {}
-        self._look_through_at = _KEPT
-        """Cold prefixes are dropped when there are this many."""
+        """In the order in which they get cold."""
         self._leading: dict[str, Turn] = {}
 
-    def turn(self, prefixes: tuple[str, ...]) -> Turn:
+    @contextlib.asynccontextmanager
+    async def turn(self, prefixes: tuple[str, ...]) -> AsyncIterator[Turn]:
         """A context in which the call is sent, once it is its turn."""
-        return Turn(self, prefixes)
+        turn = Turn()
+        try:
+            for prefix in prefixes:
+                await self._wait(prefix, turn)
+            yield turn
+        finally:
+            if turn.answered:
+                self._warm(prefixes)
+            for prefix in prefixes:
+                if self._leading.get(prefix) is turn:
+                    del self._leading[prefix]
+            turn.ended.set()
 
-    async def wait(self, prefix: str, turn: Turn) -> None:
+    async def _wait(self, prefix: str, turn: Turn) -> None:
         """Return when the prefix is cached, its leader has failed, or the call leads for it."""
         loop = asyncio.get_running_loop()
         while self._warm_until.get(prefix, 0.0) < loop.time():
@@ -100,19 +88,14 @@ class PrefixGate:
             if leader is turn:
                 return
             await leader.ended.wait()
-            if leader.in_vain:
+            if leader.answered is False:
                 return
 
-    def leave(self, prefixes: tuple[str, ...], turn: Turn) -> None:
-        """Lead no more."""
-        for prefix in prefixes:
-            if self._leading.get(prefix) is turn:
-                del self._leading[prefix]
-
-    def warm(self, prefixes: tuple[str, ...]) -> None:
+    def _warm(self, prefixes: tuple[str, ...]) -> None:
         """Note that the provider has cached these."""
         now = asyncio.get_running_loop().time()
-        if len(self._warm_until) >= self._look_through_at:
-            self._warm_until = {name: until for name, until in self._warm_until.items() if until >= now}
-            self._look_through_at = max(_KEPT, 2 * len(self._warm_until))
-        self._warm_until.update(dict.fromkeys(prefixes, now + self._lifetime_s))
+        for prefix in prefixes:
+            self._warm_until.pop(prefix, None)
+            self._warm_until[prefix] = now + self._lifetime_s
+        while self._warm_until and next(iter(self._warm_until.values())) < now:
+            del self._warm_until[next(iter(self._warm_until))]

@@ -1,6 +1,6 @@
-"""What an error of one HTTP attempt means, and whether to try again. Part of the llm room.
+"""What an error of one attempt means, and whether to try again. Part of the llm room.
 
-litellm's error classes are recognized by name, most specific first, so that no import of litellm is needed. The tests use the
+The classes of the HTTP clients are recognized by name, most specific first, so that none of them is imported. The tests use the
 real exceptions.
 """
 
@@ -10,11 +10,11 @@ import datetime
 import email.utils
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "lost"]
+Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model"]
 """What kind of failure it is:
 
 - rate_limit, transient: try again.
@@ -22,7 +22,6 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 - malformed: the answer cannot be used; charged, and not tried again.
 - row: this request will never succeed.
 - model: no request to this model will succeed.
-- lost: not sent, because another worker has taken the call over; claim it again.
 """
 
 
@@ -42,36 +41,24 @@ LONGEST_PAUSE_S = 3600.0
 """The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
 up, and a later run continues."""
 
-_BY_CLASS: tuple[tuple[str, Kind, str], ...] = (
-    ("MissingAnswer", "row", "missing_answer"),
-    ("AnswerTooLarge", "malformed", "answer_too_large"),
-    ("LocalModelError", "row", "local_model_error"),
-    ("UnknownLocalModel", "model", "model_not_found"),
-    ("NoKey", "model", "authentication"),
-    ("InvalidURL", "model", "bad_api_base"),
-    ("UnreadableAnswer", "ambiguous", "bad_response"),
-    ("ServerDisconnectedError", "ambiguous", "connection_lost"),
-    ("ClientPayloadError", "ambiguous", "connection_lost"),
-    ("ClientOSError", "ambiguous", "connection_lost"),
-    ("ContextWindowExceededError", "row", "context_window"),
-    ("ContentPolicyViolationError", "row", "content_filter"),
-    ("PaymentRequiredError", "model", "payment_required"),
-    ("AuthenticationError", "model", "authentication"),
-    ("PermissionDeniedError", "model", "permission_denied"),
-    ("NotFoundError", "model", "model_not_found"),
-    ("BudgetExceededError", "model", "payment_required"),
-    ("RateLimitError", "rate_limit", "rate_limit"),
-    ("Timeout", "ambiguous", "timeout"),
-    ("TimeoutError", "ambiguous", "timeout"),
-    ("UnprocessableEntityError", "row", "bad_request"),
-    ("BadRequestError", "row", "bad_request"),
-    ("APIResponseValidationError", "ambiguous", "bad_response"),
-    ("ServiceUnavailableError", "transient", "unavailable"),
-    ("BadGatewayError", "transient", "unavailable"),
-    ("InternalServerError", "transient", "server_error"),
-    ("APIConnectionError", "transient", UNREACHED),
-    ("APIError", "transient", "api_error"),
-)
+_BY_CLASS: Mapping[str, tuple[Kind, str]] = {
+    "MissingAnswer": ("row", "missing_answer"),
+    "AnswerTooLarge": ("malformed", "answer_too_large"),
+    "LocalModelError": ("row", "local_model_error"),
+    "UnknownLocalModel": ("model", "model_not_found"),
+    "NoKey": ("model", "authentication"),
+    "InvalidURL": ("model", "bad_api_base"),
+    "UnsupportedProtocol": ("model", "bad_api_base"),
+    "UnicodeEncodeError": ("row", "bad_request"),
+    "UnreadableAnswer": ("ambiguous", "bad_response"),
+    # Nothing was sent.
+    **dict.fromkeys(("ClientConnectorError", "ClientHttpProxyError", "ConnectionTimeoutError"), ("transient", UNREACHED)),
+    **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout"), ("transient", UNREACHED)),
+    # It was sent, and no answer came: the provider may charge for it.
+    **dict.fromkeys(("TimeoutError", "TimeoutException"), ("ambiguous", "timeout")),
+    **dict.fromkeys(("ServerDisconnectedError", "ClientPayloadError", "ClientOSError"), ("ambiguous", "connection_lost")),
+    "TransportError": ("ambiguous", "connection_lost"),
+}
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
     400: ("row", "bad_request"),
     401: ("model", "authentication"),
@@ -91,59 +78,65 @@ _BY_STATUS: dict[int, tuple[Kind, str]] = {
 }
 """What an HTTP status alone means. Any other 3xx: wrong address. Any other 4xx: bad request. Any other 5xx: try again."""
 
-_NEVER_SENT = {"ConnectError", "ConnectTimeout", "ClientConnectorError", "ConnectionRefusedError", "gaierror", "PoolTimeout"} | {
-    *("ConnectionTimeoutError", "ClientConnectorDNSError", "ClientHttpProxyError")
-}
-_EXHAUSTED = re.compile(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit", re.IGNORECASE)
-# Matched in the body of a 400, which may repeat the prompt: only words that a document is unlikely to contain.
-_UNPAID = re.compile(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota", re.IGNORECASE)
-_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
+
+def _pattern(words: str) -> re.Pattern[str]:
+    return re.compile(words, re.IGNORECASE | re.DOTALL)
+
+
+_BY_TEXT: tuple[tuple[str, re.Pattern[str], Decision], ...] = (
+    ("bad_request", _pattern(r"(invalid|incorrect) api key|api key not valid"), Decision("model", "authentication")),
+    (
+        "bad_request",
+        _pattern(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota"),
+        Decision("model", "payment_required"),
+    ),
+    (
+        "bad_request",
+        _pattern(
+            r"content_filter|content_policy|content management policy|content filtering policy|result of (our|the) safety system"
+        ),
+        Decision("row", "content_filter"),
+    ),
+    (
+        "bad_request",
+        _pattern(
+            r"context_length_exceeded|maximum context length|context window|(prompt|input) is too long|too many input tokens|"
+            r"exceeds the maximum number of tokens|exceed context limit"
+        ),
+        Decision("row", "context_window"),
+    ),
+    # OpenAI answers 403 where a model gives no log probabilities. A request without them may still succeed.
+    ("permission_denied", _pattern(r"\brequest logprobs\b"), Decision("row", "bad_request")),
+    # A router answers 403 where its moderation flagged the text. The model still takes other prompts.
+    ("permission_denied", _pattern(r"(?=.*\bflagged\b).*\bmoderation\b"), Decision("row", "content_filter")),
+    # SDKs refuse to send without a key.
+    (
+        "server_error",
+        _pattern(r"missing credentials|api_key client option must be set|api key (is )?missing"),
+        Decision("model", "authentication"),
+    ),
+)
+"""What the text of an error says beside its status: some providers use one status for several problems.
+
+It is searched in the body, which may repeat the prompt: only for words that a document is unlikely to contain.
+"""
+
+_EXHAUSTED = _pattern(r"insufficient_quota|credit balance|billing[ _]hard[ _]limit")
+_QUOTA = _pattern(r"exceeded your current quota")
 # One provider words a limit per minute like an exhausted quota, but adds when to try again.
-_SOON = re.compile(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b", re.IGNORECASE)
-_FILTERED = re.compile(r"content_filter|content_policy|content management policy", re.IGNORECASE)
-# A router answers 403 where its moderation flagged the text. The model still takes other prompts.
-_FLAGGED = re.compile(r"\bflagged\b", re.IGNORECASE)
-_MODERATION = re.compile(r"\bmoderation\b", re.IGNORECASE)
-_TOO_LONG = re.compile(r"context_length_exceeded|maximum context length|context window|prompt is too long", re.IGNORECASE)
-# OpenAI answers 403 where a model gives no log probabilities.
-_LOGPROBS = re.compile(r"\brequest logprobs\b", re.IGNORECASE)
+_SOON = _pattern(r"retry ?delay|(retry|try again) in \d|per ?(minute|day)|\b[rt]p[md]\b")
 _READ = 100_000
 """How many characters of an error's body are searched."""
-_BAD_KEY = re.compile(r"(invalid|incorrect) api key|api key not valid", re.IGNORECASE)
-_NO_KEY = re.compile(r"missing credentials|api_key client option must be set|api key (is )?missing", re.IGNORECASE)
-"""Messages of SDKs that refuse to send without a key; litellm turns them into an InternalServerError."""
 
 
 def decide(error: BaseException) -> Decision:
-    """What to do about an error of the direct transport, of litellm or of a local model."""
-    names = {cls.__name__ for cls in type(error).__mro__}
+    """What to do about an error of a transport. One that is unknown may have been paid."""
+    names = [cls.__name__ for cls in type(error).__mro__]
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
-        return _by_status(getattr(error, "status_code", 0), text, _retry_after(error))
-    kind, word = next(((kind, word) for name, kind, word in _BY_CLASS if name in names), ("ambiguous", type(error).__name__))
-    text = str(error)
-    if word == "api_error":
-        # litellm has no class of its own for some statuses.
-        by_status = _BY_STATUS.get(getattr(error, "status_code", 0), (kind, word))
-        kind, word = by_status if by_status[0] in ("row", "model", "ambiguous") else (kind, word)
-    if _NO_KEY.search(text):
-        return Decision("model", "authentication")
-    if kind in ("row", "model"):
-        return _final(kind, word, text)
-    if kind == "malformed":
-        return Decision(kind, word)
-    causes = {cls.__name__ for cause in _chain(error) for cls in type(cause).__mro__}
-    if causes & _NEVER_SENT:
-        return Decision("transient", UNREACHED)
-    if "UnicodeEncodeError" in causes:
-        return Decision("row", "bad_request")
-    after_s = _retry_after(error)
-    if kind == "rate_limit":
-        return _limited(text, after_s)
-    # No HTTP error caused it: the request was sent, its answer was lost or unreadable, and the provider may charge for it.
-    if word in ("server_error", "connection", "api_error") and "HTTPStatusError" not in causes:
-        return Decision("ambiguous", "bad_response" if "connection" not in text.lower() else "connection_lost")
-    return _temporary(kind, word, after_s)
+        return _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
+    known = next(((kind, word) for name, (kind, word) in _BY_CLASS.items() if name in names), None)
+    return Decision(*(known or ("ambiguous", type(error).__name__)))
 
 
 def _by_status(status: int, text: str, after_s: float | None) -> Decision:
@@ -152,35 +145,12 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
         kind, word = ("row", "bad_request") if status >= 400 else ("model", "bad_api_base")
     if kind == "rate_limit":
         return _limited(text, after_s)
-    if kind in ("row", "model"):
-        return _final(kind, word, text)
-    return _temporary(kind, word, after_s)
-
-
-def _final(kind: Kind, word: str, text: str) -> Decision:
-    """The decision for an error that no retry mends. Some providers use one status for several problems: the text decides."""
-    if word == "bad_request" and _BAD_KEY.search(text):
-        return Decision("model", "authentication")
-    if word == "bad_request" and _UNPAID.search(text):
-        return Decision("model", "payment_required")
-    # A request without log probabilities may still succeed.
-    if word == "permission_denied" and _LOGPROBS.search(text):
-        return Decision("row", "bad_request")
-    if word == "bad_request" and _FILTERED.search(text) or _is_flagged(word, text):
-        return Decision("row", "content_filter")
-    if word == "bad_request" and _TOO_LONG.search(text):
-        return Decision("row", "context_window")
-    return Decision(kind, word)
-
-
-def _is_flagged(word: str, text: str) -> bool:
-    return word == "permission_denied" and bool(_FLAGGED.search(text) and _MODERATION.search(text))
-
-
-def _temporary(kind: Kind, word: str, after_s: float | None) -> Decision:
-    if kind == "transient" and (after_s or 0.0) > LONGEST_PAUSE_S:
-        return Decision("model", word)
-    return Decision(kind, word, after_s if kind == "transient" else None)
+    for named, words, decision in _BY_TEXT:
+        if named == word and words.search(text):
+            return decision
+    if kind != "transient":
+        return Decision(kind, word)
+    return Decision("model", word) if (after_s or 0.0) > LONGEST_PAUSE_S else Decision(kind, word, after_s)
 
 
 def _limited(text: str, after_s: float | None) -> Decision:
@@ -190,23 +160,12 @@ def _limited(text: str, after_s: float | None) -> Decision:
     return Decision("rate_limit", "rate_limit", after_s)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        yield cause
-        cause = cause.__cause__ or cause.__context__
-
-
-def _retry_after(error: BaseException) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """The pause that the provider asks for, in seconds; None if it asks for none.
 
     Read from `retry-after-ms`, or from `retry-after` as seconds or as a date. A date is compared with the response's own `date`:
     both are by the server's clock, so that ours need not be right.
     """
-    received = getattr(error, "litellm_response_headers", None) or getattr(error, "headers", None) or {}
-    headers = {str(name).lower(): str(value) for name, value in received.items()}
     text = headers.get("retry-after", "")
     for value, unit in ((headers.get("retry-after-ms", ""), 0.001), (text, 1.0)):
         try:

@@ -18,7 +18,7 @@ from summhay_ray.llm.limits.budgets import Account, Budgets
 from summhay_ray.llm.limits.excess import USAGE_NOT_CREDIBLE, ExcessTotals, excess_totals
 from summhay_ray.llm.limits.membership import Membership
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
-from summhay_ray.llm.limits.model_queue import Flight, ModelQueue, Waiting
+from summhay_ray.llm.limits.model_queue import Flight, ModelQueue
 from summhay_ray.llm.limits.rate_limits import Cap, Pacer
 from summhay_ray.llm.providers.model_settings import Limits
 from summhay_ray.store import Excess, Fetched, LogIndex, Money, MoneyRecord
@@ -67,7 +67,8 @@ class Ledger:
         self._probing = probing
         self._models: dict[str, ModelQueue] = {}
         self._flights: dict[str, Flight] = {}
-        self._followers: dict[str, list[Waiting]] = {}
+        self._followers: dict[str, list[tuple[str, Claim]]] = {}
+        """Key in flight -> (worker, claim) of those that wait for its answer."""
         self._outbox: dict[str, list[tuple[Claim, Grant]]] = {}
         self.membership = Membership()
         self._driver_heard: float | None = None
@@ -75,25 +76,17 @@ class Ledger:
         self._note_excess(index.excesses(run))
 
     def take(self, worker: str, message: WorkerMessage, now: float) -> None:
-        """Process a worker's message: ended attempts, settlements, 429s, pauses and new claims."""
+        """Process a worker's message: ended attempts, settlements and claims."""
         self.membership.hear(worker, now)
         for key in message.ended:
             if (flight := self._flights.get(key)) is not None and flight.worker == worker:
                 self._model(flight.claim.model).hold(flight, sending=False)
-        for name in message.limited:
-            if why := self._model(name).limited(now):
-                self._stop(name, ("quota_exhausted", why))
-        for name, seconds in message.pauses:
-            pacer = self._model(name).pacer
-            if seconds is None:
-                pacer.round_of_429s(now)
-            else:
-                pacer.pause(now, seconds)
-        self.touched.update(self.membership.workers if message.pauses else ())
         for settlement in message.settlements:
-            self._settle(worker, settlement)
+            self._settle(worker, settlement, now)
         for claim in message.claims:
-            self._enter(worker, claim)
+            model = self._model(claim.model)
+            if not self._known(model, worker, claim):
+                model.enter(worker, claim)
         self.tend(now)
 
     def collect(self, worker: str, now: float) -> News:
@@ -105,8 +98,8 @@ class Ledger:
             paused={
                 name: model.pacer.paused_until - now for name, model in self._models.items() if model.pacer.paused_until > now
             },
-            stopped={name: model.stopped for name, model in self._models.items() if model.stopped},
-            epoch=self.membership.epoch(worker),
+            stopped=tuple(name for name, model in self._models.items() if model.stopped),
+            evicted=worker in self.membership.evicted,
             next_s=self.membership.listen_s,
             halted=self._halted(now),
         )
@@ -140,7 +133,7 @@ class Ledger:
         self.membership.evict(worker)
         self._outbox.pop(worker, None)
         for key, followers in list(self._followers.items()):
-            self._followers[key] = [waiting for waiting in followers if waiting.worker != worker]
+            self._followers[key] = [follower for follower in followers if follower[0] != worker]
         open_calls = [key for key, flight in self._flights.items() if flight.worker == worker]
         if open_calls:
             log.warning(
@@ -198,14 +191,10 @@ class Ledger:
         self.next_at = None
         self.account.forget_wanted()
         for model in self._models.values():
-            if model.reclaims or model.queues:
+            if model.queues:
                 self._pump(model, now)
 
     def _pump(self, model: ModelQueue, now: float) -> None:
-        while model.reclaims:
-            if not self._regranted(model, model.reclaims[0], now):
-                return
-            model.reclaims.popleft()
         waiting = [place for place in model.queues if place[0] not in self.membership.silent]
         while waiting and model.room(self.membership.silent) and not model.is_full:
             # A slot goes to the worker that holds the fewest: mostly to the one that has just given it back, which hears of it
@@ -256,42 +245,6 @@ class Ledger:
         self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
         return None
 
-    def _regranted(self, model: ModelQueue, waiting: Waiting, now: float) -> bool:
-        """Answer the claim of a call that was granted before; False if it must wait."""
-        worker, claim = waiting.worker, waiting.claim
-        flight = self._flights.get(claim.key)
-        if flight is None or flight.worker != worker or flight.claim.ticket != claim.ticket:
-            self._say(worker, claim, Grant("lost"))
-            return True
-        if model.stopped:
-            self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
-            return True
-        if (self._halted(now) and claim.worst_micros) or not model.room(self.membership.silent):
-            return False
-        start = model.pacer.earliest(now, claim.amounts)
-        if start > now + HORIZON_S:
-            self._wake_at(start - HORIZON_S)
-            return False
-        if claim.reclaim == "late" and flight.permit is not None:
-            model.pacer.cancel(flight.permit)
-        flight.permit = model.pacer.take(start, claim.amounts)
-        model.hold(flight, sending=True)
-        if claim.reclaim == "retry":
-            model.counts["requests"] += 1
-            model.counts["retries"] += 1
-        self._say(worker, claim, Grant("go", wait_s=start - now, timed=model.pacer.limited))
-        return True
-
-    def _enter(self, worker: str, claim: Claim) -> None:
-        model = self._model(claim.model)
-        if claim.reclaim:
-            flight = self._flights.get(claim.key)
-            if flight is not None and flight.worker == worker:
-                model.hold(flight, sending=False)
-            model.reclaims.append(Waiting(worker, claim))
-        elif not self._known(model, worker, claim):
-            model.enter(worker, claim)
-
     def _known(self, model: ModelQueue, worker: str, claim: Claim) -> bool:
         """Handle a claim that needs no call of its own; False if it needs one.
 
@@ -304,12 +257,12 @@ class Ledger:
         elif model.stopped:
             self._say(worker, claim, Grant("stopped", error=model.stopped[0], reason=model.stopped[1]))
         elif claim.key in self._flights:
-            self._followers.setdefault(claim.key, []).append(Waiting(worker, claim))
+            self._followers.setdefault(claim.key, []).append((worker, claim))
         else:
             return False
         return True
 
-    def _settle(self, worker: str, done: Settlement) -> None:
+    def _settle(self, worker: str, done: Settlement, now: float) -> None:
         model, flight = self._model(done.model), self._flights.get(done.key)
         # A worker may come back after its eviction: its call is uncertain already, and may belong to another worker.
         mine = flight is not None and flight.worker == worker
@@ -317,6 +270,8 @@ class Ledger:
             self.index.answers.setdefault(done.key, done.location)
             self.counts["made"] += 1
             model.answered(done.input_tokens, done.output_tokens)
+        elif done.again:
+            model.counts["retries"] += done.sent
         else:
             self.counts["failed"] += done.sent
         if flight is not None and mine:
@@ -326,12 +281,25 @@ class Ledger:
                 self.account.charge(flight.claim.purpose, done.usd_micros, answered=done.location is not None)
             if flight.permit is not None and done.location is not None:
                 model.pacer.correct(flight.permit, {"input": done.input_tokens, "output": done.output_tokens})
-            self._land(done.key)
+            self._land(done.key, sent=done.sent)
+        self._slow_down(model, done, now)
         model.reached |= done.location is not None or (done.sent and not done.unreached)
-        if done.stop or (self._probing and not model.reached and done.unreached):
+        if done.stop or (self._probing and not model.reached and done.unreached and not done.again):
             self._stop(done.model, done.stop or done.unreached or ("", ""))
         if done.excess:
             self._note_excess({done.key: done.excess})
+
+    def _slow_down(self, model: ModelQueue, done: Settlement, now: float) -> None:
+        """Send less after a 429, and nothing while the provider wants a pause."""
+        if done.limited and (why := model.limited(now)):
+            self._stop(done.model, ("quota_exhausted", why))
+        if done.pause_s is not None:
+            model.pacer.pause(now, done.pause_s)
+        elif done.limited:
+            model.pacer.round_of_429s(now)
+        else:
+            return
+        self.touched.update(self.membership.workers)
 
     def _stop(self, name: str, why: tuple[str, str]) -> None:
         """Give the model up, and answer all claims that wait for it."""
@@ -346,29 +314,30 @@ class Ledger:
         model.queues.clear()
         self.touched.update(self.membership.workers)
 
-    def _land(self, key: str) -> None:
+    def _land(self, key: str, *, sent: bool = True) -> None:
+        """End a flight. If nothing was sent, it takes nothing of the limits."""
         flight = self._flights.pop(key)
         claim, model = flight.claim, self._model(flight.claim.model)
         self.account.reserve(claim.purpose, -claim.worst_micros)
         model.hold(flight, sending=False)
         model.unsettled -= 1
-        for follower in reversed(self._followers.pop(key, [])):
-            if not self._known(model, follower.worker, follower.claim):
-                model.enter(follower.worker, follower.claim, first=True)
+        if not sent:
+            model.counts["requests"] -= 1
+            if flight.permit is not None:
+                model.pacer.cancel(flight.permit)
+        for worker, waiting in reversed(self._followers.pop(key, [])):
+            if not self._known(model, worker, waiting):
+                model.enter(worker, waiting._replace(first=True))
 
     def _take_back(self, worker: str) -> None:
         """Take back the grants that a silent worker has not collected: nothing of them was sent."""
         kept = []
         for claim, grant in self._outbox.pop(worker, []):
-            flight = self._flights.get(claim.key)
-            if grant.state != "go" or claim.reclaim or flight is None:
+            if grant.state == "go":
+                self._land(claim.key, sent=False)
+                self._model(claim.model).enter(worker, claim._replace(first=True))
+            else:
                 kept.append((claim, grant))
-                continue
-            model = self._model(claim.model)
-            if flight.permit is not None:
-                model.pacer.cancel(flight.permit)
-            self._land(claim.key)
-            model.enter(worker, claim, first=True)
         if kept:
             self._outbox[worker] = kept
 

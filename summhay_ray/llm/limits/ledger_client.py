@@ -1,7 +1,7 @@
 """A worker's client of the ledger: sends claims and settlements in batches, and keeps to grants and pauses. Part of the llm room.
 
-A call awaits `claim`, is sent at once unless `hindrance` names an obstacle, and ends with `settle`. One exchange with the ledger
-carries everything that has gathered since the last one.
+A call awaits `claim`, is sent at once if it `may_send`, and ends with `settle`. One exchange with the ledger carries everything
+that has gathered since the last one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, News, Settlement, WorkerMessage
@@ -38,11 +38,6 @@ class GrantedCall(NamedTuple):
     grant: Grant
     at: float
     until: float
-    epoch: int
-    ticket: int
-
-
-Hindrance = Literal["", "early", "late", "stopped", "lost"]
 
 
 class LedgerClient:
@@ -59,67 +54,63 @@ class LedgerClient:
         self._message = WorkerMessage()
         """What has gathered since the last exchange."""
         self._paused: dict[str, float] = {}
-        self.stopped: dict[str, tuple[str, str]] = {}
-        self._epoch = 0
+        self._stopped: set[str] = set()
         self._halted = False
         self._mail = asyncio.Event()
         self._travelling = False
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: BaseException | None = None
-        self._draining = self._closed = False
+        self._draining = asyncio.Event()
+        self._closed = False
 
     def drain(self) -> None:
-        """Prepare the worker's end: calls that are granted but not sent are given back, and new claims wait for ever."""
-        self._draining = True
+        """Prepare the worker's end: nothing more may be sent, nobody rests, and new claims wait for ever."""
+        self._draining.set()
+
+    async def rest(self, seconds: float) -> None:
+        """Wait so long, or until the worker is to end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
 
     async def claim(self, claim: Claim) -> GrantedCall:
         """The ledger's answer to a claim. Raises the channel's error if the ledger cannot be reached."""
         self._start()
-        if self._draining:
+        if self._draining.is_set():
             await asyncio.Future()
-        self._tickets += not claim.reclaim
-        ticket = claim.ticket if claim.reclaim else self._tickets
+        self._tickets += 1
         future: asyncio.Future[GrantedCall] = asyncio.get_running_loop().create_future()
-        self._waiting[ticket] = future
-        self._message.claims.append(claim._replace(ticket=ticket))
+        self._waiting[self._tickets] = future
+        self._message.claims.append(claim._replace(ticket=self._tickets))
         self._mail.set()
         return await future
 
     def ended(self, key: str) -> None:
-        """Report that an attempt of a call has ended, so that another call may be sent in its slot."""
+        """Report that a call's attempt has ended before it can be settled, so that another call may be sent in its slot."""
         self._message.ended.append(key)
         self._mail.set()
 
     def settle(self, settlement: Settlement) -> None:
-        """Report how a call ended; the next exchange carries it."""
+        """Report how a call ended; the next exchange carries it. This worker keeps to a pause that the provider wants at once,
+        the others as soon as they hear of it."""
         self._start()
+        if settlement.pause_s is not None:
+            settlement = settlement._replace(pause_s=settlement.pause_s + PAD_S)
+            self._pause(settlement.model, settlement.pause_s or 0.0)
+        elif settlement.limited:
+            self._pause(settlement.model, PAUSE_WITHOUT_TIME_S + PAD_S)
         self._message.settlements.append(settlement)
         self._mail.set()
 
-    def limited(self, model: str) -> None:
-        """Report a 429, so that fewer calls are sent at once."""
-        self._message.limited.append(model)
-        self._mail.set()
+    def _pause(self, model: str, seconds: float) -> None:
+        self._paused[model] = max(self._paused.get(model, 0.0), asyncio.get_running_loop().time() + seconds)
 
-    def pause(self, model: str, seconds: float | None) -> None:
-        """Pause the model: this worker sends nothing from now on, the others as soon as they hear of it. None: the provider named
-        no time to wait."""
+    def may_send(self, granted: GrantedCall, model: str, *, paid: bool) -> bool:
+        """Whether the call may be sent, now that its time has come. If not, the grant is given back, and claimed anew."""
         now = asyncio.get_running_loop().time()
-        until = now + PAD_S + (PAUSE_WITHOUT_TIME_S if seconds is None else seconds)
-        self._paused[model] = max(self._paused.get(model, 0.0), until)
-        self._message.pauses.append((model, None if seconds is None else seconds + PAD_S))
-        self._mail.set()
-
-    def hindrance(self, granted: GrantedCall, model: str, *, paid: bool) -> Hindrance:
-        """Why the call must not be sent at this moment; empty if it may be sent."""
-        now = asyncio.get_running_loop().time()
-        if granted.epoch != self._epoch or self._draining:
-            return "lost"
-        if model in self.stopped:
-            return "stopped"
-        if (paid and self._halted) or self._paused.get(model, 0.0) > now or now > granted.until:
-            return "late"
-        return "early" if granted.at > now else ""
+        if self._draining.is_set() or model in self._stopped or (paid and self._halted):
+            return False
+        return now <= granted.until and self._paused.get(model, 0.0) <= now
 
     async def flush(self) -> None:
         """Return when the ledger has what is to be sent, or does not take it for a while."""
@@ -182,17 +173,15 @@ class LedgerClient:
         """Take in news that was asked for at the time `began`."""
         now = asyncio.get_running_loop().time()
         self._halted = news.halted
-        if news.epoch != self._epoch:
-            self._epoch = news.epoch
-            if self._evicted is not None:
-                self._evicted()
-        self.stopped.update(news.stopped)
+        if news.evicted and self._evicted is not None:
+            self._evicted()
+        self._stopped.update(news.stopped)
         for model, seconds in news.paused.items():
-            self._paused[model] = max(self._paused.get(model, 0.0), now + seconds)
+            self._pause(model, seconds)
         lease = began + news.next_s + LEASE_S
         for ticket, grant in news.grants:
             future = self._waiting.pop(ticket, None)
             if future is not None and not future.done():
                 at = now + grant.wait_s
                 until = min(lease, at + LATE_S) if grant.timed else lease
-                future.set_result(GrantedCall(grant, at, until, self._epoch, ticket))
+                future.set_result(GrantedCall(grant, at, until))

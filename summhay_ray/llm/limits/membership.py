@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import KeysView
 
 SILENT_S = 4.0
@@ -31,7 +30,8 @@ class Membership:
         self.silent: set[str] = set()
         """Workers that have given no sign of life for a while."""
         self._heard: dict[str, float] = {}
-        self._epochs: Counter[str] = Counter()
+        self.evicted: set[str] = set()
+        """Workers that were evicted as dead, should they come back."""
         self._places: dict[str, str] = {}
 
     @property
@@ -63,10 +63,6 @@ class Membership:
         self.hear(worker, now)
         return "" if before == worker else before
 
-    def epoch(self, worker: str) -> int:
-        """How often the worker was evicted."""
-        return self._epochs[worker]
-
     def look(self, now: float) -> set[str]:
         """Find out who is silent; returns the newly silent ones. Those who are silent for long are dying from now on."""
         before = self.silent
@@ -77,6 +73,6 @@ class Membership:
     def evict(self, worker: str) -> None:
         """Evict a worker."""
         self._heard.pop(worker, None)
-        self._epochs[worker] += 1
+        self.evicted.add(worker)
         self.dying.discard(worker)
         self.silent.discard(worker)

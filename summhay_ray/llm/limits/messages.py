@@ -10,8 +10,7 @@ from summhay_ray.store import Excess, Location, Purpose
 
 Packed = tuple[Any, ...]
 """A message as plain tuples. Ray pickles an object of a class by Python code, which takes ten times as long."""
-State = Literal["answered", "go", "budget", "stopped", "lost"]
-Reclaim = Literal["", "retry", "late"]
+State = Literal["answered", "go", "budget", "stopped"]
 
 
 class Claim(NamedTuple):
@@ -25,8 +24,8 @@ class Claim(NamedTuple):
     output_tokens: int = 0
     ticket: int = 0
     """The worker's number for the claim; the grant carries the same number."""
-    reclaim: Reclaim = ""
-    """Set if the call was granted before: it needs another attempt (`retry`), or it was not sent in time (`late`)."""
+    first: bool = False
+    """It goes before the worker's other claims of its stage, since the call was granted before."""
 
     @property
     def purpose(self) -> Purpose:
@@ -46,7 +45,6 @@ class Grant(NamedTuple):
     - `go`: it has a slot; send the call after `wait_s` seconds. If it is `timed` (by limits per minute), not much later.
     - `budget`: its worst case does not fit the budget.
     - `stopped`: the model was given up (`error`, `reason`).
-    - `lost`: the call was granted to this worker, but another one has taken it over.
     """
 
     state: State
@@ -58,7 +56,7 @@ class Grant(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """How a granted call ended: the charge, the tokens used, and the `location` of its answer (None: no answer)."""
+    """How a granted attempt ended: the charge, the tokens used, and the `location` of the answer (None: no answer)."""
 
     key: str
     model: str
@@ -71,7 +69,13 @@ class Settlement(NamedTuple):
     unreached: tuple[str, str] | None = None
     """(class, reason) if no attempt reached the endpoint. The model is given up if it has never answered."""
     sent: bool = True
-    """False: the call was given back before its first attempt."""
+    """False: the grant was given back, and nothing was sent."""
+    again: bool = False
+    """The worker claims the call again."""
+    limited: bool = False
+    """The provider answered 429."""
+    pause_s: float | None = None
+    """Seconds for which the provider wants nothing sent; None if it named no time."""
     excess: Excess | None = None
     """The usage that the provider reports, if it exceeds what was reserved."""
     doubtful: bool = False
@@ -85,22 +89,18 @@ class WorkerMessage:
     claims: list[Claim] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
-    """Keys of calls of which an attempt has ended: the slot is free."""
-    limited: list[str] = field(default_factory=list)
-    """Models whose provider answered 429; a model is listed once per answer."""
-    pauses: list[tuple[str, float | None]] = field(default_factory=list)
-    """(model, seconds) for which nothing may be sent; None after a 429 that named no time to wait."""
+    """Keys of calls whose attempt has ended, and which are settled later: the slot is free."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
         claims, settlements = list(map(tuple, self.claims)), [_plain(done, _LOCATED) for done in self.settlements]
-        return claims, settlements, self.ended, self.limited, self.pauses
+        return claims, settlements, self.ended
 
     @classmethod
     def unpacked(cls, message: Packed) -> WorkerMessage:
         """The message that was packed."""
-        claims, settlements, *rest = message
-        return cls(list(map(Claim._make, claims)), [Settlement._make(_placed(done, _LOCATED)) for done in settlements], *rest)
+        claims, settlements, ended = message
+        return cls(list(map(Claim._make, claims)), [Settlement._make(_placed(done, _LOCATED)) for done in settlements], ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,10 @@ class News:
 
     grants: tuple[tuple[int, Grant], ...] = ()
     paused: Mapping[str, float] = field(default_factory=dict)
-    stopped: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    epoch: int = 0
-    """How often the worker has been evicted as dead. Grants of an earlier epoch are void."""
+    stopped: tuple[str, ...] = ()
+    """Models that were given up."""
+    evicted: bool = False
+    """The worker was evicted as dead: others do its work."""
     next_s: float = 0.5
     """The next news comes within this time, which grows with the number of workers."""
     halted: bool = False
@@ -120,7 +121,7 @@ class News:
     def packed(self) -> Packed:
         """The message as plain tuples."""
         grants = tuple((ticket, _plain(grant, _GRANTED)) for ticket, grant in self.grants)
-        return grants, self.paused, self.stopped, self.epoch, self.next_s, self.halted
+        return grants, self.paused, self.stopped, self.evicted, self.next_s, self.halted
 
     @classmethod
     def unpacked(cls, message: Packed) -> News:

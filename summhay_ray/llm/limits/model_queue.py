@@ -28,14 +28,6 @@ class Flight:
 
 
 @dataclass
-class Waiting:
-    """A claim that waits for an answer, and its worker."""
-
-    worker: str
-    claim: Claim
-
-
-@dataclass
 class ModelQueue:
     """The state of one model. `cap` is None for a model that runs in the workers."""
 
@@ -44,10 +36,6 @@ class ModelQueue:
     queues: dict[tuple[str, str], deque[Claim]] = field(default_factory=dict)
     """(worker, stage) -> its claims in order. Those of a worker take turns: who was served last is last. Stages are separate so
     that one that waits for its budget does not block others."""
-    reclaims: deque[Waiting] = field(default_factory=deque)
-    """Claims of calls that were granted before: a further attempt, or a call that was not sent in time."""
-    sending: int = 0
-    """Slots that calls hold."""
     sending_of: Counter[str] = field(default_factory=Counter)
     """Worker -> the slots that its calls hold."""
     unsettled: int = 0
@@ -62,7 +50,7 @@ class ModelQueue:
 
     def room(self, silent: Set[str]) -> bool:
         """Whether a slot is free. Those of `silent` workers serve others."""
-        return self.cap is None or self.sending - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
+        return self.cap is None or self.sending_of.total() - sum(self.sending_of[worker] for worker in silent) < int(self.cap.now)
 
     @property
     def is_full(self) -> bool:
@@ -73,15 +61,14 @@ class ModelQueue:
         """Give the call a slot, or take it back."""
         if flight.sending != sending:
             flight.sending = sending
-            self.sending += 1 if sending else -1
             self.sending_of[flight.worker] += 1 if sending else -1
 
     def numbers(self, now: float) -> dict[str, float]:
         """Its figures: calls in flight and queued, and the cap; seconds of pause left, and of nothing but 429s; calls answered,
         requests, tokens, 429s and retries so far."""
         return {
-            "in_flight": self.sending,
-            "queued": sum(map(len, self.queues.values())) + len(self.reclaims),
+            "in_flight": self.sending_of.total(),
+            "queued": sum(map(len, self.queues.values())),
             "cap": 0 if self.cap is None else int(self.cap.now),
             "paused_s": max(0.0, self.pacer.paused_until - now),
             "refused_s": 0.0 if self.limited_since is None else now - self.limited_since,
@@ -114,10 +101,10 @@ class ModelQueue:
         """Why the model was given up: `error` and `reason`."""
         return dict(zip(("error", "reason"), self.stopped or (), strict=False))
 
-    def enter(self, worker: str, claim: Claim, *, first: bool = False) -> None:
-        """Queue a claim, last of its stage or `first`."""
+    def enter(self, worker: str, claim: Claim) -> None:
+        """Queue a claim, last of its stage unless it is `first`."""
         queue = self.queues.setdefault((worker, claim.stage), deque())
-        if first:
+        if claim.first:
             queue.appendleft(claim)
         else:
             queue.append(claim)
@@ -127,4 +114,3 @@ class ModelQueue:
         for place in [place for place in self.queues if place[0] == worker]:
             del self.queues[place]
         self.sending_of.pop(worker, None)
-        self.reclaims = deque(waiting for waiting in self.reclaims if waiting.worker != worker)

@@ -11,7 +11,7 @@ import importlib.resources
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,11 +73,7 @@ class Price:
         more, so each is tried.
         """
         lengths = [input_tokens, *(mark for mark, _ in self.tiers if mark < input_tokens)]
-        nanos = []
-        for length in lengths:
-            *prompt, answer, reasoning = self._tier(length)._nanos
-            nanos.append(length * max(prompt) + output_tokens * max(answer, reasoning))
-        return -(-(max(nanos) + searches * self._search_nanos) // _NANO)
+        return self._extreme_micros(max, lengths, output_tokens, searches)
 
     def cheapest_micros(self, input_tokens: int, output_tokens: int, searches: int = 0) -> int:
         """The least that a call of at least this many tokens can cost, in micro-dollars, with the prompt at its lowest rate.
@@ -85,11 +81,15 @@ class Price:
         A higher tier may be cheaper, so each is tried.
         """
         lengths = [input_tokens, *(mark + 1 for mark, _ in self.tiers if mark >= input_tokens)]
-        nanos = []
-        for length in lengths:
-            *prompt, answer, reasoning = self._tier(length)._nanos
-            nanos.append(length * min(prompt) + output_tokens * min(answer, reasoning))
-        return -(-(min(nanos) + searches * self._search_nanos) // _NANO)
+        return self._extreme_micros(min, lengths, output_tokens, searches)
+
+    def _extreme_micros(
+        self, extreme: Callable[[Iterable[int]], int], lengths: Sequence[int], output_tokens: int, searches: int
+    ) -> int:
+        """The price of the cheapest or the dearest of these prompts, with tokens at their extreme rates."""
+        rates = [(length, self._tier(length)._nanos) for length in lengths]
+        nanos = extreme(length * extreme(rate[:3]) + output_tokens * extreme(rate[3:]) for length, rate in rates)
+        return -(-(nanos + searches * self._search_nanos) // _NANO)
 
     def _tier(self, input_tokens: int) -> Price:
         if not self.tiers:

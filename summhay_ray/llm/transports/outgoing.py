@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from summhay_ray.llm.calls.bodies import ERROR_BYTES, UNPACKED, AnswerTooLarge, Body, ProviderError, UnreadableAnswer, error_in
+from summhay_ray.llm.calls.bodies import ERROR_BYTES, UNPACKED, Body, ProviderError, UnreadableAnswer, error_in
 from summhay_ray.llm.calls.request import Task
 from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.model_settings import ModelSettings
@@ -41,12 +41,10 @@ class Outgoing:
     limit: int
     task: Task = "chat"
     sent: bool = False
-    stopped: Exception | None = None
-    """The error to raise for the call: why nothing was sent, or the response that an SDK wanted to retry."""
-    unreadable: Exception | None = None
-    """What is wrong with the body of an answer: the error to raise for the call, whatever litellm makes of it."""
-    ends: dict[tuple[str, str], httpx.Response | Exception | None] = field(default_factory=dict)
-    """The end of each request, by method and URL; None while it is under way."""
+    problem: Exception | None = None
+    """Why there is no answer: the error to raise for the call, whatever litellm makes of it."""
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Method and URL of each request that may be sent once only."""
 
     def __post_init__(self) -> None:
         base = self.settings.api_base
@@ -60,10 +58,12 @@ class Outgoing:
 
         Raises NoKey if the request may not be sent, and the earlier error if it was sent before.
         """
-        if isinstance(self.stopped, ProviderError):
-            raise self.stopped
-        if _name(request) in self.ends:
-            raise self._again(self.ends[_name(request)])
+        if isinstance(self.problem, ProviderError):
+            raise self.problem
+        if _name(request) in self.asked:
+            again = f"litellm tried to send a request of {self.settings.model} twice; the second was not sent"
+            self.problem = self.problem or UnreadableAnswer(again)
+            raise self.problem
         try:
             key = key_for(self.settings, str(request.url))
             if not self.own:
@@ -86,50 +86,38 @@ class Outgoing:
 
     def _note(self, request: httpx.Request) -> None:
         """Record a request that is sent. A login before it has a URL of its own. GET and HEAD may be repeated."""
-        self.sent = True
+        self.sent, self.problem = True, None
         if request.method not in ("GET", "HEAD"):
-            self.ends[_name(request)] = None
+            self.asked.add(_name(request))
 
     @contextmanager
     def noting(self, request: httpx.Request) -> Iterator[None]:
-        """Record the error with which a request, or the reading of its answer, ends."""
+        """Record the error with which a request ends, or the reading of its answer."""
         try:
             yield
         except Exception as error:
-            if _name(request) in self.ends:
-                self.ends[_name(request)] = error
-            if isinstance(error, AnswerTooLarge | UnreadableAnswer):
-                self.unreadable = error
+            if _name(request) in self.asked:
+                self.problem = error
             raise
 
     def answered(self, request: httpx.Request, response: httpx.Response, content: bytes) -> httpx.Response:
-        """Record the answer to a request, and return it whole. Raises ProviderError for a redirect, and for an error inside."""
+        """The answer to a request, whole. Raises ProviderError for any that holds an error."""
         whole = _whole(response, content)
-        if _name(request) in self.ends:
-            self.ends[_name(request)] = whole
-        # OpenAI's and similar SDKs obey this header.
-        whole.headers["x-should-retry"] = "false"
-        if 300 <= whole.status_code < 400:
-            self.stopped = ProviderError(whole.status_code, "", whole.headers)
-            raise self.stopped
-        if request.method in ("GET", "HEAD") or whole.status_code != 200:
-            return whole
-        if problem := _error_in(content, self.task):
-            self.stopped = self.unreadable = problem
+        asked = request.method not in ("GET", "HEAD")
+        if 300 <= whole.status_code < 400 or asked and whole.status_code >= 400:
+            self.problem = ProviderError(whole.status_code, content.decode("utf-8", "replace"), whole.headers)
+            raise self.problem
+        if asked and whole.status_code == 200 and (problem := _error_in(content, self.task)):
+            self.problem = problem
             raise problem
         return whole
 
-    def _again(self, end: httpx.Response | Exception | None) -> Exception:
-        """The error to raise when a request is sent a second time."""
-        if isinstance(end, Exception):
-            return end
-        if end is not None and end.status_code >= 400:
-            self.stopped = ProviderError(end.status_code, end.text, end.headers)
-        else:
-            self.stopped = UnreadableAnswer(
-                f"litellm tried to send a request of {self.settings.model} twice; the second was not sent"
-            )
-        return self.stopped
+    def error_of(self, error: Exception) -> Exception:
+        """What an error that litellm raises by itself means. Before anything is sent, it is one of the request; after, the
+        provider's answer cannot be read, and may be paid."""
+        if self.sent:
+            return UnreadableAnswer(f"litellm cannot read the answer ({error})")
+        return ProviderError(getattr(error, "status_code", None) or 500, str(error))
 
     def _refused(self, why: NoKey) -> Exception:
         """The error of a request that is not sent. It stops the call only if nothing was sent before.
@@ -137,7 +125,7 @@ class Outgoing:
         After that, the call may be paid, and litellm may be fetching something else (a tokenizer).
         """
         if not self.sent:
-            self.stopped = why
+            self.problem = why
         return why
 
 
@@ -155,28 +143,17 @@ _CALL: ContextVar[Outgoing | None] = ContextVar("summhay_outgoing", default=None
 
 @contextmanager
 def watching(call: Outgoing) -> Iterator[None]:
-    """Within this context, httpx's requests belong to the call.
-
-    Raises what stopped it, in place of an SDK's error, or what is wrong with the body of its answer.
-    """
+    """Within this context, httpx's requests belong to the call. Raises the call's problem, in place of any other error."""
     token = _CALL.set(call)
     try:
         yield
-    except Exception as error:
-        if call.stopped is None or not _beneath(error, call.stopped):
-            raise
-        raise call.stopped from None
+    # Each SDK raises errors of its own.
+    except Exception as error:  # noqa: BLE001
+        raise call.problem or call.error_of(error) from None
     finally:
         _CALL.reset(token)
-        if call.unreadable is not None:
-            raise call.unreadable from None
-
-
-def _beneath(error: BaseException | None, reason: Exception, depth: int = 0) -> bool:
-    """Whether the reason is among the causes of the error."""
-    if error is None or error is reason or depth > 20:
-        return error is reason
-    return _beneath(error.__cause__, reason, depth + 1) or _beneath(error.__context__, reason, depth + 1)
+    if call.problem is not None:
+        raise call.problem
 
 
 def _name(request: httpx.Request) -> tuple[str, str]:

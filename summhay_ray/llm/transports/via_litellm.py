@@ -52,8 +52,9 @@ class LitellmTransport:
     async def send(self, request: Request, settings: ModelSettings) -> Reply:
         """Make one call through litellm.
 
-        Raises litellm's errors, those of the SDKs behind it, NoKey, ProviderError, UnreadableAnswer and AnswerTooLarge.
+        Raises NoKey, ProviderError, UnreadableAnswer, AnswerTooLarge, httpx's errors, UnicodeEncodeError; none of litellm's own.
         """
+        request.prompt.encode()
         key = key_for_litellm(settings)
         with watching(Outgoing(settings, answer_limit(request, settings), request.task)):
             response = await self._asked(request, settings, key)
