@@ -13,6 +13,7 @@ from summhay_ray.store.log.migrate import OLD_RECORD, migrate
 from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.clean import RETENTION_S, clean_daily, unneeded
+from summhay_ray.store.runs.commits import Committer, Manifest
 from summhay_ray.store.runs.drivers import (
     BEAT_S,
     WATCH_S,
@@ -29,6 +30,7 @@ from summhay_ray.store.runs.drivers import (
     told_by,
 )
 from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, MEND_RECORD, RUN_FORMAT, RunStore, Store
+from summhay_ray.store.tables.dimensions import Dimensions
 from summhay_ray.store.tables.open_tables import TableFormat, write_tables
 from summhay_ray.store.tables.parts import Finished, Parts
 from summhay_ray.store.tables.tables import Table, Tables, columns_of, digest
@@ -47,7 +49,9 @@ __all__ = [
     "Amounts",
     "AnswerTotals",
     "Chain",
+    "Committer",
     "DamagedRecord",
+    "Dimensions",
     "DriverSession",
     "Excess",
     "Fetched",
@@ -57,6 +61,7 @@ __all__ = [
     "Location",
     "LogIndex",
     "LogWriter",
+    "Manifest",
     "Money",
     "MoneyRecord",
     "MoneyRecords",

@@ -21,7 +21,7 @@ from summhay_ray.benchmarks.retrieval.entries import (
     services,
     settled,
 )
-from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, ServiceModels, placeholder
+from summhay_ray.benchmarks.retrieval.service_models import EmbeddedTexts, LengthChanged, ServiceModels, placeholder
 from summhay_ray.benchmarks.retrieval.stored_models import (
     Computing,
     Cut,
@@ -176,6 +176,12 @@ class Retrievers(Mapping[str, str | Entry]):
 
     async def service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
         """A query's ranking by a retriever that calls a service. Raises NoReply, and the errors that `no_ranking` describes."""
+        try:
+            return await self._service_ranking(ask, corpus, retriever, query)
+        except LengthChanged:
+            return await self._service_ranking(ask, corpus, retriever, query)
+
+    async def _service_ranking(self, ask: Ask, corpus: Corpus, retriever: str, query: Query) -> Sequence[Ranked]:
         here = self.known_models if ask.planning else self.models
         models = ServiceModels(ask, self.services, here, self.embedded_texts)
         (ranking,) = await retrieve.rank_all(self.made(retriever), models, [query], corpus)

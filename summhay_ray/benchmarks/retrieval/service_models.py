@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from summhay_ray.benchmark import Answer, Ask, Failed, Malformed, ModelSpec, NoReply, RawAnswer, Request, scores_of, vectors_of
+from summhay_ray.benchmark import Answer, Ask, Failed, ModelSpec, NoReply, RawAnswer, Request, scores_of, vectors_of
 from summhay_ray.benchmarks.retrieval.stored_models import Cut, NotComputed
 from summhay_ray.encoders import Encoding, Scoring, Vectors
 from summhay_ray.retrieve import Models, at_once
@@ -48,13 +48,17 @@ class EmbeddedTexts:
         self._lists.move_to_end(key)
         return self._lists[key]
 
+    def forget(self, encoding: Encoding) -> None:
+        """Drop the lists of an encoding, whose vectors are then read from the log again."""
+        for key in [key for key in self._lists if key[0] == encoding]:
+            del self._lists[key]
 
-def _length_changed(model: str) -> NoReply:
-    """The error for vectors of a service that cannot be compared with one another."""
-    message = (
-        f"stored vectors of {model} differ in length: another model answers by its name now; give it a `revision:` in the spec"
-    )
-    return NoReply("embed", Malformed("bad_numbers", message, retryable=True))
+
+class LengthChanged(Exception):
+    """A service's vectors have another length than those that were handed out before: stored ones turned out to be wrong."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"the vectors of {model} differ in length; run again")
 
 
 class _Texts:
@@ -93,7 +97,7 @@ class _Texts:
         for request, raw in zip(self.requests, answers, strict=True):
             rows.update(zip(request.inputs, vectors_of(raw.text), strict=True))
         if len({len(row) for row in rows.values()}) > 1:
-            raise _length_changed(self._service.model)
+            raise LengthChanged(self._service.model)
         values = np.stack([rows[text] for text in self._cut]) if self._cut else np.zeros((0, 0), dtype=np.float32)
         return Vectors(values, self.n_tokens)
 
@@ -115,7 +119,7 @@ class ServiceModels:
         """Dimensions of the first vectors returned per encoding. While planning, known or placeholder; later ones match them."""
 
     async def embed(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:
-        """See `retrieve.Models`. Raises NoReply."""
+        """See `retrieve.Models`. Raises NoReply and LengthChanged; after the latter, another try takes what is right now."""
         service = self._services.get(encoding.model)
         if service is None:
             return await self._embedded_here(encoding, texts)
@@ -125,14 +129,18 @@ class ServiceModels:
             replies = [await self._answer(service, request) for request in known.requests]
             answers = [reply for reply in replies if reply is not None]
             return self._planned(encoding, texts, known.of(answers) if len(answers) == len(replies) else None)
-        async with known.asking:
-            if known.vectors is None:
-                requests = await asyncio.to_thread(lambda: known.requests)
-                answers = await _all_of([self._answer(service, request) for request in requests])
-                known.vectors = await asyncio.to_thread(known.of, answers)
-        length = known.vectors.values.shape[1]
-        if texts and self._dimensions.setdefault(encoding, length) != length:
-            raise _length_changed(service.model)
+        try:
+            async with known.asking:
+                if known.vectors is None:
+                    requests = await asyncio.to_thread(lambda: known.requests)
+                    answers = await _all_of([self._answer(service, request) for request in requests])
+                    known.vectors = await asyncio.to_thread(known.of, answers)
+            length = known.vectors.values.shape[1]
+            if texts and self._dimensions.setdefault(encoding, length) != length:
+                raise LengthChanged(service.model)
+        except LengthChanged:
+            self._texts.forget(encoding)
+            raise
         return known.vectors
 
     async def _embedded_here(self, encoding: Encoding, texts: Sequence[str]) -> Vectors:

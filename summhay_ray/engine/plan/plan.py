@@ -35,7 +35,7 @@ from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_
 from summhay_ray.loops import Ready, run_loop
 from summhay_ray.outcome import MICROS, Answer, Failed, NoAnswer, Outcome
 from summhay_ray.plugins import STOPS, error_line
-from summhay_ray.store import RUN, Amounts, Money, RunStore, Scope, Store, scopes
+from summhay_ray.store import RUN, Amounts, Dimensions, Money, RunStore, Scope, Store, scopes
 
 SIZES: tuple[Size, ...] = ("expected", "least", "most")
 MOST_REASONS = 5
@@ -259,6 +259,7 @@ class Planner:
         """Whether a model gives every sample the same answer, as those do that run in the worker and do not read sampling."""
         self.limiter = ConcurrencyLimiter(self.settings)
         self.index = run.log()
+        self._dimensions = Dimensions(self.index.files)
         self.unprepared: Counter[str] = Counter()
         """Reason why items cannot be prepared, or fail before they ask anything -> number of items."""
         self.origins: Counter[tuple[str, str]] = Counter()
@@ -301,7 +302,7 @@ class Planner:
     def known(self, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
         """The log's answer to a request; None if the call is still to be made."""
         # Computing a key takes milliseconds for a long prompt, and is useless if the log is empty.
-        return stored_answer(self.index, request) if self.index.answers else None
+        return stored_answer(self.index, request, self._dimensions) if self.index.answers else None
 
     def prompt(self, request: Request) -> int:
         """A hash of all that enters a request's key but its sample."""

@@ -20,7 +20,7 @@ from summhay_ray.engine.run.worker import Answered, answered
 from summhay_ray.llm import RawAnswer, Request, flaw_of, read_answer, stored_answer
 from summhay_ray.loops import run_loop
 from summhay_ray.outcome import Answer, Failed, Outcome
-from summhay_ray.store import LogIndex, RunStore, StoreError
+from summhay_ray.store import Dimensions, LogIndex, RunStore, StoreError
 
 SHORTEST = 4
 """Minimum length of a prefix of an id or a key."""
@@ -33,6 +33,7 @@ class Replay:
         self._workload = workload
         self._index = LogIndex(run.store.files)
         self._index.refresh()
+        self._dimensions = Dimensions(run.store.files)
         self._attempts: dict[str, list[str]] = defaultdict(list)
         """Key -> the keys of its further attempts."""
         for key in self._index.answers:
@@ -45,7 +46,7 @@ class Replay:
     async def complete(self, request: Request, stage: str, kept: Kept) -> Outcome[RawAnswer]:
         """The log's answer. See `engine.ask.Complete`."""
         self.requests[request.key] = stage, request
-        stored = stored_answer(self._index, request)
+        stored = stored_answer(self._index, request, self._dimensions)
         if stored is None:
             return kept(Failed("not_asked", "explaining makes no call", request.key), None)
         outcome, raw = stored

@@ -20,12 +20,12 @@ from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import Written, letters, read_answer, written
+from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, letters, read_answer, written
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
 from summhay_ray.llm.calls.sampling import longest_answer, unusable
-from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, flaw_of
+from summhay_ray.llm.calls.vectors_and_scores import dimensions_of, is_usable
 from summhay_ray.llm.limits.ledger_client import GrantedCall, LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerPort
 from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
@@ -36,7 +36,7 @@ from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
-from summhay_ray.store import Excess, Files, Location, LogWriter, read_at
+from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
 from summhay_ray.text import count_tokens
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ class Gateway:
         self._client = LedgerClient(port, evicted)
         self._transports = Transports(local)
         self._prefixes = PrefixGate()
-        self._dimensions: dict[str, int] = {}
-        """`Request.space` -> the dimensions of the first vectors that were read or received here."""
+        self._dimensions = Dimensions(files)
         self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
         self._ended = False
         self._open = 0
@@ -169,13 +168,7 @@ class Gateway:
         return None
 
     def _is_usable(self, request: Request, outcome: Outcome[RawAnswer]) -> bool:
-        if not isinstance(outcome, Answer):
-            return True
-        if flaw_of(request, outcome.value.text):
-            return False
-        if request.task == "embed":
-            self._dimensions.setdefault(request.space, dimensions_of(outcome.value.text))
-        return True
+        return not isinstance(outcome, Answer) or is_usable(request, outcome.value.text, self._dimensions)
 
     async def _numbers(self, call: Call) -> Ended:
         """Vectors or scores. Where the stored ones cannot be used, they are asked for again."""
@@ -250,22 +243,28 @@ class Gateway:
 
     async def _answered(self, call: Call, reply: Reply) -> Ended:
         self._client.ended(call.claim.key)
-        record, line = await self._written(call, self._checked(call.request, reply))
+        record, line = await self._written(call, await self._checked(call.request, reply))
         if self._ended:
             # After a drain, the worker ends.
             await asyncio.Future()
         location = await self._append(line)
-        read, answered = _used(record, call)
-        how = {"location": location, "input_tokens": read, "output_tokens": answered, "excess": Excess.of(record)}
+        flaw, (read, answered) = record.get("flaw"), _used(record, call)
+        # A service that contradicts itself would have all that is stored embedded again.
+        stop = (BAD_NUMBERS, flaw) if flaw and call.request.space in self._dimensions.overruled else None
+        how = {"location": location, "input_tokens": read, "output_tokens": answered, "stop": stop, "excess": Excess.of(record)}
         self._settle(call, record["usd_micros"], **how)
         return read_answer(record)
 
-    def _checked(self, request: Request, reply: Reply) -> Reply:
-        """The reply, with a flaw if its vectors are not as long as the first ones that this process has seen."""
+    async def _checked(self, request: Request, reply: Reply) -> Reply:
+        """The reply, with a flaw if its vectors are not as long as the model's others."""
         if request.task != "embed" or reply.flaw:
             return reply
         found = dimensions_of(reply.text)
-        expected = self._dimensions.setdefault(request.space, found)
+        try:
+            expected = await asyncio.to_thread(self._dimensions.expected, request.space, found)
+        except (OSError, StoreError):
+            # What is paid for is kept even so. It is compared with the others when it is read.
+            return reply
         if found == expected:
             return reply
         mend = "where another model answers now, give it a `revision:` in the spec"

@@ -10,13 +10,13 @@ from typing import Any
 from summhay_ray.llm.calls.raw_answer import RawAnswer
 from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.calls.request import Request
-from summhay_ray.llm.calls.vectors_and_scores import flaw_of
+from summhay_ray.llm.calls.vectors_and_scores import is_usable
 from summhay_ray.llm.limits.excess import enough
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import hidden
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
-from summhay_ray.store import LogIndex, encode_record
+from summhay_ray.store import Dimensions, LogIndex, encode_record
 from summhay_ray.text import count_tokens as count
 
 Written = tuple[dict[str, Any], bytes]
@@ -326,14 +326,14 @@ def read_answer(record: Mapping[str, Any]) -> tuple[Outcome[RawAnswer], RawAnswe
     return outcome_of(raw), raw
 
 
-def stored_answer(index: LogIndex, request: Request) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
+def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> tuple[Outcome[RawAnswer], RawAnswer] | None:
     """The log's answer to a request; None if there is none that can be used."""
     for key in request.keys:
         record = index.read(key)
         if record is None:
             return None
         outcome, raw = read_answer(record)
-        if not request.inputs or not flaw_of(request, raw.text):
+        if not request.inputs or is_usable(request, raw.text, dimensions):
             return outcome, raw
     return None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.calls.request import Request
+from summhay_ray.store import Dimensions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,6 +93,13 @@ def flaw_of(request: Request, text: str) -> str:
     except (ValueError, KeyError, TypeError) as error:
         return f"the stored answer {error}"
     return ""
+
+
+def is_usable(request: Request, text: str, dimensions: Dimensions) -> bool:
+    """Whether stored vectors or scores have no flaw, and vectors are as long as the model's others."""
+    if flaw_of(request, text):
+        return False
+    return request.task != "embed" or dimensions.fits(request.space, dimensions_of(text))
 
 
 def dimensions_of(text: str) -> int:
