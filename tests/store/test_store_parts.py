@@ -238,7 +238,9 @@ def test_every_changed_byte_is_seen_and_the_run_is_made_again(tmp_path: Path, en
             [flaw] = [line for line in run.flaws() if "does not hold" not in line]
             state = "gone" if change == "delete" else "not as it was written"
             assert flaw.startswith(f"{path} is {state}; delete the folder {tmp_path}/runs/run/commits, and run or import again")
-            with pytest.raises(StoreError, match=f"{path.name} is {state}; delete the folder") as said:
+            with pytest.raises(
+                StoreError, match=f"^run run is damaged .*{path.name} is {state}.*; run summhay doctor --store"
+            ) as said:
                 run.digests()
             assert "\n" not in str(said.value)
         path.write_bytes(content)

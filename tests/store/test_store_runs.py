@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from run_rows import NAMES, TABLES, batches, commit, done, lost, new_run, watched_run
 
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import RUN_FORMAT, Finished, RunStore, Store, StoreError, Table, columns_of, with_hash
+from summhay_ray.store import RUN_FORMAT, DamagedRecord, Finished, RunStore, Store, StoreError, Table, columns_of, with_hash
 
 pytestmark = pytest.mark.core
 
@@ -152,8 +152,10 @@ def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     commit(run, [done("b")])
     record = tmp_path / "runs/run/commits/00000002.json"
     record.write_bytes(record.read_bytes().replace(b'"session"', b'"passion"'))
-    with pytest.raises(StoreError, match="commits/00000002.json is damaged; delete it and run or import again"):
+    with pytest.raises(StoreError, match=r"run run is damaged .*commits/00000002.json is damaged.; run summhay doctor --store "):
         run.finished("item")
+    with pytest.raises(DamagedRecord, match="delete it and run or import again"):
+        list(run.flaws())
     record.unlink()
     assert run.digests() == known
 

@@ -102,6 +102,7 @@ class WorkerActor:
         log_to_stderr(order.log_level, order.worker(kind, seat))
         self._order, self._kind, self._seat = order, kind, seat
         self._watching: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._preparing = ThreadPoolExecutor(max_workers=1)
 
     def _begin(self) -> None:
@@ -125,8 +126,9 @@ class WorkerActor:
             self._gateway.make_transports()
 
     def _evicted(self) -> None:
-        log.error("the ledger has heard nothing for too long and gave the work to others; finishes the calls in flight, and ends")
-        self._ending = asyncio.create_task(self._drain_and_end(1))
+        if self._ending is None:
+            log.error("the ledger heard nothing for too long and gave the work to others; finishes the calls in flight, and ends")
+            self._ending = asyncio.create_task(self._drain_and_end(1))
 
     def _beat(self) -> None:
         # In a thread of its own, so that a long computation in the event loop does not look like a death.

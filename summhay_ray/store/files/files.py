@@ -92,7 +92,7 @@ class Files(Protocol):
         ...
 
     def check(self) -> None:
-        """Check that the store can be reached, read and written, and that `create` never overwrites.
+        """Check, within seconds, that the store can be reached, read and written, and that `create` never overwrites.
 
         Raises StoreError with one line that says what is wrong and how to mend it.
         """

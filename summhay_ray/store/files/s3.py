@@ -29,6 +29,8 @@ PATIENCE_S = 300.0
 ANSWER_S = 30.0
 """How long an answer is awaited."""
 TRIES = 5
+# A person waits for a check.
+CHECK_S, CHECK_ANSWER_S = 6.0, 4.0
 CHECKED, CHECKED_CONTENT = ".summhay-check", b"summhay\n"
 
 
@@ -147,6 +149,9 @@ class S3Files:
 
     def check(self) -> None:
         """See `Files`. Makes five requests and leaves one small object, which later checks write over."""
+        S3Files(self._service.place, CHECK_S, CHECK_ANSWER_S)._check()
+
+    def _check(self) -> None:
         store, at = f"store {self._named.bare}", self._named.endpoint_url or "AWS"
         # A missing object must not look like a denied one.
         try:

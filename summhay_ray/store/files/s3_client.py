@@ -1,16 +1,15 @@
 """Requests to S3 with retries, then one clear error. Part of the store room; only `s3.py` calls it.
 
-The retries are our own: botocore's retry quota is shared by all threads and runs out when many requests fail, and botocore does
+The retries are not botocore's: its quota is shared by all threads and runs out when many requests fail, and botocore does
 not retry when a connection breaks in the middle of a response body.
 """
 
 from __future__ import annotations
 
+import functools
 import os
-import random
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,8 +17,10 @@ from urllib.parse import urlsplit
 import boto3
 import botocore.config
 import botocore.exceptions
+import botocore.loaders
 import botocore.session
 import botocore.utils
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
 from summhay_ray.store.files.s3_errors import ERRORS, code_of, problem_of, worth_again
 from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
@@ -28,7 +29,7 @@ POOL = 32
 CONNECT_S = 5.0
 FIRST_S = 6.0
 """How long a service that has never answered is asked: it may not exist."""
-PAUSES_S = (0.05, 5.0)
+PAUSES = wait_random_exponential(multiplier=0.1, max=5.0)
 
 
 class ObjectExists(Exception):
@@ -63,27 +64,33 @@ class Service:
         has answered before.
         """
         place, client = self._client()
-        began, tried = time.monotonic(), 0
-        while True:
-            if "Body" in options:
-                options["Body"].seek(0)
-            try:
-                answer: dict[str, Any] = getattr(client, operation)(Bucket=place.bucket, **options)
-                if "Body" in answer:
-                    answer["Body"] = answer["Body"].read()
-                self._met = True
-                return answer
-            except ERRORS as error:
-                if (said := _said(operation, error)) is not None:
-                    self._met = True
-                    raise said from None
-                tried += 1
-                pause_s = min(PAUSES_S[1], PAUSES_S[0] * 2**tried) * random.uniform(0.5, 1.0)
-                most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
-                tried_s = time.monotonic() - began
-                if not worth_again(error) or tried_s + pause_s > most_s:
-                    raise problem_of(error, place, tried_s, self._met) from None
-            time.sleep(pause_s)
+        trials = Retrying(retry=retry_if_exception(worth_again), wait=PAUSES, stop=self._is_over, reraise=True)
+        try:
+            for trial in trials:
+                with trial:
+                    answer = self._asked(client, operation, options)
+        except ERRORS as error:
+            raise problem_of(error, place, trial.retry_state.seconds_since_start or 0.0, self._met) from None
+        return answer
+
+    def _asked(self, client: Any, operation: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        if "Body" in options:
+            options["Body"].seek(0)
+        try:
+            answer: dict[str, Any] = getattr(client, operation)(Bucket=self._named.bucket, **options)
+            if "Body" in answer:
+                answer["Body"] = answer["Body"].read()
+        except ERRORS as error:
+            said = _said(operation, error)
+            self._met |= said is not None
+            raise said or error from None
+        self._met = True
+        return answer
+
+    def _is_over(self, state: RetryCallState) -> bool:
+        """Whether the next try would come too late."""
+        most_s = self._patience_s if self._met else min(self._patience_s, FIRST_S)
+        return (state.seconds_since_start or 0.0) + state.upcoming_sleep > most_s
 
     def pages(self, prefix: str, deep: bool = False) -> Iterator[dict[str, Any]]:
         """The pages of a listing directly below `prefix`, or `deep`."""
@@ -128,8 +135,9 @@ def _connect(place: Place, answer_s: float) -> Any:
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    # boto3's default session is not thread-safe.
+    # boto3's default session is not thread-safe. Its data loader is, and sharing it saves a tenth of a second per client.
     session = botocore.session.Session()
+    session.register_component("data_loader", _data_loader())
     # As botocore does it, the times in a listing take most of the time to read it.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_time)
     client = boto3.session.Session(botocore_session=session).client(
@@ -140,6 +148,11 @@ def _connect(place: Place, answer_s: float) -> Any:
         # That request is redirected too, and so on without end.
         client.meta.events.register("before-call.s3.HeadBucket", _no_region)
     return client
+
+
+@functools.cache
+def _data_loader() -> Any:
+    return botocore.loaders.create_loader()
 
 
 def _time(text: str) -> Any:

@@ -42,17 +42,17 @@ KEY_CODES = (
 DENIED_CODES = ("AccessDenied", "AllAccessDisabled", "AccountProblem", "InvalidObjectState", "UnauthorizedAccess", "401", "403")
 
 
-def code_of(error: Exception) -> str:
+def code_of(error: BaseException) -> str:
     """S3's error code; the HTTP status if the response had no body; "" if there was no response."""
     return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, boto.ClientError) else ""
 
 
-def status_of(error: Exception) -> int:
+def status_of(error: BaseException) -> int:
     """The HTTP status; 0 if there was no response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(error, boto.ClientError) else 0
 
 
-def worth_again(error: Exception) -> bool:
+def worth_again(error: BaseException) -> bool:
     """Whether a retry of the same request may succeed."""
     if isinstance(error, boto.SSLError):
         return "CERTIFICATE" not in str(error).upper() and "WRONG_VERSION" not in str(error).upper()
@@ -134,7 +134,7 @@ def _mend_silence(place: Place) -> str:
     return f"check {where} and whether the service is up, then run again: nothing that is paid for is lost"
 
 
-def _lacks_feature(error: Exception) -> bool:
+def _lacks_feature(error: BaseException) -> bool:
     return code_of(error) == "NotImplemented" or status_of(error) == 501
 
 

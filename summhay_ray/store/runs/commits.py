@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.errors import StoreError, Superseded
+from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
-from summhay_ray.store.tables.parts import AGAIN, UNITS, PartFiles, Parts
+from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
 from summhay_ray.store.tables.rows import merge
 from summhay_ray.store.tables.tables import Tables
 
@@ -24,6 +24,7 @@ FULL_BYTES = 96 << 20
 MOST, FEWEST = 16, 8
 """When there are more than so many smaller parts, the newest are merged: so many, and then each that is no larger than those
 together. So a row is merged some log8(commits) times before the run ends."""
+AGAIN = "run or import again: the rows are made again from the log, which has every stored answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +52,44 @@ class Manifests:
         self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises DamagedRecord."""
-        newest = self.chain.newest()
+        """The newest manifest, which is the current one. Raises StoreError."""
+        try:
+            newest = self.chain.newest()
+        except DamagedRecord as error:
+            raise self._damaged(str(error).partition(";")[0]) from None
         return Manifest() if newest is None else _manifest(*newest)
 
+    def lost(self) -> str:
+        """Which folder of manifests is gone, if the run has parts but no manifest that names them; else nothing."""
+        return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
+
     def check(self) -> None:
-        """Raises StoreError if the run has parts, but no manifest that names them."""
-        if not self.chain.numbers() and self.parts.there():
-            raise StoreError(f"{self.files.where(self.chain.folder)} is gone; put it back from a copy, or {AGAIN}")
+        """Raises StoreError if the run has lost its manifests."""
+        if lost := self.lost():
+            raise self._damaged(lost)
+
+    def _damaged(self, how: str) -> StoreError:
+        return StoreError(f"run {self.run_id} is damaged ({how}); run summhay doctor --store {self.files.uri}")
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
 
-        Raises StoreError if it is not known which files the run has.
+        Raises DamagedRecord, with the way to mend it, if it is not known which files the run has.
         """
-        self.check()
-        all_parts = self.newest().parts
+        if lost := self.lost():
+            yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
+        where, newest = self.files.where(self.chain.folder), self.chain.newest()
+        all_parts = _manifest(*newest).parts if newest else ()
         for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
-                try:
-                    with self.parts.opened(table, part):
-                        pass
-                except StoreError as error:
-                    yield str(error)
+                if flaw := self.parts.flaw(table, part):
+                    yield f"{flaw}; delete the folder {where}, and {AGAIN}"
             for table in self.parts.misplaced(parts) if parts.final else ():
                 folder = self.files.where(f"{self.parts.tables_folder}/{table}")
                 yield f"{folder} does not hold the run's table and nothing else; run or import again, which puts it there"
         shown = any(entry.name.startswith(self.parts.tables_folder) for entry in self.parts.there())
-        if shown and not any(parts.final for parts in all_parts):
-            yield f"{self.files.where(self.chain.folder)} lacks its newest file, which names the run's tables; {AGAIN}"
+        if shown and newest and not any(parts.final for parts in all_parts):
+            yield f"{where} lacks its newest file, which names the run's tables; {AGAIN}"
 
     def change(self, newest: Manifest, changed: Callable[[Manifest], Manifest]) -> Manifest:
         """Apply a change to the newest manifest, even while others write to the chain; return the manifest that is then newest.

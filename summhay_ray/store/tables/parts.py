@@ -33,7 +33,6 @@ from summhay_ray.store.files.files import Files
 from summhay_ray.store.tables.tables import Columns, Tables
 
 UNITS = "_units"
-AGAIN = "run or import again: the rows are made again from the log, which has every stored answer"
 Stream = io.BufferedIOBase
 GROUP_BYTES = 8 << 20
 """Size in memory of a row group, about: whoever reads a table piece by piece holds one."""
@@ -141,11 +140,19 @@ class PartFiles:
         """The part's content, checked. Raises StoreError."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
-                places = [name for name in self.names(table, part.name) if self.files.exists(name)]
-                where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
-                how, commits = "not as it was written" if places else "gone", self.files.where(f"runs/{self.run_id}/commits")
-                raise StoreError(f"{where} is {how}; delete the folder {commits}, and {AGAIN}")
+                store = self.files.uri
+                raise StoreError(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
             yield stream
+
+    def flaw(self, table: str, part: Part) -> str:
+        """What is wrong with a part's file, which is read; empty if nothing is."""
+        with contextlib.ExitStack() as stack:
+            return "" if self._found(table, part, stack) is not None else self._where(table, part)
+
+    def _where(self, table: str, part: Part) -> str:
+        places = [name for name in self.names(table, part.name) if self.files.exists(name)]
+        where = self.files.where(places[0] if places else self.names(table, part.name)[not part.digest])
+        return f"{where} is {'not as it was written' if places else 'gone'}"
 
     def _found(self, table: str, part: Part, stack: contextlib.ExitStack) -> Stream | None:
         shown, hidden = self.names(table, part.name)
