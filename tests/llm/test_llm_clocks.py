@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 import summhay_ray
-from summhay_ray.llm import Claim, Grant, Limits, WorkerMessage
+from summhay_ray.llm import Claim, Grant, Limits, LocalPort, Settlement, WorkerMessage
 from summhay_ray.llm.calls.bodies import ProviderError
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits.ledger import Ledger
+from summhay_ray.llm.limits.ledger_client import LedgerClient
 from summhay_ray.llm.limits.ledger_loop import LedgerService
 from summhay_ray.store import LocalFiles, LogIndex, begin_session, living
 from summhay_ray.store.runs.drivers import Process
@@ -108,3 +109,23 @@ def test_no_worker_is_evicted_and_no_limit_lets_more_through(tmp_path: Path, jum
         return found
 
     assert 0 < len(asyncio.run(grants())) < 20
+
+
+def test_a_worker_in_the_process_of_the_ledger_outlives_a_standstill_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        service = LedgerService(Ledger("r", LogIndex(LocalFiles(tmp_path)), limits={"m": Limits(concurrency=1)}), lambda _: None)
+        ended = asyncio.Event()
+        client = LedgerClient(LocalPort(service, "w"), ended.set)
+        await client.claim(Claim("first", "m"))
+        waiting = asyncio.ensure_future(client.claim(Claim("second", "m")))
+        await asyncio.sleep(0.1)
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + 120)
+        await asyncio.sleep(1.0)
+        client.settle(Settlement("first", "m", 0))
+        assert (await asyncio.wait_for(waiting, 5)).grant.state == "go" and not ended.is_set()
+        await client.close()
+
+    asyncio.run(scene())

@@ -153,7 +153,8 @@ class LedgerService:
             except (StoreError, OSError):
                 await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
-        for worker in dying:
+        # After a standstill of the ledger itself, who seemed dead has been heard meanwhile.
+        for worker in dying & self.ledger.membership.dying:
             self.ledger.evict(worker, fetched, now)
             fetched = ()
         self._evicting = None

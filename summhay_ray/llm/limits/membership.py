@@ -26,7 +26,9 @@ class Membership:
 
     def __init__(self) -> None:
         self.dying: set[str] = set()
-        """Dead workers whose log is being read. They keep their calls until they are evicted."""
+        """Dead workers whose log is being read. They keep their calls until they are evicted; one that is heard again lives."""
+        self._dismissed: set[str] = set()
+        """Those that are known to have ended."""
         self.silent: set[str] = set()
         """Workers that have given no sign of life for a while."""
         self._heard: dict[str, float] = {}
@@ -48,12 +50,14 @@ class Membership:
         """Note a sign of life from the worker."""
         self._heard[worker] = now
         self.silent.discard(worker)
+        if worker not in self._dismissed:
+            self.dying.discard(worker)
 
     def dismiss(self, worker: str) -> bool:
         """Mark the worker dead now; False if it is unknown."""
         if worker not in self._heard:
             return False
-        self._heard[worker] = float("-inf")
+        self._dismissed.add(worker)
         return True
 
     def hello(self, worker: str, place: str, now: float) -> str:
@@ -66,13 +70,14 @@ class Membership:
     def look(self, now: float) -> set[str]:
         """Find out who is silent; returns the newly silent ones. Those who are silent for long are dying from now on."""
         before = self.silent
-        self.silent = {worker for worker, heard in self._heard.items() if now - heard > SILENT_S + self.listen_s}
-        self.dying |= {worker for worker in self.silent if now - self._heard[worker] > DEAD_AFTER_S}
+        silent = {worker for worker, heard in self._heard.items() if now - heard > SILENT_S + self.listen_s}
+        self.silent = silent | self._dismissed
+        self.dying = {worker for worker in silent if now - self._heard[worker] > DEAD_AFTER_S} | self._dismissed
         return self.silent - before
 
     def evict(self, worker: str) -> None:
         """Evict a worker."""
         self._heard.pop(worker, None)
         self.evicted.add(worker)
-        self.dying.discard(worker)
-        self.silent.discard(worker)
+        for group in (self.dying, self.silent, self._dismissed):
+            group.discard(worker)
