@@ -76,22 +76,25 @@ class Result:
         return [wrong for wrong, is_so in found.items() if is_so]
 
 
-def killed(one: Job, n: float, deaths: list[float]) -> Kill | None:
+def killed(one: Job, n: float, deaths: list[tuple[float, int]]) -> Kill | None:
     """Start the run, and kill it when the provider has served so many more; None where it ended before. `deaths`: when it was
-    killed, to which this kill is added."""
+    killed, and how many requests had arrived of it and of those before it, to which this kill is added."""
     process = one.start(*INLINE)
     if not one.wait_served(process, n):
         return None
-    deaths.append(at := time.time())
+    at = time.time()
     kill_all([process.pid])
     # What the dead had written to their connections is still read, and it is theirs.
     while one.tally()["in_flight"]:
         time.sleep(0.02)
     calls = one.requests()
+    deaths.append((at, len(calls)))
     served = [call for call in calls if call["served"]]
     # What was answered too shortly before a kill, or to the dead, may be asked again.
     answered = [call for call in served if call["answered"]]
-    lost = {call["n"] for call in answered if any(call["time"] <= death < call["done"] + DURABLE_S for death in deaths)}
+    lost = {
+        call["n"] for call in answered if any(call["n"] < arrived and at < call["done"] + DURABLE_S for at, arrived in deaths)
+    }
     durable = frozenset(call["prompt"] for call in answered if call["n"] not in lost)
     unanswered = sum(call["done"] > at and not call["answered"] for call in served)
     return Kill(len(calls), durable, unanswered)
@@ -103,7 +106,7 @@ def measure(calls: int, kills: int, seed: int = 1) -> Result:
     moments = [0.0, *sorted(chance.uniform(0, 0.97 * calls) for _ in range(kills))]
     with simulated_provider(*PROVIDER) as provider, job(provider, limits={"concurrency": IN_FLIGHT}, items=calls) as one:
         steps = [max(1.0, moment - before) for before, moment in itertools.pairwise(moments)]
-        deaths: list[float] = []
+        deaths: list[tuple[float, int]] = []
         found = [kill for step in steps if (kill := killed(one, step, deaths))]
         one.start(*INLINE).wait(PATIENCE_S)
         first, requests = one.tally(), one.requests()

@@ -28,14 +28,13 @@ from summhay_ray.engine.ray.pools import Pools
 from summhay_ray.engine.ray.prepared_on_ray import work_items_of
 from summhay_ray.engine.ray.scaling import Workers
 from summhay_ray.engine.ray.worker_actor import WorkOrder, start_worker
-from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, until_stopped
+from summhay_ray.engine.run.execution import DRAIN_S, LOOK_EVERY_S, Work, first_end, hear_sigterm, run_stoppable, until_stopped
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.engine.run.prepared import Left
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, batch_text
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
 from summhay_ray.logs import asked_level
-from summhay_ray.loops import run_loop
 from summhay_ray.store import n_vector_files
 
 CLOSING_S = 30.0
@@ -228,10 +227,7 @@ class RayExecution:
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
-        try:
-            return run_loop(lambda: self._run(left))
-        finally:
-            hear_sigterm()
+        return run_stoppable(lambda: self._run(left))
 
     async def _run(self, left: Left) -> Counter[str]:
         placement, workers, pools = self._placement, self._workers, self._pools
@@ -252,7 +248,7 @@ class RayExecution:
 
         dispatcher = Dispatcher(placement.queues, send, workers.seats)
         work = dispatcher.run(*map(prepared, pools.feeds(left)))
-        others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat), self._tell_pool()]
+        others = [workers.run(dispatcher, snapshot), until_stopped(self._heartbeat, asyncio.current_task()), self._tell_pool()]
         if placement.types is not None:
             others.append(placement.types.watch())
         try:

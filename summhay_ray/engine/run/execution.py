@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from summhay_ray.engine.items import Item
 from summhay_ray.engine.run.heartbeat import Heartbeat
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Budgets
+from summhay_ray.loops import run_loop
 from summhay_ray.store import RunStore, Superseded
 
 T = TypeVar("T")
@@ -167,26 +168,42 @@ def hearing_sigterm() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-async def until_stopped(heartbeat: Heartbeat) -> None:
-    """Wait until the run must stop. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request."""
+def run_stoppable(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine that awaits `until_stopped` beside its work. Raises Stopped if a second SIGTERM cancelled it."""
+    try:
+        return run_loop(work)
+    except asyncio.CancelledError:
+        raise Stopped(BY_SIGTERM) from None
+    finally:
+        hear_sigterm()
+
+
+async def until_stopped(heartbeat: Heartbeat, whole: asyncio.Task[Any] | None) -> None:
+    """Wait until the run must stop. Raises Superseded if another driver takes it over, Stopped on SIGTERM or a stop request.
+
+    From then on, SIGTERM cancels the `whole` run, which waits for its calls: as a second Ctrl-C does.
+    """
     stop = asyncio.Event()
+    _on_sigterm(stop.set)
+    try:
+        while not stop.is_set():
+            if heartbeat.asked_to_stop:
+                raise Stopped(BY_REQUEST)
+            if heartbeat.superseded:
+                raise Superseded(f"another driver ({heartbeat.superseded}) took the run over; this one stops, nothing is lost")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await stop.wait()
+        raise Stopped(BY_SIGTERM)
+    finally:
+        if whole is not None:
+            _on_sigterm(whole.cancel)
+
+
+def _on_sigterm(act: Callable[[], Any]) -> None:
     # Only the main thread may handle signals; elsewhere, as in a notebook, the user interrupts the run.
     with contextlib.suppress(ValueError, RuntimeError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    while True:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_EVERY_S):
-                await stop.wait()
-        if stop.is_set():
-            # A second SIGTERM ends the waiting for calls, as a second Ctrl-C does.
-            with contextlib.suppress(ValueError, RuntimeError):
-                asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-                hear_sigterm()
-            raise Stopped(BY_SIGTERM)
-        if heartbeat.asked_to_stop:
-            raise Stopped(BY_REQUEST)
-        if heartbeat.superseded:
-            raise Superseded(f"another driver ({heartbeat.superseded}) took the run over; this one stops, nothing is lost")
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, act)
 
 
 async def first_end(work: asyncio.Future[T], others: Sequence[asyncio.Future[Any]]) -> T:

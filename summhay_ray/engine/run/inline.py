@@ -20,7 +20,7 @@ from summhay_ray.engine.run.execution import (
     LOOK_EVERY_S,
     Work,
     first_end,
-    hear_sigterm,
+    run_stoppable,
     until_stopped,
 )
 from summhay_ray.engine.run.heartbeat import Heartbeat
@@ -29,7 +29,6 @@ from summhay_ray.engine.run.prepared import batches, finished_source, prepared, 
 from summhay_ray.engine.run.queues import Dispatcher, ItemResult, Kind, WorkItem, queue_settings
 from summhay_ray.engine.run.worker import Worker
 from summhay_ray.llm import Batched, Budgets, Gateway, LedgerService, LocalPort
-from summhay_ray.loops import run_loop
 from summhay_ray.store import Finished, LogWriter, Parts, StoreError
 
 
@@ -58,10 +57,7 @@ class InlineExecution:
 
     def answer(self, left: Mapping[str, Sequence[Item]]) -> Counter[str]:
         """See `Execution`."""
-        try:
-            return run_loop(lambda: self._run(left))
-        finally:
-            hear_sigterm()
+        return run_stoppable(lambda: self._run(left))
 
     def finish(self) -> None:
         """See `Execution`."""
@@ -85,7 +81,7 @@ class InlineExecution:
         tending = asyncio.create_task(self._tend(service, log.writer))
         try:
             try:
-                ending = asyncio.ensure_future(until_stopped(self._heartbeat))
+                ending = asyncio.ensure_future(until_stopped(self._heartbeat, asyncio.current_task()))
                 async with contextlib.aclosing(self._work_items(left)) as blocks:
                     await first_end(asyncio.ensure_future(dispatcher.run(blocks)), [ending])
             except BaseException:
