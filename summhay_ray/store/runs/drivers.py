@@ -1,7 +1,7 @@
 """Driver sessions: every start of a run is a session with a number of its own. Part of the store room.
 
 The session records `drivers/00000001.json`, `00000002.json`, ... form one chain. Beside a record lie:
-`<number>.beat`, the heartbeat, written every two seconds while the driver lives, with what the driver tells of itself;
+`<number>.beat`, the heartbeat, written every second while the driver lives, with what the driver tells of itself;
 `<number>.stop`, written by a process that asks the driver to stop;
 `<number>.end.json`, written once when the session ends, by the driver or by a process that found it dead.
 """
@@ -31,10 +31,10 @@ WATCH_S = 10.0
 """A driver on another machine is taken for dead when its beat has not changed for this long."""
 
 LOOK_S = 0.25
-BEAT_S = 2.0
+BEAT_S = 1.0
 """Interval of a driver's heartbeat."""
 
-HEARD_S = 2.5 * BEAT_S
+HEARD_S = 5.0
 """How long a status query waits for a driver's next beat."""
 
 
