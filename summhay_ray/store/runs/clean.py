@@ -74,7 +74,7 @@ def unneeded(
     runs_of = {record.number: record.run for record in open_sessions(files)}
     driven = {runs_of[number] for number in living(files, runs_of, WATCH_S)}
     until = time.monotonic() + within_s
-    yield from _told(damaged, "the drivers are left as they are", _of_drivers(files, before))
+    yield from _unless_damaged(damaged, "the drivers are left as they are", _of_drivers(files, before))
     if not driven:
         yield from _of_log(files, before)
     yield from _unfinished(files, min(before, time.time() - UNFINISHED_S))
@@ -86,10 +86,11 @@ def unneeded(
             return
         # A run that is being imported has no record yet.
         if run_id not in driven and files.exists(f"runs/{run_id}/run.json"):
-            yield from _told(damaged, f"run {run_id} is damaged and left as it is", _of_run(files, run_id, before))
+            yield from _unless_damaged(damaged, f"run {run_id} is damaged and left as it is", _of_run(files, run_id, before))
 
 
-def _told(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
+def _unless_damaged(damaged: list[str], what: str, found: Iterator[Unneeded]) -> Iterator[Unneeded]:
+    """What is found until a damaged record is met: a line in `damaged` then says so."""
     try:
         yield from found
     except StoreError as error:

@@ -299,8 +299,8 @@ def _end(files: Files, number: int) -> Mapping[str, Any] | None:
     except FileNotFoundError:
         return None
     with contextlib.suppress(ValueError):
-        end: Mapping[str, Any] = json.loads(content)
-        return end
+        if isinstance(end := json.loads(content), dict):
+            return end
     return {}
 
 
