@@ -9,30 +9,57 @@ comma := ,
 # Compiled modules are kept where an image says otherwise: a run is several processes, a test run hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check check-code check-house schemas docs soak browsers clean
+.PHONY: demo test check check-code check-house schemas docs lock newest soak browsers clean
 
 # What is not compiled at once: runs import none of it at their start, and all of it would take half a minute. Some modules are for other
 # versions of Python and cannot be compiled; what is not compiled is only slower.
 SELDOM := litellm|openai|torch|transformers|pandas|scipy|sklearn|sympy|statsmodels|networkx|moto|cfnlint|mypy|pip|setuptools|rllib|tune|train|serve|tests?|ministack|playwright|wcwidth|mypyc|prompt_toolkit|graphql|jedi|pyasn1\w*|torchgen|virtualenv|docker|duckdb|antlr4|distlib|cffi|tornado
 
+# What is installed is locked with hashes in requirements/; torch is not, since its build differs by machine.
 # uv installs in a fifth of pip's time; pip takes over where packages come by settings of pip's own.
-define install
-$(PYTHON) -m venv $(VENV)
-$(BIN)/python -m pip install --quiet uv
+define packages
 $(BIN)/uv pip install --quiet --python $(BIN)/python $(PIP_FIND_LINKS:%=--find-links %) $(1) \
   || $(BIN)/python -m pip install --quiet --no-compile $(1)
+endef
+
+# $(1): the lock of requirements/ to install, and the project with it.
+define install
+$(PYTHON) -m venv $(VENV)
+$(BIN)/python -m pip install --quiet --require-hashes -r requirements/build.lock
+$(call packages,--no-deps --require-hashes --no-build-isolation -r requirements/$(1).lock)
+$(call packages,--no-deps --no-build-isolation --editable .)
 $(BIN)/python -m compileall -qq -j 0 -x '/($(SELDOM))/' $(VENV)/lib summhay_ray || true
 endef
 
 # What runs need, and no more: no torch, no test tools.
-$(VENV)/.core: pyproject.toml
-	$(call install,--editable .)
+$(VENV)/.core: pyproject.toml requirements/build.lock requirements/core.lock
+	$(call install,core)
 	touch $@
 
-# torch by its version, together with what depends on it.
-$(VENV)/.installed: pyproject.toml
-	$(call install,torch==$(TORCH) --editable ".[dev$(comma)embed]")
+$(VENV)/.installed: pyproject.toml $(wildcard requirements/*.lock)
+	$(call install,dev)
+	$(call packages,torch==$(TORCH))
 	touch $(VENV)/.core $@
+
+# The newest versions that pyproject.toml allows, into requirements/. What torch needs for GPUs comes with torch.
+NO_GPU := cuda-bindings cuda-toolkit nvidia-cudnn-cu13 nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvshmem-cu13 triton
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --custom-compile-command "make lock" --no-emit-package torch --excludes $(VENV)/no-gpu.txt
+lock: $(VENV)/.installed
+	printf '%s\n' $(NO_GPU) > $(VENV)/no-gpu.txt
+	$(LOCK) pyproject.toml --extra dev --extra embed --extra documents --output-file requirements/dev.lock
+	$(LOCK) pyproject.toml --extra embed --constraints requirements/dev.lock --output-file requirements/image.lock
+	$(LOCK) pyproject.toml --constraints requirements/dev.lock --output-file requirements/core.lock
+	printf 'setuptools\nuv\n' | $(LOCK) - --constraints requirements/dev.lock --output-file requirements/build.lock
+
+# Gates and tests with the newest packages in place of the locked ones.
+newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade uv
+	.venv-newest/bin/uv pip install --quiet --python .venv-newest/bin/python $(PIP_FIND_LINKS:%=--find-links %) \
+	  --upgrade torch==$(TORCH) --editable ".[dev,embed,documents]"
+	touch .venv-newest/.core .venv-newest/.installed
+	$(MAKE) VENV=.venv-newest check test
 
 demo: $(VENV)/.core
 	$(BIN)/summhay run jobs/quickstart.yaml --store $(STORE)
@@ -59,8 +86,8 @@ schemas: $(VENV)/.installed
 	$(BIN)/python -m summhay_ray.schemas schemas
 
 # A site of docs/ in build/site, without the network.
-docs:
-	$(call install,--editable ".[docs]")
+docs: $(VENV)/.core
+	$(call packages,--constraints requirements/core.lock --editable ".[docs]")
 	$(BIN)/mkdocs build --strict
 	@echo "The site is build/site/index.html; its search needs a server: python3 -m http.server --directory build/site"
 
@@ -74,4 +101,4 @@ browsers: $(VENV)/.installed
 	$(BIN)/python -m pytest -m "browser and not soak" tests
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .venv-newest build dist *.egg-info
