@@ -1,4 +1,4 @@
-"""The locks of requirements/: what `make demo`, CI and the image install is what pyproject.toml asks for, each file by its hash."""
+"""The locks of requirements/: each package that pyproject.toml asks for, by version and hash."""
 
 from __future__ import annotations
 
