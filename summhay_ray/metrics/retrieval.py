@@ -32,7 +32,7 @@ class Ranking:
     documents: Sequence[str]
     """Best first."""
     relevant: Mapping[str, float]
-    """Document -> how relevant, above 0."""
+    """Document -> how relevant; only above 0 counts."""
     cuts: Sequence[int | None]
     """At a cut k only the first k documents count, and nDCG is held against the best ranking of k; at None all count."""
 
@@ -40,7 +40,7 @@ class Ranking:
 def retrieval_scores(
     rankings: Sequence[tuple[Sequence[str], Mapping[str, float]]], k: int | None = None, *, ordered: bool = True
 ) -> list[RetrievalScore]:
-    """One score for each (documents retrieved, best first; document -> how relevant, above 0), in their order.
+    """One score for each (documents retrieved, best first; document -> how relevant), in their order.
 
     `k`: see `Ranking.cuts`. Raises as `scores_at_cuts` does.
     """
@@ -51,21 +51,21 @@ def retrieval_scores(
 def scores_at_cuts(rankings: Sequence[Ranking], *, ordered: bool = True) -> list[list[RetrievalScore]]:
     """The scores of each ranking at each of its cuts.
 
-    Raises ValueError for a query without a relevant document, which has no recall, for a grade that is no whole number, and for a
-    document that is ranked twice.
+    A query whose judged documents are all irrelevant scores 0, as in trec_eval. Raises ValueError for a query without a judged
+    document, for a grade that is no whole number, and for a document that is ranked twice.
     """
     import pytrec_eval
 
     gold: dict[str, dict[str, int]] = {}
     for place, ranking in enumerate(rankings):
         relevant = ranking.relevant
-        if not any(grade > 0 for grade in relevant.values()):
-            raise ValueError(f"ranking {place}: the query has no relevant document, and nothing to measure by")
+        if not relevant:
+            raise ValueError(f"ranking {place}: the query has no judged document, and nothing to measure by")
         if odd := [grade for grade in relevant.values() if not float(grade).is_integer()]:
             raise ValueError(f"ranking {place}: a document is relevant by {odd[0]}; expected whole grades, such as 1 or 2")
         if len(set(ranking.documents)) < len(ranking.documents):
             raise ValueError(f"ranking {place}: a document is ranked twice; rank each once")
-        gold[str(place)] = {document: int(grade) for document, grade in relevant.items() if grade > 0}
+        gold[str(place)] = {document: max(int(grade), 0) for document, grade in relevant.items()}
     measures = ["set_P", "set_recall", "set_F"]
     if ordered:
         depths = {max(k, 1) for ranking in rankings for k in ranking.cuts if k is not None}

@@ -11,7 +11,7 @@ from typing import Any
 
 from summhay_ray import plugins
 from summhay_ray.retrieve.base import BatchRetriever, ModelRetriever, Ranked, Retriever, by_score
-from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir
+from summhay_ray.retrieve.beir import CORPUS, QRELS, QUERIES, beir_files, read_beir, read_beir_qrels
 from summhay_ray.retrieve.bm25 import Bm25, Tokenization
 from summhay_ray.retrieve.corpus import Corpus, Query, corpus_of, query_flaw, query_of, titled
 from summhay_ray.retrieve.dense import MPNET, Chunks, Combine, Dense, Embed, Longe, Similarity
@@ -24,7 +24,9 @@ from summhay_ray.retrieve.rerank import RERANK3, Rerank
 from summhay_ray.retrieve.search import Fields, Search
 from summhay_ray.retrieve.trec import (
     BadTrec,
+    Qrels,
     Run,
+    corpus_of_runs,
     long_name,
     qrels_lines,
     query_names,
@@ -37,6 +39,7 @@ from summhay_ray.retrieve.trec import (
 __all__ = [
     "CORPUS",
     "MPNET",
+    "Qrels",
     "QRELS",
     "QUERIES",
     "RERANK3",
@@ -71,6 +74,7 @@ __all__ = [
     "beir_files",
     "by_score",
     "corpus_of",
+    "corpus_of_runs",
     "known",
     "long_name",
     "make",
@@ -81,6 +85,7 @@ __all__ = [
     "rank_all",
     "rankings",
     "read_beir",
+    "read_beir_qrels",
     "read_qrels",
     "read_run",
     "run_lines",

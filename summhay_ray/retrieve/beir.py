@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from summhay_ray.retrieve.corpus import Corpus, Query, query_flaw, titled, untitled
-from summhay_ray.retrieve.trec import BadTrec, grade_of
+from summhay_ray.retrieve.trec import BadTrec, Qrels, grade_of
 from summhay_ray.text import parsed_json
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
 
 
 def read_beir(read: Callable[[str], str], name: str) -> Corpus:
-    """The corpus in a folder, with documents in the file's order. `read` returns the text of a file by its path in the folder.
+    """The corpus in a folder, with documents in the file's order and all of its queries, without relevance.
 
-    A document's text is its title, a space and its text. Queries without a line in the qrels have no gold documents. A query's
+    `read` returns the text of a file by its path in the folder. A document's text is its title, a space and its text. A query's
     `metadata` may have `references`. Raises BadTrec, naming file and line.
     """
     documents = _records(read(CORPUS), f"{name}/{CORPUS}")
@@ -24,18 +24,12 @@ def read_beir(read: Callable[[str], str], name: str) -> Corpus:
     for query_id, one in queries.items():
         if flaw := query_flaw(one["text"]):
             raise BadTrec(f"{name}/{QUERIES}: query {query_id!r}: {flaw}")
-    gold = _qrels(read(QRELS), f"{name}/{QRELS}")
-    if unknown := sorted(gold.keys() - queries.keys()):
-        raise BadTrec(f"{name}/{QRELS}: query {unknown[0]!r} is not in {QUERIES}; remove its lines")
     return Corpus(
         name=name,
         document_ids=tuple(documents),
         texts=tuple(titled(_title(one), one["text"]) for one in documents.values()),
         titles=tuple(map(_title, documents.values())),
-        queries=tuple(
-            Query(query_id, one["text"], gold.get(query_id, {}), references=_references(one)) for query_id, one in queries.items()
-        ),
-        graded=any(grade not in (0, 1) for grades in gold.values() for grade in grades.values()),
+        queries=tuple(Query(query_id, one["text"], references=_references(one)) for query_id, one in queries.items()),
     )
 
 
@@ -101,15 +95,14 @@ def _records(text: str, where: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _qrels(text: str, where: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+def read_beir_qrels(text: str, name: str) -> Qrels:
+    """The judgments of a split's file: lines of query-id, corpus-id and score, with tabs between them. Raises BadTrec."""
+    qrels = Qrels(name)
     for line, content in enumerate(text.split("\n"), start=1):
         fields = content.rstrip("\r").split("\t")
         if not content.strip() or (line == 1 and fields[0] == "query-id"):
             continue
         if len(fields) != 3:
-            raise BadTrec(f"{where}:{line}: expected query-id, corpus-id and score between tabs, found {len(fields)} fields")
-        grade = grade_of(fields[2], f"{where}:{line}", "score")
-        if grade > 0:
-            found.setdefault(fields[0], {})[fields[1]] = grade
-    return found
+            raise BadTrec(f"{name}:{line}: expected query-id, corpus-id and score between tabs, found {len(fields)} fields")
+        qrels.add(fields[0], fields[1], grade_of(fields[2], f"{name}:{line}", "score"))
+    return qrels

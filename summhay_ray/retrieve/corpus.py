@@ -30,7 +30,7 @@ class Query:
     text: str
     """The search text."""
     gold: Mapping[str, float] = field(default_factory=dict)
-    """document_id -> grade of relevance, above 0; empty where unknown."""
+    """document_id -> grade of relevance; all 0 where a judged query has no relevant document; empty where unknown."""
     stored: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Retriever name -> document_id -> score, for scores stored in the source."""
     references: tuple[str, ...] = ()
@@ -56,10 +56,16 @@ class Corpus:
     """The haystack that the corpus was made from, if any."""
     titles: tuple[str, ...] = field(default=(), repr=False)
     """One per document, or empty. A document's text begins with its title (see `titled`)."""
+    ignore_identical_ids: bool = False
+    """Whether a document is left out of the ranking of a query that has its id, as BEIR's evaluation does."""
 
     def grades(self, query: Query) -> dict[str, float]:
-        """document_id -> grade of relevance to a query, for metrics and files; 1 where relevance is binary."""
-        return {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
+        """document_id -> grade of relevance to a query, for metrics and files; 1 where relevance is binary.
+
+        Holds the relevant documents; where a judged query has none, its judged documents with grade 0.
+        """
+        relevant = {name: grade if self.graded else 1.0 for name, grade in query.gold.items() if grade > 0}
+        return relevant or dict.fromkeys(query.gold, 0.0)
 
     @functools.cached_property
     def corpus_id(self) -> str:

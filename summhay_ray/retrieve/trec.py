@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from summhay_ray.errors import UserError
@@ -14,7 +14,7 @@ from summhay_ray.retrieve.per_corpus import PerCorpus
 from summhay_ray.retrieve.plain import OverCorpus
 
 Lines = Mapping[str, Mapping[str, float]]
-"""Query, by its id or as in `query_names` -> document_id -> score in a run, grade in qrels."""
+"""Query, by its id or as in `query_names` -> document_id -> score."""
 
 
 class BadTrec(UserError):
@@ -33,15 +33,42 @@ def read_run(text: str, name: str) -> Lines:
     return found
 
 
-def read_qrels(text: str, name: str) -> dict[str, dict[str, float]]:
-    """query_id -> document_id -> relevance, from lines `query 0 document relevance`; irrelevant documents are left out."""
-    found: dict[str, dict[str, float]] = {}
+@dataclass(frozen=True)
+class Qrels:
+    """Judgments of relevance, of one file or of several pooled."""
+
+    name: str
+    """The files that they come from, for messages."""
+    grades: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Query, by its id or as in `query_names` -> document_id -> grade; above 0 is relevant."""
+    contradicted: set[str] = field(default_factory=set)
+    """Queries with a document that was judged twice, differently."""
+
+    def add(self, query: str, document_id: str, grade: float) -> None:
+        """Add a judgment; it replaces an earlier one of the same document, as in BEIR's loader and ir_measures."""
+        known = self.grades.setdefault(query, {})
+        if known.get(document_id, grade) != grade:
+            self.contradicted.add(query)
+        known[document_id] = grade
+
+    @classmethod
+    def pooled(cls, several: Sequence[Qrels]) -> Qrels:
+        """The judgments of several files, which may judge the same queries."""
+        pool = cls(" and ".join(one.name for one in several))
+        for one in several:
+            pool.contradicted.update(one.contradicted)
+            for query, grades in one.grades.items():
+                for document_id, grade in grades.items():
+                    pool.add(query, document_id, grade)
+        return pool
+
+
+def read_qrels(text: str, name: str) -> Qrels:
+    """The judgments in lines `query 0 document relevance`. Raises BadTrec."""
+    qrels = Qrels(name)
     for line, fields in _lines(text, name, (4,), "query_id 0 document_id relevance"):
-        relevance = grade_of(fields[3], f"{name}:{line}", "relevance")
-        found.setdefault(fields[0], {})
-        if relevance > 0:
-            found[fields[0]][fields[2]] = relevance
-    return found
+        qrels.add(fields[0], fields[2], grade_of(fields[3], f"{name}:{line}", "relevance"))
+    return qrels
 
 
 def long_name(corpus_id: str, query_id: str) -> str:
@@ -60,11 +87,48 @@ def found_for(query: Query, corpus: Corpus, lines: Lines) -> Mapping[str, float]
     return next((lines[name] for name in names if name in lines), None)
 
 
-def with_qrels(corpus: Corpus, qrels: Lines) -> Corpus:
-    """The corpus with the gold documents of the qrels instead of its own."""
-    queries = tuple(replace(query, gold=found_for(query, corpus, qrels) or {}) for query in corpus.queries)
+def with_qrels(corpus: Corpus, qrels: Qrels, ignore_identical_ids: bool = False) -> tuple[Corpus, list[str]]:
+    """The corpus with the queries that the qrels judge, and one sentence for each oddity of the judgments.
+
+    `ignore_identical_ids`: leave a document out of the ranking of a query that has its id, as BEIR's evaluation does.
+    """
+    documents = set(corpus.document_ids)
+    queries, unjudged, empty, identical, contradicted, absent = [], [], [], [], [], []
+    for query in corpus.queries:
+        names = query_names(corpus.name, corpus.corpus_id, query.query_id)
+        name = next((one for one in names if one in qrels.grades), None)
+        if name is None:
+            unjudged.append(query.query_id)
+            continue
+        grades = qrels.grades[name]
+        relevant = {document_id: grade for document_id, grade in grades.items() if grade > 0}
+        queries.append(replace(query, gold=relevant or dict.fromkeys(grades, 0.0)))
+        empty += [] if relevant else [query.query_id]
+        contradicted += [query.query_id] if name in qrels.contradicted else []
+        identical += [query.query_id] if ignore_identical_ids and query.query_id in documents else []
+        absent += [document_id for document_id in relevant if document_id not in documents]
+    many = "queries", "query"
+    notes = [
+        (unjudged, many, f"without a judgment in {qrels.name}: not asked, not counted"),
+        (contradicted, many, f"with contradicting judgments in {qrels.name}: the last one counts"),
+        (empty, many, f"judged in {qrels.name} without a relevant document: measured as 0, as trec_eval does"),
+        (identical, many, "with the id of a document, which is left out of the query's ranking (ignore_identical_ids)"),
+        (absent, ("relevant documents", "relevant document"), "missing from the corpus: counted as not retrieved"),
+    ]
+    shown = [f"{corpus.name}: {len(ids)} {names[len(ids) == 1]} (such as {ids[0]!r}) {what}" for ids, names, what in notes if ids]
     graded = any(grade not in (0, 1) for query in queries for grade in query.gold.values())
-    return replace(corpus, queries=queries, graded=graded)
+    return replace(corpus, queries=tuple(queries), graded=graded, ignore_identical_ids=bool(identical)), shown
+
+
+def corpus_of_runs(runs: Iterable[Lines], qrels: Qrels) -> Corpus:
+    """A corpus for run files and qrels alone: the documents that either names, without texts.
+
+    Documents are in falling order of their ids, so that ties are broken as trec_eval breaks them.
+    """
+    lines = [qrels.grades, *runs]
+    named = {document_id for one in lines for scores in one.values() for document_id in scores}
+    queries = tuple(Query(query_id, "") for query_id in dict.fromkeys(query_id for one in lines for query_id in one))
+    return Corpus(qrels.name, tuple(sorted(named, reverse=True)), ("",) * len(named), queries)
 
 
 def run_lines(query_id: str, document_ids: Iterable[str], tag: str, scores: Sequence[float] | None = None) -> str:
@@ -147,6 +211,8 @@ class Run(OverCorpus):
 
     def ranking(self, query: Query, corpus: Corpus) -> list[Ranked]:
         """The documents that the file ranks for the query. Raises LookupError for a query without lines, or unknown documents."""
+        import numpy as np
+
         found = found_for(query, corpus, self.lines)
         if found is None:
             raise LookupError(f"run {self.name!r} ranks nothing for query {query.query_id!r} of {corpus.name!r}")
@@ -156,4 +222,5 @@ class Run(OverCorpus):
                 where = f"run {self.name!r}, query {query.query_id!r}"
                 raise LookupError(f"{where}: ranks document {document_id!r}, which {corpus.name!r} does not hold")
         ranked = (Ranked(places[document_id], score) for document_id, score in found.items())
-        return sorted(ranked, key=lambda one: (-one.score, one.number))
+        # Scores that are equal as 4-byte floats are ties: trec_eval reads such floats.
+        return sorted(ranked, key=lambda one: (-np.float32(one.score), one.number))

@@ -50,7 +50,7 @@ def test_grades_weigh_in_ndcg_alone() -> None:
 
 
 def test_what_cannot_be_measured_is_refused() -> None:
-    with pytest.raises(ValueError, match="ranking 0: the query has no relevant document"):
+    with pytest.raises(ValueError, match="ranking 0: the query has no judged document"):
         retrieval_scores([(["a"], {})])
     with pytest.raises(ValueError, match="ranking 0: a document is ranked twice"):
         retrieval_scores([(["a", "a"], GOLD)])

@@ -114,7 +114,7 @@ def test_a_run_file_goes_out_and_comes_back_in_the_same_order() -> None:
     assert [one.number for one in retrieve.rankings(tied, FRUIT, FRUIT.queries[:1])[0]] == [2, 3, 1]  # ties by document order
     with pytest.raises(LookupError, match="ranks nothing for query 'q2'"):
         retrieve.rankings(found, FRUIT)
-    assert retrieve.read_qrels(retrieve.qrels_lines("q1", {"a": 2.0}) + "q1 0 b 0\n", "q") == {"q1": {"a": 2.0}}
+    assert retrieve.read_qrels(retrieve.qrels_lines("q1", {"a": 2.0}) + "q1 0 b 0\n", "q").grades == {"q1": {"a": 2.0, "b": 0.0}}
 
 
 @pytest.mark.parametrize(

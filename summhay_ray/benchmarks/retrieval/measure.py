@@ -31,7 +31,7 @@ class Retrieved:
     document_ids: Sequence[str]
     """Best first."""
     gold: Mapping[str, float]
-    """Document id -> grade, above 0; queries without gold are not measured."""
+    """Document id -> grade; queries without a judged document are not measured."""
     shown: int | None = None
     """How many first documents fit into the token budget; None without a budget."""
     tokens: int | None = None
@@ -87,7 +87,7 @@ def _scored(found: Iterable[Retrieved], ks: Sequence[int], unordered: Collection
 
     schema = {"retriever": pl.String, "query": pl.String, "k": pl.Int64, "tokens": pl.Int64, "ordered": pl.Boolean}
     schema |= dict.fromkeys(MEASURES, pl.Float64)
-    measured = (one for one in found if any(grade > 0 for grade in one.gold.values()))
+    measured = (one for one in found if one.gold)
     parts, values = [pl.DataFrame(schema=schema)], operator.attrgetter(*MEASURES)
     while batch := list(itertools.islice(measured, _TOGETHER)):
         rows: list[tuple[Any, ...]] = []
@@ -145,9 +145,15 @@ def retrieval_section(table: pl.DataFrame, token_budget: int | None) -> Section:
 
     names = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high", "_floor")]
     titled = {name: _TITLES[name.partition("_")[0]] + name[len(name.partition("_")[0]) :] for name in names}
-    at = pl.col("k").cast(pl.String).fill_null("budget").alias("k")
+    # Documents without texts have no tokens: all of them fit into any budget.
+    textless = table.filter(pl.col("k").is_null())["tokens"].sum() == 0
+    at = pl.col("k").cast(pl.String).fill_null("all" if textless else "budget").alias("k")
     shown = table.select("retriever", at, *names, pl.col("tokens").round().cast(pl.Int64), "n", "n_expected").rename(titled)
-    budget = "" if token_budget is None else f" In the rows at the budget, the documents that fit into {token_budget:,} tokens."
+    budget = (
+        ""
+        if token_budget is None or textless
+        else f" In the rows at the budget, the documents that fit into {token_budget:,} tokens."
+    )
     return Section(
         "Retrieval",
         text=f"Precision, recall and F1 of the set; nDCG, AP and MRR of the order. Ties stand in document order.{budget}",

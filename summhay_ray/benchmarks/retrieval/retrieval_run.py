@@ -175,6 +175,9 @@ class Retrieving(Benchmark[S]):
         called."""
         known = functools.cache(self.retrievers.identity)
         for corpus_id, queries in self.corpora.queries().items():
+            # No query of a haystack may be judged by the spec's qrels.
+            if not queries:
+                continue
             judged = _filled(qrels=self.corpora.relevance(), queries=self.corpora.queries_identity(corpus_id))
             for retriever in self.retrievers:
                 content = {"corpus": corpus_id, "retriever": known(retriever), "seed": self.spec.seed}
@@ -183,7 +186,7 @@ class Retrieving(Benchmark[S]):
                 data = {"corpus": corpus_id, "retriever": retriever}
                 if retriever not in self.retrievers.asking:
                     n = -(-len(queries) // TOGETHER) if self._ranks_singly(retriever) else 1
-                    for place in range(n or 1):
+                    for place in range(n):
                         share = {} if n <= 1 else {"share": [place, n]}
                         item_id = source if n <= 1 else semantic_hash({**content, **share})[:32]
                         asked = len(queries[place::n])

@@ -38,8 +38,8 @@ class RetrievedQuery:
     shown: Annotated[int, "number of first documents within the token budget, including one that the budget cuts"]
     tokens: Annotated[int, "cl100k tokens of those documents"]
     ordered: Annotated[bool, "false where the ranking is the corpus itself, in document order"]
-    gold: Annotated[tuple[str, ...], "ids of the documents known to be relevant"]
-    grades: Annotated[tuple[float, ...], "grade of each gold document; 1 where relevance is binary"]
+    gold: Annotated[tuple[str, ...], "ids of the relevant documents; where a judged query has none, of those judged"]
+    grades: Annotated[tuple[float, ...], "grade of each of them: 1 where relevance is binary, 0 if judged irrelevant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ def ranking_rows(
 
     `whole`: the ranking is the corpus itself, unordered; all of it is kept and shown, whatever the budget.
     """
+    if corpus.ignore_identical_ids:
+        ranking = [one for one in ranking if corpus.document_ids[one.number - 1] != query.query_id]
     shown, tokens = _shown(corpus, ranking, None if whole else token_budget)
     here = corpus.corpus_id, query.query_id, retriever
     kept = ranking if whole else ranking[: max(depth, shown)]

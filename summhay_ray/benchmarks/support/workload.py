@@ -143,7 +143,7 @@ class SupportBench(Benchmark[SupportSpec]):
             if not folder.is_dir():
                 raise SpecError(f"spec: documents: {spec.documents!r} is a file; give the folder of the documents")
             try:
-                text = read_file(inputs.path(spec.answers)).decode("utf-8")
+                text = read_file(inputs.path(spec.answers)).decode("utf-8-sig")
             except (OSError, UnicodeDecodeError) as error:
                 raise SpecError(f"spec: answers: {spec.answers!r} cannot be read as UTF-8 text ({error})") from error
             return cited_answers_json(*read_answers(text, spec.answers, folder, spec.documents))

@@ -149,9 +149,9 @@ class Inputs:
         return content
 
     def text(self, entry: str) -> str:
-        """The file's text. Raises SpecError if it is not UTF-8."""
+        """The file's text, without a byte order mark. Raises SpecError if it is not UTF-8."""
         try:
-            return self.read(entry).decode("utf-8")
+            return self.read(entry).decode("utf-8-sig")
         except UnicodeDecodeError:
             raise SpecError(f"spec: {entry!r} is not UTF-8 text") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import ir_measures
 import pytest
-from ir_measures import AP, RR, SetF, SetP, SetR, nDCG
+from ir_measures import AP, RR, P, R, SetF, SetP, SetR, nDCG
 from typer.testing import CliRunner
 
 import summhay_ray
@@ -18,7 +19,7 @@ from summhay_ray import api
 from summhay_ray.benchmark import SpecError
 from summhay_ray.cli.app import app
 from summhay_ray.errors import UserError
-from summhay_ray.retrieve import BadTrec, beir_files, read_beir, read_qrels, read_run
+from summhay_ray.retrieve import BadTrec, beir_files, read_beir, read_beir_qrels, read_qrels, read_run, with_qrels
 from summhay_ray.store import RunStore, Store
 from summhay_ray.store.tables import rows
 
@@ -99,14 +100,81 @@ def test_a_second_time_nothing_is_computed_and_summarizers_change_nothing(found:
     assert (again.run, again.executor, again.to_json()["retrieval"]) == (first.run, "", first.to_json()["retrieval"])
 
 
-def test_queries_without_a_gold_document_are_left_out_and_counted(tmp_path: Path) -> None:
-    folder = beir(tmp_path / "small", qrels="q1\td2\t2\nq1\td1\t1\n")
-    fields = {"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25", "random"], "k": [1]}
-    result = api.specs.retrieve(fields, store=str(tmp_path / "store"), executor="inline")
-    row = result.to_json()["retrieval"][0]
+def measured(folder: Path, retrievers: Sequence[Any] = ("bm25",), **fields: Any) -> tuple[dict[str, Any], str]:
+    """The first row at k = 1, with its `n_expected`, and the warnings of a run over a BEIR folder or over run files alone."""
+    place = {"corpora": [str(folder)]} if (folder / "corpus.jsonl").exists() else {}
+    spec = {"kind": "retrieval", **place, "retrievers": list(retrievers), "k": [1], **fields}
+    done = api.specs.retrieve(spec, store=str(folder / "store"), executor="inline").to_json()
+    return {**done["retrieval_intervals"][0], **done["retrieval"][0]}, "\n".join(done["warnings"])
+
+
+def test_queries_without_a_judgment_are_not_asked(tmp_path: Path) -> None:
+    row, warnings = measured(beir(tmp_path / "small", qrels="q1\td2\t2\nq1\td1\t1\n"), ["bm25", "random"])
     # q1 asks for plums: d2, whose grade is the highest
-    assert (row["n"], row["precision"], row["recall"], row["ndcg"], row["mrr"]) == (1, 1, 1 / 2, 1, 1)
-    assert result.to_json()["retrieval_intervals"][0]["n_expected"] == 2
+    assert (row["n"], row["n_expected"], row["precision"], row["recall"], row["ndcg"], row["mrr"]) == (1, 1, 1, 1 / 2, 1, 1)
+    assert "small: 1 query (such as 'q2') without a judgment" in warnings
+
+
+def test_judgments_are_read_as_trec_eval_and_beir_read_them(tmp_path: Path) -> None:
+    """A missing document stays relevant, the last of two judgments counts, and a query without a relevant document scores 0."""
+    queries = "".join(json.dumps({"_id": one, "text": "plums"}) + "\n" for one in ("q1", "q2", "q3"))
+    gold = "q1\td2\t1\nq1\tgone\t1\nq2\td2\t1\nq2\td2\t0\nq3\td1\t-1\n"
+    row, warnings = measured(beir(tmp_path / "small", queries=queries, qrels=gold))
+    assert (row["n"], row["precision"], row["recall"]) == (3, pytest.approx(1 / 3), pytest.approx((1 / 2 + 0 + 0) / 3))
+    for found in ("'q2') with contradicting judgments", "2 queries (such as 'q2') judged", "'gone') missing from the corpus"):
+        assert found in warnings
+
+
+def test_a_document_with_the_id_of_the_query_is_left_out(tmp_path: Path) -> None:
+    corpus = '{"_id": "q1", "text": "plums plums"}\n{"_id": "d2", "text": "plums and pears"}\n'
+    folder = beir(tmp_path / "small", corpus=corpus, qrels="q1\td2\t1\n")
+    row, warnings = measured(folder)
+    assert row["precision"] == 1 and "'q1') with the id of a document" in warnings
+    kept, warnings = measured(folder, ignore_identical_ids=False)
+    assert kept["precision"] == 0 and not warnings.count("id of a document")
+
+
+def test_splits_are_pooled_only_if_the_spec_says_so(tmp_path: Path) -> None:
+    folder = beir(tmp_path / "small", qrels="q1\td2\t1\n")
+    (folder / "qrels/dev.tsv").write_bytes("\ufeffquery-id\tcorpus-id\tscore\nq2\td3\t1\n".encode())
+    assert [measured(folder)[0]["recall"], measured(folder, split="dev")[0]["recall"]] == [1, 0]
+    assert measured(folder, split=["test", "dev"])[0] | {"n": 2, "recall": 1 / 2} == measured(folder, split=["test", "dev"])[0]
+    with pytest.raises(SpecError, match="has no qrels/train.tsv; write split: dev or test"):
+        measured(folder, split="train")
+    (folder / "qrels/test.tsv").unlink()
+    row, warnings = measured(folder.rename(tmp_path / "other"), k=[1, 2])
+    assert row["n"] == 1 and "its only split" in warnings
+
+
+def test_run_files_and_qrels_need_no_corpus(tmp_path: Path) -> None:
+    """The floors are the figures of ir_measures, where a query that the run lacks scores 0."""
+    draw = random.Random(3)
+    documents, queries = [f"d{number}" for number in range(60)], [f"q{number}" for number in range(12)]
+    gold = [f"{query} 0 {one} {draw.choice((0, 1, 2))}\n" for query in queries for one in draw.sample(documents, 9)]
+    # Scores of one decimal tie often.
+    lines = [f"{query} Q0 {one} 1 {draw.randrange(10) / 10} t\n" for query in queries[:10] for one in draw.sample(documents, 30)]
+    (tmp_path / "qrels").write_text("".join(gold) + "q12 0 d1 0\n")
+    (tmp_path / "a.run").write_text("\ufeff" + "".join(lines) + "q99 Q0 d1 1 1.0 t\n")
+    spec = {"kind": "retrieval", "qrels": str(tmp_path / "qrels"), "retrievers": [{"run": str(tmp_path / "a.run")}], "k": [5, 10]}
+    done = api.specs.retrieve(spec, store=str(tmp_path / "store"), executor="inline").to_json()
+    (tmp_path / "a.run").write_text("".join(lines))
+    qrels, run = (list(read(str(tmp_path / name))) for read, name in READERS)
+    for row in done["retrieval_intervals"]:
+        k = row["k"]
+        theirs = (
+            {"ndcg": nDCG @ k, "ap": AP @ k, "recall": R @ k, "precision": P @ k} if k else {"ndcg": nDCG, "ap": AP, "mrr": RR}
+        )
+        expected = ir_measures.calc_aggregate(list(theirs.values()), qrels, run)
+        assert {name: row[f"{name}_floor"] for name in theirs} == pytest.approx(
+            {name: expected[one] for name, one in theirs.items()}, abs=1e-12
+        )
+        assert row["n_expected"] == 13
+    assert [row["n"] for row in done["retrieval"]] == [10, 10, 10] and "'q99') without a judgment" in "\n".join(done["warnings"])
+    with pytest.raises(SpecError, match="retrievers: 'bm25' needs a corpus"):
+        api.specs.retrieve({**spec, "retrievers": ["bm25"]}, store=str(tmp_path / "store"))
+
+
+READERS = ((ir_measures.read_trec_qrels, "qrels"), (ir_measures.read_trec_run, "a.run"))
 
 
 def beir(folder: Path, corpus: str = "", queries: str = "", qrels: str = "") -> Path:
@@ -190,12 +258,17 @@ def test_rankings_are_scored_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_qrels_replace_the_gold_documents_of_the_corpora(tmp_path: Path) -> None:
-    fields: dict[str, Any] = {"kind": "retrieval", "corpora": [str(beir(tmp_path / "small"))], "retrievers": ["oracle"], "k": [1]}
+    fields: dict[str, Any] = {
+        "kind": "retrieval",
+        "corpora": [str(beir(tmp_path / "small", qrels="q1\td1\t1\n"))],
+        "retrievers": ["oracle"],
+        "k": [1],
+    }
     store, runs = str(tmp_path / "store"), {api.specs.retrieve(fields, str(tmp_path / "store"), executor="inline").run}
-    for lines, gold in (("q1 0 d3 1\n", [["d3"], []]), ("q1 0 d3 1\nq2 0 d1 2\nq2 0 d2 0\n", [["d3"], ["d1"]])):
+    for lines, gold in (("q1 0 d3 1\n", [["d3"]]), ("q1 0 d3 1\nq2 0 d1 2\nq2 0 d2 0\n", [["d3"], ["d1"]])):
         (tmp_path / "qrels").write_text(lines)
         done = api.specs.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
-        assert [(row["n"], row["ndcg"]) for row in done.to_json()["retrieval"]] == [(sum(map(bool, gold)), 1)] * 2
+        assert [(row["n"], row["ndcg"]) for row in done.to_json()["retrieval"]] == [(len(gold), 1)] * 2
         assert api.table(done.run, "retrieved", store).sort("query_id")["gold"].to_list() == gold
         runs.add(done.run)
     assert len(runs) == 3
@@ -208,10 +281,15 @@ def test_qrels_replace_the_gold_documents_of_the_corpora(tmp_path: Path) -> None
             api.specs.retrieve({**fields, "qrels": str(tmp_path / "qrels")}, store, executor="inline")
 
 
+def judgments(folder: Path) -> tuple[str, str]:
+    """The text and the name of a BEIR folder's judgments."""
+    return (folder / "qrels/test.tsv").read_text(), f"{folder.name}/qrels/test.tsv"
+
+
 def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_path: Path) -> None:
     queries = '{"_id": "q1", "text": "plums", "metadata": {"references": ["Plums are ripe."]}}\n{"_id": "q2", "text": "pears"}\n'
     folder = beir(tmp_path / "small", queries=queries, qrels="q1\td2\t2\nq1\td1\t1\n")
-    corpus = read_beir(lambda path: (folder / path).read_text(), "small")
+    corpus, _ = with_qrels(read_beir(lambda path: (folder / path).read_text(), "small"), read_beir_qrels(*judgments(folder)))
     assert corpus.texts == ("Red apples", "plums", "") and corpus.queries[0].references == ("Plums are ripe.",)
     files = beir_files(corpus)
     assert [json.loads(line) for line in files["corpus.jsonl"].splitlines()] == [
@@ -219,7 +297,7 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
         {"_id": "d2", "title": "", "text": "plums"},
         {"_id": "d3", "title": "", "text": ""},
     ]
-    assert [json.loads(line) for line in files["queries.jsonl"].splitlines()] == list(map(json.loads, queries.splitlines()))
+    assert [json.loads(line) for line in files["queries.jsonl"].splitlines()] == [json.loads(queries.splitlines()[0])]
     assert files["qrels/test.tsv"] == "query-id\tcorpus-id\tscore\nq1\td2\t2\nq1\td1\t1\n"
     spoiled = replace(corpus, document_ids=("d1", "d\t2", "d3"), queries=(replace(corpus.queries[0], gold={"d\t2": 1.0}),))
     with pytest.raises(BadTrec, match="cannot hold the id 'd.*2', which contains a tab"):
@@ -248,8 +326,6 @@ def test_titles_references_and_grades_go_through_a_beir_folder_as_they_are(tmp_p
 )
 def test_a_wrong_beir_folder_is_told_by_file_and_line(tmp_path: Path, changed: dict[str, str], told: str) -> None:
     folder = beir(tmp_path / "small", **changed)
-    with pytest.raises(BadTrec, match=told):
-        read_beir(lambda path: (folder / path).read_text(), "small")
     with pytest.raises(SpecError, match=told):
         api.specs.retrieve({"kind": "retrieval", "corpora": [str(folder)], "retrievers": ["bm25"]}, store=str(tmp_path / "store"))
 
@@ -264,7 +340,7 @@ def test_the_command_prints_rows_or_tables(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, [*options, "--trec", str(tmp_path / "trec")])
     assert shown.exit_code == 0 and "budget" in shown.stdout and "nDCG" in shown.stdout
     assert len(read_run((tmp_path / "trec" / "bm25.run").read_text(), "bm25.run")) == 4
-    assert len(read_qrels((tmp_path / "trec" / "qrels").read_text(), "qrels")) == 4
+    assert len(read_qrels((tmp_path / "trec" / "qrels").read_text(), "qrels").grades) == 4
 
 
 @pytest.mark.parametrize(

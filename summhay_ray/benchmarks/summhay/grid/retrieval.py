@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from summhay_ray.benchmark import Inputs, Part, Planner, RunStore, SpecError, Store, Text, semantic_hash
-from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files
-from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingStorage
+from summhay_ray.benchmark import Compat, Inputs, Part, Planner, Results, RunStore, SpecError, Store, Text, semantic_hash
+from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files, retriever_label
+from summhay_ray.benchmarks.retrieval.entries import RunEntry
+from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingReader, RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
@@ -23,10 +25,14 @@ from summhay_ray.retrieve import (
     QUERIES,
     BadTrec,
     Corpus,
+    Qrels,
     corpus_of,
+    corpus_of_runs,
     query_names,
     read_beir,
+    read_beir_qrels,
     read_qrels,
+    read_run,
     with_qrels,
 )
 
@@ -39,30 +45,46 @@ class RetrievalSpec(RetrievalFields):
         default=[], description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
     )
     corpora: list[Text] = Field(
-        default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/test.tsv"
+        default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
     )
-
+    split: Text | list[Text] | None = Field(
+        default=None, description="the split of the BEIR folders; several are pooled; by default test, or a folder's only split"
+    )
+    ignore_identical_ids: bool = Field(
+        default=True, description="leave a document of a BEIR folder out of the ranking of a query with its id, as BEIR does"
+    )
     qrels: Text | None = Field(
         default=None,
-        description="TREC qrels from the spec's folder: gold documents instead of the corpora's own",
+        description="TREC qrels from the spec's folder: gold documents instead of the corpora's own; with run files alone, no "
+        "corpus is needed",
     )
 
     @model_validator(mode="after")
     def _has_corpora(self) -> RetrievalSpec:
-        if not self.haystacks and not self.corpora:
-            raise ValueError("haystacks: is empty; name haystacks, or BEIR folders as corpora")
+        if self.haystacks or self.corpora:
+            return self
+        if self.qrels is None:
+            raise ValueError("haystacks: is empty; name haystacks, or BEIR folders as corpora, or qrels for run files")
+        if others := [retriever_label(one) for one in self.retrievers if not isinstance(one, RunEntry)]:
+            raise ValueError(
+                f"retrievers: {others[0]!r} needs a corpus; name haystacks or corpora, or measure run files: {{run: FILE}}"
+            )
         return self
 
 
-class _Beir(NamedTuple):
-    """A BEIR folder."""
+class _Known(NamedTuple):
+    """A corpus that is no haystack."""
 
     folder: str
-    """As written in the spec."""
+    """The BEIR folder as written in the spec; empty for the documents of run files."""
     queries: Sequence[str]
     """Ids."""
     digest: str
     """Hash of its queries and their gold documents."""
+
+
+NOTES = "notes"
+"""The field of a run's record with what is unusual about the corpora's judgments."""
 
 
 class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
@@ -72,6 +94,7 @@ class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
             "inputs": self.workload.inputs.keep(store, self.workload._files()),
             **self.workload.haystacks.recorded(store),
             UNORDERED: sorted(self.workload.retrievers.unordered),
+            NOTES: self.workload.corpora.notes(),
         }
 
     def by_store(self) -> Mapping[str, str]:
@@ -89,33 +112,53 @@ class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
 
 class HaystackRetrievalPlanner(Planner["HaystackRetrieval"]):
     def doubts(self) -> Sequence[str]:
-        return doubts_of(self.workload.haystacks)
+        return [*doubts_of(self.workload.haystacks), *self.workload.corpora.notes()]
+
+
+class HaystackRetrievalReader(RetrievingReader["HaystackRetrieval"]):
+    def results(self, run: RunStore, compat: Compat = "default") -> Results:
+        """See `Reader`. Adds what is unusual about the judgments."""
+        results = super().results(run, compat)
+        return replace(results, warnings=(*results.warnings, *run.record.get(NOTES, ())))
 
 
 class HaystackCorpora(Corpora["HaystackRetrieval"]):
     def queries(self) -> Mapping[str, Sequence[str]]:
-        own = {one.haystack_id: [subtopic.subtopic_id for subtopic in one.subtopics] for one in self.workload.haystacks.metadata}
+        """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels."""
+        judged = None if self.qrels is None else self.qrels.grades.keys()
+        own = {
+            one.haystack_id: [
+                subtopic.subtopic_id
+                for subtopic in one.subtopics
+                if judged is None or not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
+            ]
+            for one in self.workload.haystacks.metadata
+        }
         return {**own, **{corpus_id: known.queries for corpus_id, known in self.folders.items()}}
 
     def corpus(self, corpus_id: str) -> Corpus:
-        return self._corpus(corpus_id)
+        return self._corpus(corpus_id)[0]
 
     @functools.cached_property
-    def _corpus(self) -> Callable[[str], Corpus]:
-        def read(corpus_id: str) -> Corpus:
-            known = self.folders
-            found = self._read(known[corpus_id].folder) if corpus_id in known else corpus_of(self.workload.haystacks[corpus_id])
-            return with_qrels(found, self.qrels) if self.qrels else found
+    def _corpus(self) -> Callable[[str], tuple[Corpus, list[str]]]:
+        def read(corpus_id: str) -> tuple[Corpus, list[str]]:
+            if corpus_id in self.folders:
+                return self._judged(self.folders[corpus_id].folder)
+            corpus = corpus_of(self.workload.haystacks[corpus_id])
+            return (corpus, []) if self.qrels is None else with_qrels(corpus, self.qrels)
 
         return functools.lru_cache(maxsize=2)(read)
 
+    def notes(self) -> list[str]:
+        """What is unusual about the corpora's judgments, a sentence each."""
+        return [note for corpus_id in self.folders for note in self._corpus(corpus_id)[1]]
+
     @functools.cached_property
-    def qrels(self) -> Mapping[str, Mapping[str, float]]:
-        """The spec's qrels; empty without. Raises SpecError."""
-        if self.workload.spec.qrels is None:
-            return {}
+    def qrels(self) -> Qrels | None:
+        """The spec's qrels; None without. Raises SpecError."""
+        name = self.workload.spec.qrels
         try:
-            return read_qrels(self.workload.inputs.text(self.workload.spec.qrels), self.workload.spec.qrels)
+            return None if name is None else read_qrels(self.workload.inputs.text(name), name)
         except BadTrec as error:
             raise SpecError(f"spec: qrels: {error}") from error
 
@@ -127,36 +170,65 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
         return self.folders[corpus_id].digest if corpus_id in self.folders else ""
 
     @functools.cached_property
-    def folders(self) -> Mapping[str, _Beir]:
-        """corpus_id of a BEIR folder -> what a run keeps of it. Raises SpecError."""
-        known: dict[str, _Beir] = {}
-        for index, folder in enumerate(self.workload.spec.corpora):
-            corpus = self._read(folder)
-            queries = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
-            beir = _Beir(folder, [query.query_id for query in corpus.queries], semantic_hash(queries))
-            if (other := known.setdefault(corpus.corpus_id, beir).folder) != folder:
+    def folders(self) -> Mapping[str, _Known]:
+        """corpus_id of a BEIR folder, or of run files without a corpus -> what a run keeps of it. Raises SpecError."""
+        spec, known = self.workload.spec, dict[str, _Known]()
+        for index, folder in enumerate(spec.corpora if spec.corpora or spec.haystacks else [""]):
+            corpus, _ = self._judged(folder)
+            queries: list[Any] = [(query.query_id, query.text, dict(query.gold), query.references) for query in corpus.queries]
+            # Corpora without such ids keep the identity that they have without the option.
+            digest = semantic_hash([*queries, *(["ignore_identical_ids"] if corpus.ignore_identical_ids else [])])
+            found = _Known(folder, [query.query_id for query in corpus.queries], digest)
+            if (other := known.setdefault(corpus.corpus_id, found).folder) != folder:
                 raise SpecError(f"spec: corpora[{index}]: {folder!r} has the same documents as {other!r}; remove one")
         return known
 
-    def _read(self, folder: str) -> Corpus:
-        try:
-            if (
-                (place := self.workload.inputs.folder / folder).is_dir()
-                and not (place / CORPUS).exists()
-                and not self.workload.inputs.settled
-            ):
-                mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
-                raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
-            return self._read_beir(folder)
-        except BadTrec as error:
-            raise SpecError(f"spec: corpora: {error}") from error
-
     @functools.cached_property
-    def _read_beir(self) -> Callable[[str], Corpus]:
-        def read(folder: str) -> Corpus:
-            return read_beir(lambda path: self.workload.inputs.text(f"{folder}/{path}"), _folder_name(folder))
+    def _judged(self) -> Callable[[str], tuple[Corpus, list[str]]]:
+        """A BEIR folder's corpus, or for "" the run files', with the judged queries, and notes about the judgments."""
+
+        def read(folder: str) -> tuple[Corpus, list[str]]:
+            spec, text = self.workload.spec, self.workload.inputs.text
+            try:
+                if not folder:
+                    assert self.qrels is not None, "a spec without corpora has qrels"
+                    return with_qrels(
+                        corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
+                    )
+                name = _folder_name(folder)
+                corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
+                own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
+                qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
+                if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
+                    raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
+                corpus, notes = with_qrels(corpus, qrels, spec.ignore_identical_ids)
+                if own and not corpus.queries:
+                    raise BadTrec(f"{qrels.name}: judges no query; name another split")
+                if not spec.split and own and QRELS not in qrels.name:
+                    notes.insert(0, f"{name}: measured by {qrels.name}, its only split")
+                return corpus, notes
+            except BadTrec as error:
+                raise SpecError(f"spec: {'corpora' if folder else 'retrievers'}: {error}") from error
 
         return functools.lru_cache(maxsize=2)(read)
+
+    def judgments(self, folder: str) -> list[str]:
+        """The paths in a BEIR folder of the judgments that are used: none where the spec has qrels. Raises SpecError."""
+        inputs, split, names = self.workload.inputs, self.workload.spec.split, f"{folder}/qrels/"
+        if self.qrels is not None:
+            return []
+        if inputs.settled:
+            return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests() if name.startswith(names))
+        place = inputs.path(folder)
+        if not (place / CORPUS).exists():
+            mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
+            raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
+        there = sorted(one.stem for one in (place / "qrels").glob("*.tsv"))
+        chosen = [split] if isinstance(split, str) else split or (["test"] if "test" in there or len(there) != 1 else there)
+        if lacking := [one for one in chosen if one not in there]:
+            mend = f"write split: {' or '.join(there)}" if there else "put qrels/test.tsv there, or name qrels: FILE"
+            raise SpecError(f"spec: corpora: {folder} has no qrels/{lacking[0]}.tsv; {mend}")
+        return [f"qrels/{one}.tsv" for one in chosen]
 
 
 class HaystackRetrieval(Retrieving[RetrievalSpec]):
@@ -166,6 +238,7 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
     tables = (*Retrieving.tables, BY_NAME["failures"])
     storage = Part(HaystackRetrievalStorage)
     planner = Part(HaystackRetrievalPlanner)
+    reader = Part(HaystackRetrievalReader)
     corpora = Part(HaystackCorpora)
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
@@ -177,16 +250,20 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
 
     def _check_qrels(self) -> None:
         """Raises SpecError for a query of the qrels that no corpus has."""
-        if qrels := self.corpora.qrels:
-            named = {haystack.haystack_id: haystack.name for haystack in self.haystacks.metadata}
-            named |= {corpus_id: _folder_name(known.folder) for corpus_id, known in self.corpora.folders.items()}
-            corpora = self.corpora.queries().items()
-            known = {name for corpus_id, ids in corpora for one in ids for name in query_names(named[corpus_id], corpus_id, one)}
-            if strangers := qrels.keys() - known:
+        if (qrels := self.corpora.qrels) and (self.spec.haystacks or self.spec.corpora):
+            known = {
+                name
+                for haystack in self.haystacks.metadata
+                for one in haystack.subtopics
+                for name in query_names(haystack.name, haystack.haystack_id, one.subtopic_id)
+            }
+            for corpus_id, folder in self.corpora.folders.items():
+                known |= {name for one in folder.queries for name in query_names(_folder_name(folder.folder), corpus_id, one)}
+            if strangers := qrels.grades.keys() - known:
                 raise SpecError(f"spec: qrels: {self.spec.qrels}: no corpus has a query {min(strangers)!r}; remove its lines")
 
     def _files(self) -> list[str]:
-        beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, QRELS)]
+        beir = [f"{folder}/{path}" for folder in self.spec.corpora for path in (CORPUS, QUERIES, *self.corpora.judgments(folder))]
         return [*files(self.spec.retrievers), *beir, *([self.spec.qrels] if self.spec.qrels else ())]
 
 

@@ -18,7 +18,7 @@ from summhay_ray.metrics import JudgeBias, bias_of
 def read_biases(path: Path) -> tuple[JudgeBias, ...]:
     """Read the biases that `judge-bench --out` wrote. Raises UserError if the file cannot be read or has another form."""
     try:
-        return bench.read_biases(read_json(path).decode("utf-8"))
+        return bench.read_biases(read_json(path).decode("utf-8-sig"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); give a file that judge-bench --out wrote") from error
     except ValueError as error:
