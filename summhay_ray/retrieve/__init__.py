@@ -39,7 +39,6 @@ from summhay_ray.retrieve.trec import (
 __all__ = [
     "CORPUS",
     "MPNET",
-    "Qrels",
     "QRELS",
     "QUERIES",
     "RERANK3",
@@ -62,6 +61,7 @@ __all__ = [
     "ModelsHere",
     "OfWords",
     "Oracle",
+    "Qrels",
     "Query",
     "Ranked",
     "Rerank",
