@@ -16,6 +16,7 @@ __all__ = [
     "accept",
     "audit",
     "audited",
+    "bench_support_judges",
     "clean",
     "compare",
     "compare_systems",

@@ -1,7 +1,7 @@
 """The Python API: each command as a function that returns a typed result. Used as `summhay_ray.run` and so on."""
 
 from summhay_ray.api.haystacks import accept, audit, audited, import_collection, import_released, mine, synth, verify
-from summhay_ray.api.judging import judge_bench, recite, rejudge, support
+from summhay_ray.api.judging import bench_support_judges, judge_bench, recite, rejudge, support
 from summhay_ray.api.opened import load, store_uri
 from summhay_ray.api.scores import compare, compare_systems, label, make_report, results, score
 from summhay_ray.api.specs import coverage, doctor, plan, run, submit
@@ -24,6 +24,7 @@ __all__ = [
     "accept",
     "audit",
     "audited",
+    "bench_support_judges",
     "clean",
     "compare",
     "compare_systems",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from summhay_ray import engine
 from summhay_ray.api.opened import Watch, check_budget, load, opened_run, run_options, store_of, store_uri
 from summhay_ray.engine import RunResult
-from summhay_ray.errors import UserError
 from summhay_ray.store import Store
 
 if TYPE_CHECKING:
@@ -37,6 +36,26 @@ def judge_bench(
 
     check_budget(budget)
     return bench.bench_judges(Path(file), judges, Store(store_uri(store)), bench.BenchOptions(budget, spec, held_out, untrusted))
+
+
+def bench_support_judges(
+    file: str | Path,
+    judges: Sequence[str] = (),
+    store: str | None = None,
+    budget: float | None = None,
+    *,
+    spec: str | None = None,
+    untrusted: bool = False,
+) -> list[supporting.SupportAgreement]:
+    """Compare support judges with people's labels of claims and their references (docs/citations.md); by default the free judge.
+
+    `budget`: dollars for each judge. Returns a row for each judge and source of the file, and one for all sources together.
+    """
+    from summhay_ray.benchmarks import support as supporting
+
+    check_budget(budget)
+    options = supporting.LabelOptions(budget, spec, untrusted)
+    return supporting.bench_support(Path(file), judges or ["offline"], Store(store_uri(store)), options)
 
 
 def rejudge(
@@ -83,7 +102,8 @@ def support(
 ) -> RunResult:
     """Judge, without gold, whether the cited documents say what is cited for them. The same call resumes.
 
-    `what`: a run's id; with `documents`, a folder, a file of answers in JSON lines (docs/citations.md). `judge`: by default the
+    `what`: a run's id, or a file of answers in JSON lines, which cite `documents`, a folder, or passages of their own
+    (docs/citations.md). `judge`: by default the
     free `offline/support-judge`; a model, `nli/NAME`, or a cascade or panel of them. `per`: what a model is asked about at once.
     Raises SpecError or StoreError before any call is made.
     """
@@ -91,12 +111,10 @@ def support(
 
     options = run_options(budget, executor, address, watch, note)
     request = supporting.SupportRequest(judge or supporting.SUPPORT_JUDGE, per)
-    if documents is None:
-        if Path(what).is_file():
-            raise UserError(f"{what} is a file of answers; give the folder of the documents that they cite: --documents FOLDER")
+    if documents is None and not Path(what).is_file():
         request = replace(request, run=opened_run(str(what), store))
     else:
-        request = replace(request, answers=str(what), documents=str(documents))
+        request = replace(request, answers=str(what), documents=str(documents or ""))
     loaded = load(supporting.support_fields(request), overrides, store, untrusted=untrusted)
     return engine.run_workload(loaded, store_of(loaded, store), options)
 

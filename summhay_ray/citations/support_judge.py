@@ -54,6 +54,22 @@ _MOST_POSTED = 2000
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
 """A bullet of so many words has at least the first share of English function words if it is English; a document the second."""
+_UNKNOWN_LETTERS, _FEWEST_FOREIGN = 0.08, 2
+"""A bullet is in another language by this share of letters that the documents do not use, or by so many of the words below."""
+_FOREIGN_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        der das und nicht ist ein eine mit von zu den dem im auf für wurde wurden sich
+        le les des et est une dans que pour pas sur du ne qui aux
+        el los las en una por con del se su fue
+        il che di non gli della sono più
+        os não uma em da dos com foi
+        het een van niet te dat zijn ook op
+        """,
+    )
+)
+"""Frequent function words of German, French, Spanish, Italian, Portuguese and Dutch that are no English words."""
 _FACT = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?")
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\d{1,3}[.)]\s)+|\*\*|__|`")
 _CITES = re.compile(r"\[[^\[\]]{1,300}\]")
@@ -97,6 +113,7 @@ class SupportIndex:
                 facts.append(_facts(sentence, latin))
         sample = " ".join(document[:2000] for document in documents[:50])
         self._language = is_latin(sample), _share_english(sample) >= _ENGLISH
+        self._letters = frozenset("".join(documents).lower())
         self._places: dict[str, int] = {}
         for found in facts:
             for fact in found:
@@ -233,7 +250,15 @@ class SupportIndex:
         share = _share_english(bullet)
         found = _facts(bullet, latin)
         known = sum(fact in self._places for fact in found) / max(1, len(found))
-        return known < 0.5 and (share < _FOREIGN if english else share >= _ENGLISH)
+        if known >= 0.5:
+            return False
+        if not english:
+            return share >= _ENGLISH
+        # Terse English has as few function words as another language; what has no sign of another language is not called one.
+        letters = [letter for letter in bullet.lower() if letter.isalpha()]
+        unknown = sum(letter not in self._letters for letter in letters)
+        signs = _FOREIGN_WORDS.intersection(plain_words(bullet))
+        return share < _FOREIGN and (unknown >= _UNKNOWN_LETTERS * len(letters) or len(signs) >= _FEWEST_FOREIGN)
 
     def _bags(self, facts: Sequence[Sequence[str]]) -> sparse.csr_array:
         rows = [row for row, found in enumerate(facts) for fact in found if fact in self._places]

@@ -22,7 +22,10 @@ FITTED = frozenset(
 
 
 def judge_bench(
-    file: Annotated[str, typer.Argument(help="Annotated summaries, as SummHay released them.", metavar="FILE")],
+    file: Annotated[
+        str,
+        typer.Argument(help="Annotated summaries, as SummHay released them; or labelled claims, as JSON lines.", metavar="FILE"),
+    ],
     more: Annotated[list[str] | None, typer.Argument(help="More judges, named as for --judge.", metavar="NAME")] = None,
     judge: Annotated[
         list[str] | None,
@@ -47,16 +50,29 @@ def judge_bench(
 ) -> None:
     """Measure judges against people: correlation, linking, dollars (Table 1), and bias (Table 6).
 
+    A file of JSON lines with claim, references and label measures support judges: AUC and balanced accuracy, by source.
+
     Exit codes: 0 done, 3 stopped at the budget, 4 finished with judgments missing.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, note, say, show_agreement
+    from summhay_ray.benchmarks.support import agreement_section, holds_labels
+    from summhay_ray.cli.show import document, note, say, sections, show_agreement
 
+    names = [*(judge or ()), *(more or ())]
+    if Path(file).is_file() and holds_labels(Path(file)):
+        if out or held_out:
+            raise UserError(
+                f"{file}: is a file of labelled claims, which has no {'--out' if out else '--held-out'}; leave that out"
+            )
+        rows = api.bench_support_judges(file, names, store, budget, spec=spec, untrusted=untrusted)
+        if as_json:
+            document({"judges": [row.to_json() for row in rows]})
+        else:
+            sections([agreement_section(rows)])
+        raise typer.Exit(max(EXIT_CODES[row.status] for row in rows))
     if out:
         _check_out(Path(out), Path(file))
-    result = api.judge_bench(
-        file, [*(judge or ()), *(more or ())], store, budget, spec=spec, held_out=held_out, untrusted=untrusted
-    )
+    result = api.judge_bench(file, names, store, budget, spec=spec, held_out=held_out, untrusted=untrusted)
     if not held_out and _in_sample(Path(file), [row.judge for row in result.judges]):
         note("offline was fitted on the topics of this very file: its figures and bias here are too good; give --held-out")
     for row in result.judges:

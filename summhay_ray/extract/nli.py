@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST_TOKENS = 2048
 ENTAILMENT: Final = "entailment"
 CLASSES = ("contradiction", ENTAILMENT, "neutral")
+SUPPORTED_LABELS = frozenset({"supported", "support", "attributable", "entailed", "consistent", "label_1"})
+"""What models with two classes call the one that stands for entailment; `label_1` is a class without a name, as MiniCheck has."""
 
 Classify = Callable[[Sequence[tuple[str, str]]], Any]
 """(premise, hypothesis) pairs -> probabilities of shape (pairs, 3), in the order of `CLASSES`."""
@@ -87,9 +89,12 @@ def probabilities(
 ) -> Vectors:
     """Shape (pairs, classes), in the order of `classes`. Raises NoModel if the model lacks one of these labels."""
     model = load_pair_classifier(name, MOST_TOKENS)
+    labels = model.labels
+    if len(labels) == 2:
+        labels = [ENTAILMENT if label in SUPPORTED_LABELS else label for label in labels]
     columns = []
     for wanted in classes:
-        found = [place for place, label in enumerate(model.labels) if label == wanted]
+        found = [place for place, label in enumerate(labels) if label == wanted]
         if len(found) != 1:
             raise NoModel(f"model {name!r}: its classes are {', '.join(model.labels)}; expected {', '.join(classes)}")
         columns += found

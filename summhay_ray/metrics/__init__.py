@@ -17,6 +17,7 @@ from summhay_ray.metrics.agreement import (
 )
 from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bertscore
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
+from summhay_ray.metrics.binary import BinaryScores, binary_scores
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
 from summhay_ray.metrics.citation_parsing import Compat, by_number, extract_citations
 from summhay_ray.metrics.correlation import (
@@ -61,6 +62,7 @@ __all__ = [
     "VALUES",
     "Z_95",
     "Agreement",
+    "BinaryScores",
     "Bootstrap",
     "ByLabels",
     "Compat",
@@ -83,6 +85,7 @@ __all__ = [
     "bertscore",
     "between_means",
     "bias_of",
+    "binary_scores",
     "by_labels",
     "by_number",
     "check_bertscore",

@@ -58,13 +58,12 @@ def cross_encoder(folder: Path) -> Path:
     return folder
 
 
-def entailer(folder: Path) -> Path:
+def entailer(folder: Path, labels: tuple[str, ...] = ("ENTAILMENT", "NEUTRAL", "CONTRADICTION")) -> Path:
     """A model for natural language inference, whose weights are large enough that its answers differ."""
     import torch
     from transformers import BertForSequenceClassification
 
     torch.manual_seed(8)
-    labels = ("ENTAILMENT", "NEUTRAL", "CONTRADICTION")
     sized = config(512, labels=len(labels))
     sized.id2label, sized.initializer_range = dict(enumerate(labels)), 0.6  # type: ignore[attr-defined]
     BertForSequenceClassification(sized).eval().save_pretrained(str(folder))

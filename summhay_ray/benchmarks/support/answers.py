@@ -1,4 +1,4 @@
-"""Answers in a file and the folder that they cite, read as `CitedAnswers`, and how a run keeps them."""
+"""Answers in a file and the documents that they cite, read as `CitedAnswers`, and how a run keeps them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from summhay_ray.summarize import bullets_of
 DEFAULT_SYSTEM = "answers"
 
 
-def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[CitedAnswers, list[str]]:
+def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tuple[CitedAnswers, list[str]]:
     """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
 
     A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where they are known, `system`, and
-    `shown`, the ids of the documents that the system was shown.
+    `shown`, the ids of the documents that the system was shown. A line may have the `passages` that its answer cites, and one
+    with `claim` and `references` is a bullet that cites all of these; every other line cites the documents of the folder.
     """
-    sources, unread = read_folder(folder)
-    if not sources:
+    sources, unread = ([], []) if folder is None else read_folder(folder)
+    if folder is not None and not sources:
         raise SpecError(
             f"{shown_as}: no document with text is in this folder; give the folder of the documents that answers cite"
         )
-    known = {source.document_id for source in sources}
-    name = folder.resolve().name or "documents"
+    name = folder.resolve().name or "documents" if folder is not None else ""
+    documents = {name: [(source.document_id, source.text) for source in sources]} if sources else {}
     answers: list[CitedAnswer] = []
     wrong: list[SpecError] = []
     uses: Counter[tuple[str, str]] = Counter()
     # Other characters that break lines may stand in a text.
     for number, line in enumerate(text.split("\n"), start=1):
         try:
-            answers += [_answer(line, f"{file} line {number}", str(number), name, known, uses)] if line.strip() else []
+            answers += [_answer(line, f"{file} line {number}", str(number), name, documents, uses)] if line.strip() else []
         except SpecError as error:
             wrong.append(error)
     if wrong:
@@ -42,21 +43,57 @@ def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[Cit
         raise SpecError(f"{wrong[0]}{more}")
     if not answers:
         raise SpecError(f"{file}: holds no answer; give a JSON object with query_id and text in each line")
-    documents = {name: [(source.document_id, source.text) for source in sources]}
     lost = [f"{one.document_id} {one.message}" for one in unread]
     return CitedAnswers(documents, answers), lost
 
 
-def _answer(line: str, where: str, number: str, haystack: str, known: set[str], uses: Counter[tuple[str, str]]) -> CitedAnswer:
+def _answer(
+    line: str, where: str, number: str, folder: str, documents: dict[str, list[tuple[str, str]]], uses: Counter[tuple[str, str]]
+) -> CitedAnswer:
+    """The answer of a line. Adds the line's own passages to `documents`, as a haystack of their own."""
     row = _row(line, where)
-    query = row.get("query_id")
+    query = row.get("query_id", row.get("id"))
     if not isinstance(query, str | int | None) or isinstance(query, bool):
         raise SpecError(f"{where}: query_id: expected a text or a number")
     asked, system = number if query is None else str(query), str(row.get("system") or row.get("model") or DEFAULT_SYSTEM)
     uses[asked, system] += 1
     if (again := uses[asked, system]) > 1:
         system = f"{system}#{again - 1}"
-    return CitedAnswer(haystack, asked, system, _bullets(row, where), _shown(row.get("shown"), known, where))
+    haystack = folder
+    if passages := _passages(row, where):
+        haystack = f"line {number}"
+        documents[haystack] = passages
+    elif not folder:
+        raise SpecError(f"{where}: has no `passages`; give the folder of the documents that answers cite: --documents FOLDER")
+    if isinstance(claim := row.get("claim"), str):
+        bullets: tuple[str, ...] = (f"{claim} {''.join(f'[{place}]' for place in range(1, len(documents[haystack]) + 1))}",)
+    else:
+        bullets = _bullets(row, where)
+    known = {document_id for document_id, _ in documents[haystack]}
+    return CitedAnswer(haystack, asked, system, bullets, _shown(row.get("shown"), known, where))
+
+
+def _passages(row: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
+    """(id, text) of the passages in a line, in the order in which its citations number them; their ids are numbers by default.
+
+    Raises SpecError for what is no list of texts, or of objects with a text.
+    """
+    field = next((name for name in ("passages", "docs", *(["references"] if "claim" in row else [])) if name in row), None)
+    if field is None:
+        return []
+    found: list[tuple[str, str]] = []
+    given = row[field] if isinstance(row[field], list) else [row[field]]
+    for place, one in enumerate(given, start=1):
+        text = one.get("text", one.get("content")) if isinstance(one, dict) else one
+        if not isinstance(text, str):
+            raise SpecError(f"{where}: {field}: entry {place} has no text; give texts, or objects with `text`")
+        title = str(one.get("title") or "") if isinstance(one, dict) else ""
+        names = ("id", "docid", "doc_id", "document_id") if isinstance(one, dict) else ()
+        own = next((str(one[name]) for name in names if one.get(name)), str(place))
+        found.append((own, f"{title}\n{text}" if title else text))
+    if len({document_id for document_id, _ in found}) < len(found):
+        raise SpecError(f"{where}: {field}: two of them have the same id; give each its own")
+    return found
 
 
 def _row(line: str, where: str) -> Mapping[str, Any]:

@@ -68,7 +68,9 @@ class SupportSpec(Spec):
     name: str = Field(default="support", min_length=1, description="for people; not part of the run's identity")
     of: str = Field(default="", description="id of the run whose summaries are judged")
     answers: str = Field(default="", description="instead of a run: JSON lines of query_id, system, and text or bullets")
-    documents: str = Field(default="", description="with answers: the folder of the documents that they cite")
+    documents: str = Field(
+        default="", description="with answers: the folder of the documents that they cite, unless each line has its passages"
+    )
     judge: str = Field(
         default=SUPPORT_JUDGE,
         min_length=1,
@@ -102,8 +104,8 @@ class SupportSpec(Spec):
 
     @model_validator(mode="after")
     def _one_source(self) -> SupportSpec:
-        if bool(self.of) == bool(self.answers) or bool(self.answers) != bool(self.documents):
-            raise ValueError("give `of`, a run, or both `answers`, a file of JSON lines, and `documents`, their folder")
+        if bool(self.of) == bool(self.answers) or (self.of and self.documents):
+            raise ValueError("give `of`, a run, or `answers`, a file of JSON lines, and `documents`, their folder")
         return self
 
     @property

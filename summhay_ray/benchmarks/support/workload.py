@@ -139,8 +139,8 @@ class SupportBench(Benchmark[SupportSpec]):
     @staticmethod
     def _read(spec: SupportSpec, inputs: Inputs) -> bytes:
         if spec.answers:
-            folder = inputs.path(spec.documents)
-            if not folder.is_dir():
+            folder = inputs.path(spec.documents) if spec.documents else None
+            if folder is not None and not folder.is_dir():
                 raise SpecError(f"spec: documents: {spec.documents!r} is a file; give the folder of the documents")
             try:
                 text = read_file(inputs.path(spec.answers)).decode("utf-8-sig")

@@ -87,3 +87,14 @@ def test_a_citation_is_supported_as_far_as_a_passage_entails_the_bullet(tmp_path
     for name, message in ((tmp_path / "none", "no such folder"), (other, "its classes are label_0; expected entailment")):
         with pytest.raises(NoModel, match=message):
             judged(tmp_path, f"nli/{name}")
+
+
+@pytest.mark.parametrize("labels", [("LABEL_0", "LABEL_1"), ("supported", "not supported"), ("not_entailment", "entailment")])
+def test_a_model_with_two_classes_gives_the_probability_of_support(tmp_path: Path, labels: tuple[str, str]) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"passages": [DOCUMENTS["b.txt"]], "bullets": ["Figs were bought [1]."]}))
+    model = entailer(tmp_path / "two", labels)
+    result = api.support(tmp_path / "a.jsonl", f"nli/{model}", str(tmp_path / "s"), executor="inline")
+    (row,) = api.table(result.run, "supports", str(tmp_path / "s")).filter("cited").iter_rows(named=True)
+    column = {"LABEL_0": 1, "supported": 0, "not_entailment": 1}[labels[0]]
+    said = load_pair_classifier(str(model), 2048).probabilities([(row["evidence"], "Figs were bought.")]).values[0, column]
+    assert row["value"] == pytest.approx(float(said), abs=1e-3)

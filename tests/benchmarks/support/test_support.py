@@ -12,10 +12,11 @@ from typing import Any
 import polars as pl
 import pytest
 from inline_runs import answered
+from typer.testing import CliRunner
 
 from summhay_ray import api
+from summhay_ray.cli.app import app
 from summhay_ray.engine import SpecError
-from summhay_ray.errors import UserError
 
 pytestmark = pytest.mark.core
 
@@ -227,7 +228,7 @@ def test_a_runs_summaries_are_judged_and_their_citations_repaired(tmp_path: Path
         ({"judge": "per_summary(openai/gpt-4o)"}, "judges coverage"),
         ({"judge": "offlin"}, "did you mean 'offline'"),
         ({"models": ["openai/gpt-4o"]}, "is not asked by judge"),
-        ({"of": "r1"}, "give `of`, a run, or both"),
+        ({"of": "r1"}, "give `of`, a run, or `answers`"),
         ({"answers": "none.jsonl"}, "none.jsonl"),
     ],
 )
@@ -252,5 +253,56 @@ def test_broken_lines_of_answers_are_named(tmp_path: Path, lines: str, message: 
     answers.write_text(lines, encoding="utf-8")
     with pytest.raises(SpecError, match=message):
         api.support(answers, store=str(tmp_path / "store"), documents=documents)
-    with pytest.raises(UserError, match="--documents FOLDER"):
-        api.support(answers, store=str(tmp_path / "store"))
+
+
+def test_an_answer_may_bring_the_passages_that_it_cites(tmp_path: Path) -> None:
+    """Without a folder, a line cites its own passages, by number or id; one without them is refused."""
+    passages = [{"id": "p7", "title": "Ferry", "text": "The ferry to the island runs every hour."}, "Bakers open before dawn."]
+    line = {
+        "query_id": "q",
+        "passages": passages,
+        "bullets": ["The ferry to the island runs every hour [p7].", "Bakers open [2]."],
+    }
+    (tmp_path / "a.jsonl").write_text(f"\ufeff{json.dumps(line)}\n", encoding="utf-8")
+    result = api.support(tmp_path / "a.jsonl", store=str(tmp_path / "store"), executor="inline")
+    rows = api.table(result.run, "supports", str(tmp_path / "store")).filter("cited").sort("bullet")
+    assert rows["document_id"].to_list() == ["p7", "2"] and rows["verdict"].to_list()[0] == "supported"
+    (tmp_path / "b.jsonl").write_text('{"query_id": "q", "text": "One [1]."}\n', encoding="utf-8")
+    with pytest.raises(SpecError, match="line 1: has no `passages`; give .*--documents FOLDER"):
+        api.support(tmp_path / "b.jsonl", store=str(tmp_path / "store"))
+
+
+def test_terse_english_is_not_another_language(tmp_path: Path) -> None:
+    documents = [
+        "The committee voted. undici 5.0 was released, and it is semver-major.",
+        "Two foxes were seen behind the school.",
+    ]
+    bullets = [
+        "Matteo Antoine: fastify 4.0 shipped, Deno v2 stable, Snell Michaël absent. [1]",
+        "Der Preis der Birnen ist gefallen, und die Feigen wurden weggeworfen. [2]",
+        "Příliš žluťoučký kůň úpěl ďábelské ódy venku. [2]",
+    ]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"passages": documents, "bullets": bullets}), encoding="utf-8")
+    result = api.support(tmp_path / "a.jsonl", store=str(tmp_path / "store"), executor="inline")
+    rows = api.table(result.run, "support_bullets", str(tmp_path / "store")).sort("bullet")
+    assert rows["other_language"].to_list() == [False, True, True]
+
+
+def test_support_judges_are_measured_against_labels(tmp_path: Path) -> None:
+    """Two claims of three have their right verdict in one source, and the other source has claims of one class alone."""
+    said, unsaid = "The ferry to the island runs every hour.", "Quarterly tax receipts doubled in Lisbon."
+    claims = [(said, True, "a"), (unsaid, False, "a"), (said, False, "a"), (said, True, "b")]
+    lines = [{"claim": claim, "references": [said], "label": label, "source": source} for claim, label, source in claims]
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    options = ["judge-bench", str(tmp_path / "l.jsonl"), "--store", str(tmp_path / "store")]
+    told = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)["judges"]
+    assert [(row["source"], row["n"], row["auc"], row["balanced_accuracy"]) for row in told] == [
+        ("a", 3, (1 + 1 / 2) / 2, (1 + 1 / 2) / 2),
+        ("b", 1, None, None),
+        ("", 4, (1 + 1 / 2) / 2, (1 + 1 / 2) / 2),
+    ]
+    shown = CliRunner().invoke(app, options)
+    assert shown.exit_code == 0 and "balanced accuracy" in shown.stdout
+    (tmp_path / "l.jsonl").write_text(json.dumps({**lines[0], "label": "perhaps"}), encoding="utf-8")
+    refused = CliRunner().invoke(app, options)
+    assert isinstance(refused.exception, SpecError) and "l.jsonl line 1: label: is 'perhaps'" in str(refused.exception)

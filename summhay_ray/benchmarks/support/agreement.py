@@ -1,0 +1,186 @@
+"""Measures support judges against people's labels: does a claim follow from its references? (AttributionBench, Li et al. 2024)
+
+Each judge is a run of support judging over the claims, so its answers are paid for once. A claim's value is the largest that the
+judge gives one of its references.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from summhay_ray.benchmark import (
+    Inputs,
+    Reach,
+    RunOptions,
+    Section,
+    SpecError,
+    Store,
+    check_spec,
+    read_fields,
+    run_workload,
+    validated,
+)
+from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
+from summhay_ray.benchmarks.support.spec import SupportSpec, models_of, named_judge
+from summhay_ray.benchmarks.support.tables import SUPPORTS
+from summhay_ray.benchmarks.support.workload import SupportBench
+from summhay_ray.inputs import read_file
+from summhay_ray.metrics import BinaryScores, binary_scores
+
+LABELS = ("label", "attribution_label")
+SOURCES = ("source", "src_dataset", "dataset")
+_POSITIVE = frozenset({"1", "true", "yes", "supported", "attributable", "entailment"})
+_NEGATIVE = frozenset({"0", "false", "no", "not supported", "not_supported", "unsupported", "not attributable", "not_entailment"})
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOptions:
+    """How the judges are asked."""
+
+    budget_usd: float | None = None
+    """Most dollars for each judge on this file, over all runs of the command."""
+    spec: str | None = None
+    """Path of a spec whose models or judges give endpoints and prices."""
+    untrusted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SupportAgreement:
+    """How far a support judge agrees with people on the claims of one source."""
+
+    judge: str
+    source: str
+    """Empty: all sources together."""
+    scores: BinaryScores
+    n_expected: int
+    """Labelled claims of the source; those that the judge did not judge are in no figure."""
+    run: str
+    """Id of the run with the judge's answers."""
+    status: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON."""
+        row = asdict(self)
+        return {**row, **row.pop("scores")}
+
+
+def holds_labels(file: Path) -> bool:
+    """Whether a file is one of labelled claims: JSON lines whose first has a claim."""
+    first = read_file(file).lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "claim" in row
+
+
+def bench_support(
+    file: Path, judges: Sequence[str], store: Store, options: LabelOptions = LabelOptions()
+) -> list[SupportAgreement]:
+    """A row for each judge and source of the file, in the file's order, and one for all sources after them.
+
+    Raises SpecError, BadName and UnknownName before any call.
+    """
+    import polars as pl
+
+    labels = _read_labels(file)
+    workloads = [(name, _load(file, name, options)) for name in dict.fromkeys(judges)]
+    rows = []
+    for name, workload in workloads:
+        result = run_workload(workload, store, RunOptions(options.budget_usd, "inline"))
+        supports = store.run(result.run).table(SUPPORTS.name).filter("cited")
+        # A claim with a reference that was not judged has no value.
+        keys = ("haystack_id", "query_id", "system")
+        judged = supports.group_by(keys).agg(pl.when(pl.col("value").is_not_null().all()).then(pl.col("value").max()))
+        values = {tuple(row[:3]): row[3] for row in judged.iter_rows()}
+        by_source: dict[str, list[tuple[float | None, bool]]] = {}
+        for answer, (source, label) in zip(workload.judged.answers, labels, strict=True):
+            value = values.get((answer.haystack_id, answer.query_id, answer.system))
+            by_source.setdefault(source, []).append((value, label))
+        pooled = [pair for pairs in by_source.values() for pair in pairs]
+        for source, pairs in [*(by_source.items() if len(by_source) > 1 else ()), ("", pooled)]:
+            known = [(value, label) for value, label in pairs if value is not None]
+            scores = binary_scores([value for value, _ in known], [label for _, label in known])
+            rows.append(SupportAgreement(name, source, scores, len(pairs), result.run, result.status))
+    return rows
+
+
+def agreement_section(rows: Sequence[SupportAgreement]) -> Section:
+    """The rows as a table."""
+    import polars as pl
+
+    table = []
+    for row in rows:
+        found = row.scores
+        cells: dict[str, Any] = {"judge": row.judge, "source": row.source or "all"}
+        for name, figure, interval in (
+            ("AUC", found.auc, found.auc_interval),
+            ("balanced accuracy", found.balanced_accuracy, found.balanced_accuracy_interval),
+        ):
+            low, high = interval or (None, None)
+            cells |= {name: figure, f"{name}_low": low, f"{name}_high": high}
+        table.append(
+            {
+                **cells,
+                "called supported": found.called_positive,
+                "labelled supported": found.positive,
+                "n": found.n,
+                "n_expected": row.n_expected,
+            }
+        )
+    return Section(
+        "Support judges and people's labels",
+        "AUC: how often a supported claim has a larger value than one that is not. Balanced accuracy: the mean share of right "
+        "verdicts of both kinds at a value of 0.5. Intervals: 95 %, by a bootstrap over claims.",
+        pl.DataFrame(table, infer_schema_length=None),
+        dict.fromkeys(("balanced accuracy", "called supported", "labelled supported"), "%"),
+        higher_is_better=["AUC", "balanced accuracy"],
+    )
+
+
+def _read_labels(file: Path) -> list[tuple[str, bool]]:
+    """(source, label) of each line. Raises SpecError, which names the line."""
+    found = []
+    for number, line in enumerate(read_file(file).decode("utf-8-sig").split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{file} line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise SpecError(f"{where}: is no JSON ({error}); give an object with claim, references and label") from None
+        if not isinstance(row, dict) or not isinstance(row.get("claim"), str) or not row.get("references"):
+            raise SpecError(f"{where}: lacks a claim or references; give an object with claim, references and label")
+        given = next((row[name] for name in LABELS if row.get(name) is not None), None)
+        label = str(given).strip().lower()
+        if label not in _POSITIVE | _NEGATIVE:
+            raise SpecError(f"{where}: label: is {given!r}; expected true or false, or supported or not supported")
+        found.append((str(next((row[name] for name in SOURCES if row.get(name)), "")), label in _POSITIVE))
+    if not found:
+        raise SpecError(f"{file}: holds no claim; give a JSON object with claim, references and label in each line")
+    return found
+
+
+def _load(file: Path, judge: str, options: LabelOptions) -> SupportBench:
+    """The workload that asks a judge about the claims. Asks nothing."""
+    written, folder = read_fields(options.spec) if options.spec else ({}, Path())
+    known = [one for name in ("models", "judges") for one in written.get(name, ()) if isinstance(one, Mapping)]
+    asked = models_of(named_judge(judge))
+    models = [
+        {"max_tokens": 400, **{name: one[name] for name in ("model", "max_tokens", *Reach.model_fields) if name in one}}
+        for one in known
+        if one.get("model") in asked
+    ]
+    limits = {name: limit for name, limit in written.get("limits", {}).items() if name in asked}
+    fields = {**support_fields(SupportRequest(judge, answers=str(file.absolute()))), "models": models, "limits": limits}
+    spec = validated(SupportSpec, fields, options.spec or "judge-bench")
+    check_spec(spec.model_copy(update={"answers": ""}), "judge-bench", ["support"], folder if options.untrusted else None)
+    inputs = Inputs(folder, untrusted=options.untrusted)
+    if options.untrusted:
+        # The claims are named on the command line, by the user.
+        inputs.give(spec.answers, read_file(file))
+    return SupportBench(spec, inputs)
