@@ -126,7 +126,6 @@ read_label_sheet
 # `benchmarks.KINDS` names these as module:Class.
 Ethic
 EthicBuild
-SupportBench
 ExtractEvaluate
 
 # What an actor tells of its computing.
