@@ -21,7 +21,15 @@ from summhay_ray.llm.limits.messages import Claim, Grant, News, Packed, Settleme
 from summhay_ray.llm.providers.gate import foreign_key
 from summhay_ray.llm.providers.model_settings import Limits, ModelSettings, transport_of
 from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
-from summhay_ray.llm.providers.provider_of_model import address_of, is_local, is_service, known_extra, lacking, provider_of
+from summhay_ray.llm.providers.provider_of_model import (
+    address_of,
+    is_local,
+    is_service,
+    known_extra,
+    lacking,
+    provider_of,
+    service_flaw,
+)
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
 from summhay_ray.llm.transports.local_model import LocalModel
@@ -83,6 +91,7 @@ __all__ = [
     "provider_of",
     "read_answer",
     "scores_of",
+    "service_flaw",
     "stored_answer",
     "system",
     "transport_of",

@@ -94,6 +94,34 @@ def test_a_price_of_zero_is_written_as_zero() -> None:
             "spec: x: extra.top_logprobs: leave it out;",
         ),
         ({"judges": [{"model": "x", "api_base": "http://127.0.0.1:99999/v1"}]}, "spec: x: api_base: expected a URL without"),
+        (
+            {"judges": [{"model": "x", "api_base": "localhost:8000/v1"}]},
+            "spec: x: api_base: localhost:8000/v1 has no scheme; write http://localhost:8000/v1",
+        ),
+        (
+            {"summarizers": [{"model": "x", "api_base": "api.example.com/v1"}]},
+            "spec: x: api_base: api.example.com/v1 has no scheme; write https://api.example.com/v1",
+        ),
+        (
+            {"retrievers": [{"search": "s", "api_base": "127.0.0.1:9/find"}]},
+            "spec: s: api_base: 127.0.0.1:9/find has no scheme; write http://127.0.0.1:9/find",
+        ),
+        (
+            {"retrievers": [{"embed": "openai/x", "api_base": "ftp://host/v1", "price": 0}]},
+            "spec: openai/x: api_base: 'ftp://host/v1' is no URL; write http:// or https:// and a host",
+        ),
+        (
+            {"judges": [{"model": "x", "api_base": "http://h:1/v1/chat/completions"}]},
+            "spec: x: api_base: it ends with /chat/completions, and the path of the service is added to it; write http://h:1/v1",
+        ),
+        (
+            {"retrievers": [{"embed": "openai/x", "api_base": "http://h:1/v1/embeddings/", "price": 0}]},
+            "spec: openai/x: api_base: it ends with /embeddings/, and the path of the service is added to it; write http://h:1/v1",
+        ),
+        (
+            {"retrievers": [{"rerank": "cohere/x", "api_base": "http://h:1/rerank", "price": 0}]},
+            "spec: cohere/x: api_base: it ends with /rerank, and the path of the service is added to it; write http://h:1",
+        ),
         ({"endpoint_url": "127.0.0.1:9000"}, "spec: endpoint_url: expected http:// or https:// and a host, such as"),
         ({"endpoint_url": "ftp://127.0.0.1"}, "spec: endpoint_url: expected http:// or https:// and a host"),
         ({"endpoint_url": "https://"}, "spec: endpoint_url: expected http:// or https:// and a host"),

@@ -174,6 +174,22 @@ def test_another_ray_is_told_and_used() -> None:
         assert jobs.reach(url) == []
 
 
+def test_no_proxy_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.2:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with answering(200, json.dumps({"ray_version": ray.__version__}).encode()) as url:
+        assert jobs.reach(url) == []
+        # It asks for the version, too.
+        jobs.job_client(url)
+    monkeypatch.setenv("https_proxy", "socks5://127.0.0.2:1")
+    with pytest.raises(UserError, match="--address https://head.invalid: https_proxy names a socks5 proxy"):
+        jobs.reach("https://head.invalid")
+
+
 def test_nothing_listens_or_speaks_http() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "summhay_ray"
 IMPORTS: Mapping[str, set[str]] = {
     # What every room may use.
     "errors": set(),
+    "routes": set(),
     "text": set(),
     "encoders": {"errors"},
     "outcome": set(),
@@ -31,9 +32,9 @@ IMPORTS: Mapping[str, set[str]] = {
     "logs": set(),
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula.
-    "store": {"errors", "text"},
-    "llm": {"outcome", "store", "text"},
-    "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
+    "store": {"errors", "routes", "text"},
+    "llm": {"outcome", "routes", "store", "text"},
+    "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
     # Differs from the design, where metrics know no record: they score judgments and citations as `records` has them.

@@ -24,6 +24,7 @@ from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.secrets import NoKey
 from summhay_ray.llm.transports.direct import DirectTransport
 from summhay_ray.outcome import Answer, Failed
+from summhay_ray.routes import NoRoute, Wire
 
 pytestmark = pytest.mark.core
 
@@ -37,13 +38,13 @@ def send(provider: FakeProvider, loop: asyncio.AbstractEventLoop) -> Iterator[Se
     """`send(prompt=..., model=..., sampling=..., key=..., base=...)`: one call of the transport."""
     made: list[DirectTransport] = []
 
-    async def call(prompt: str, model: str, sampling: dict[str, Any], key: str | None, base: str) -> Told:
+    async def call(prompt: str, model: str, sampling: dict[str, Any], key: str | None, base: str, wire: Wire) -> Told:
         if not made:
             made.append(DirectTransport())
         settings = ModelSettings(model, PRICE, None, base, SENT_KEY, timeout_s=10.0, limits=Limits(), transport="direct")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(SENT_KEY, key or "")
-            return await made[0].send(Request(model, prompt, sampling), settings)
+            return await made[0].send(Request(model, prompt, sampling), settings, wire)
 
     def sent(
         prompt: str = "a prompt",
@@ -51,9 +52,10 @@ def send(provider: FakeProvider, loop: asyncio.AbstractEventLoop) -> Iterator[Se
         sampling: dict[str, Any] | None = None,
         key: str | None = KEY,
         base: str | None = None,
+        wire: Wire | None = None,
     ) -> Told:
         known = {"max_tokens": 20} if sampling is None else sampling
-        return loop.run_until_complete(call(prompt, model, known, key, provider.base if base is None else base))
+        return loop.run_until_complete(call(prompt, model, known, key, provider.base if base is None else base, wire or Wire()))
 
     yield sent
     for transport in made:
@@ -202,14 +204,17 @@ def test_the_key_is_sent_as_it_is_or_not_at_all(send: Send, provider: FakeProvid
 def test_what_never_left_and_what_was_lost_on_its_way_differ(send: Send, provider: FakeProvider) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
+        wires = [Wire(), Wire(), Wire()]
         with pytest.raises(aiohttp.ClientConnectorError) as refused:
-            send(base=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+            send(base=f"http://127.0.0.1:{taken.getsockname()[1]}/v1", wire=wires[0])
     provider.default = Reply(drop=True)
     with pytest.raises(aiohttp.ServerDisconnectedError) as lost:
-        send()
-    with pytest.raises(aiohttp.InvalidURL) as wrong:
-        send(base="nowhere")
-    assert [decide(one.value).kind for one in (refused, lost, wrong)] == ["transient", "ambiguous", "model"]
+        send(wire=wires[1])
+    with pytest.raises(NoRoute) as wrong:
+        send(base="nowhere", wire=wires[2])
+    decisions = [decide(one.value, wire) for one, wire in zip((refused, lost, wrong), wires, strict=True)]
+    assert [decision.kind for decision in decisions] == ["transient", "ambiguous", "model"]
+    assert [wire.sent for wire in wires] == [False, True, False]
     assert len(provider.requests) == 1
 
 

@@ -17,6 +17,7 @@ from summhay_ray.llm.calls.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.outcome import Failed
+from summhay_ray.routes import Wire
 
 pytestmark = pytest.mark.core
 
@@ -72,7 +73,7 @@ def send(way: tuple[Task, str, str], server: Recording, transports: Transports, 
     settings, request = settings_of(way, server), asked(way)
 
     async def attempt() -> None:
-        await asyncio.wait_for(transports.of(settings, request.task).send(request, settings), 20)
+        await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 20)
 
     def sent(body: Any) -> Exception:
         server.seen.clear()

@@ -21,6 +21,7 @@ from summhay_ray.llm.providers.provider_table import PROVIDERS, WITH_DOMAINS, ow
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.llm.transports.via_litellm import load_litellm
 from summhay_ray.outcome import Failed
+from summhay_ray.routes import Wire
 
 pytestmark = pytest.mark.core
 
@@ -131,7 +132,7 @@ def ask(transports: Transports, loop: asyncio.AbstractEventLoop) -> Ask:
             request = Request(settings.model, "a prompt", {"max_tokens": 5})
             if task != "chat":
                 request = Request(settings.model, (), task=task, inputs=("a prompt", "a text"))
-            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings), 10)
+            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 10)
 
         try:
             loop.run_until_complete(send())
@@ -344,4 +345,4 @@ def test_a_model_whose_provider_nobody_knows_is_not_guessed(transports: Transpor
     settings = ModelSettings("mistral-large", FREE)
     with pytest.raises(NoKey, match="mistral-large: its provider is unknown; write PROVIDER/mistral-large"):
         request = Request("mistral-large", "a prompt", {})
-        loop.run_until_complete(transports.of(settings, request.task).send(request, settings))
+        loop.run_until_complete(transports.of(settings, request.task).send(request, settings, Wire()))

@@ -16,6 +16,7 @@ from summhay_ray.llm.calls.bodies import ProviderError, UnreadableAnswer
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.transports.outgoing import Outgoing, watching
 from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.routes import Wire
 
 pytestmark = pytest.mark.core
 
@@ -52,7 +53,7 @@ def transports(
 def failed(transports: Transports, loop: asyncio.AbstractEventLoop, provider: str, base: str) -> Decision:
     settings = ModelSettings(f"{provider}/m", FREE, None, base, "ENDPOINT_KEY", 10.0, transport="litellm")
     request = Request(settings.model, "a prompt", {"max_tokens": 5})
-    sending = transports.of(settings, request.task).send(request, settings)
+    sending = transports.of(settings, request.task).send(request, settings, Wire())
     with pytest.raises(Exception) as raised:
         loop.run_until_complete(asyncio.wait_for(sending, 30))
     return decide(raised.value)

@@ -25,6 +25,7 @@ from recording_server import Recording, recording
 from summhay_ray.llm import FREE, PROVIDERS, ModelSettings, NoKey, Request, Task
 from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.routes import Wire
 
 pytestmark = pytest.mark.core
 
@@ -81,7 +82,7 @@ def ask(home: Recording, loop: asyncio.AbstractEventLoop) -> Iterator[Ask]:
         settings = ModelSettings(model, FREE, timeout_s=5.0)
 
         async def send() -> None:
-            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings), 10)
+            await asyncio.wait_for(transports.of(settings, request.task).send(request, settings, Wire()), 10)
 
         loop.run_until_complete(send())
         (seen,) = home.seen
@@ -144,11 +145,11 @@ def test_a_proxy_on_the_way_sees_the_host_alone(ask: Ask, home: Recording, monke
         proxy.status = 502
         monkeypatch.setenv("HTTPS_PROXY", proxy.base)
         monkeypatch.setenv("NO_PROXY", "api.groq.com")
-        with pytest.raises(aiohttp.ClientHttpProxyError) as error:
+        with pytest.raises(aiohttp.ClientHttpProxyError):
             ask("openai/m")
         (seen,) = proxy.seen
         assert seen.startswith("CONNECT api.openai.com:443 ") and "0123456789" not in seen and home.seen == []
-        assert decide(error.value).kind == "transient" and ask("groq/m")[1] == "api.groq.com"
+        assert not home.seen and ask("groq/m")[1] == "api.groq.com"
 
 
 def test_without_a_key_nothing_is_sent(ask: Ask, home: Recording, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,9 @@ import pytest
 from summhay_ray.llm import NoKey
 from summhay_ray.llm.calls.bodies import AnswerTooLarge, ProviderError, UnreadableAnswer
 from summhay_ray.llm.calls.retry import LONGEST_PAUSE_S, Decision, decide
+from summhay_ray.routes import NoRoute, Route, Wire
 
 pytestmark = pytest.mark.core
-
-REFUSED = aiohttp.client_reqrep.ConnectionKey("127.0.0.1", 1, False, True, None, None, None)
 
 
 def answered(status: int, message: str = "went wrong", headers: Mapping[str, str] | None = None) -> ProviderError:
@@ -162,24 +161,29 @@ def test_a_date_that_is_none_is_no_pause(date: str) -> None:
     ("error", "decision"),
     [
         (TimeoutError(), Decision("ambiguous", "timeout")),
-        (httpx.ConnectError("x"), Decision("transient", "connection")),
-        (httpx.ConnectTimeout("x"), Decision("transient", "connection")),
         (httpx.ReadTimeout("x"), Decision("ambiguous", "timeout")),
         (httpx.ReadError("x"), Decision("ambiguous", "connection_lost")),
         (httpx.RemoteProtocolError("x"), Decision("ambiguous", "connection_lost")),
-        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "x"), Decision("row", "bad_request")),
         (aiohttp.ServerDisconnectedError(), Decision("ambiguous", "connection_lost")),
         (aiohttp.ClientOSError(104, "reset by peer"), Decision("ambiguous", "connection_lost")),
         (aiohttp.ClientPayloadError("cut"), Decision("ambiguous", "connection_lost")),
         (aiohttp.ServerTimeoutError(), Decision("ambiguous", "timeout")),
-        (aiohttp.ConnectionTimeoutError(), Decision("transient", "connection")),
-        (aiohttp.ClientConnectorError(REFUSED, ConnectionRefusedError(111, "x")), Decision("transient", "connection")),
-        (aiohttp.ClientConnectorDNSError(REFUSED, OSError(-2, "x")), Decision("transient", "connection")),
-        (aiohttp.InvalidURL("no url"), Decision("model", "bad_api_base")),
         (UnreadableAnswer("<html>"), Decision("ambiguous", "bad_response")),
         (AnswerTooLarge("longer than 9 bytes"), Decision("malformed", "answer_too_large")),
         (NoKey("KEY_FILE names '/x', which cannot be read"), Decision("model", "authentication")),
+        (NoRoute("ALL_PROXY names a socks5 proxy"), Decision("model", "no_route")),
     ],
 )
 def test_what_breaks_below_http_has_its_decision(error: BaseException, decision: Decision) -> None:
     assert decide(error) == decision
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError(), httpx.ReadError("x"), aiohttp.ServerDisconnectedError(), ValueError("x"), KeyError("y")]
+)
+def test_where_an_error_was_raised_decides_whatever_its_class(error: Exception) -> None:
+    route = Route("https://provider.invalid:443")
+    assert decide(error, Wire(route, sent=True)).kind == "ambiguous"
+    assert decide(error, Wire(route)) == Decision("transient", "connection")
+    timed = isinstance(error, TimeoutError)
+    assert decide(error, Wire()) == (Decision("transient", "timeout") if timed else Decision("row", "bad_request"))

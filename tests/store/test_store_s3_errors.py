@@ -212,7 +212,7 @@ def test_a_check_outlives_a_busy_service(s3_bucket: Bucket) -> None:
     [
         (boto.CredentialRetrievalError(provider="x", error_msg=SECRET), "could not get credentials (CredentialRetrievalError: "),
         (boto.UnauthorizedSSOTokenError(), "could not get credentials (UnauthorizedSSOTokenError: "),
-        (boto.ProxyConnectionError(proxy_url=f"http://u:{SECRET}@h"), "the proxy of HTTP_PROXY or HTTPS_PROXY cannot be reached"),
+        (boto.ProxyConnectionError(proxy_url=f"http://u:{SECRET}@h"), "the proxy h:80 of HTTPS_PROXY cannot be reached"),
         (boto.NoRegionError(), "boto3 found no usable region; add region=REGION"),
         (
             boto.ConfigParseError(path="~/.aws/config"),
@@ -241,3 +241,15 @@ def test_a_service_that_is_away_is_no_mistake_of_the_person() -> None:
     problem = problem_of(boto.ReadTimeoutError(endpoint_url="x"), Place("bucket"), 60.0)
     assert isinstance(problem, StoreUnavailable) and problem.exit_code == 1
     assert "AWS does not answer" in str(problem) and "tried for 60 s; check the network" in str(problem)
+
+
+def test_a_service_over_http_is_reached_past_every_proxy(s3_bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.2:1")
+    open_files(s3_bucket.uri()).check()
+    assert "the proxy 127.0.0.2:1 of HTTPS_PROXY cannot be reached" in told_by("s3://bucket/p?endpoint_url=https://s3.invalid")
+    monkeypatch.setenv("https_proxy", f"socks5://me:{SECRET}@127.0.0.2:1")
+    told = told_by("s3://bucket/p?endpoint_url=https://s3.invalid")
+    assert "https_proxy names a socks5 proxy (127.0.0.2:1), which is not supported" in told and SECRET not in told

@@ -17,6 +17,7 @@ from typing import Any
 
 from summhay_ray.errors import UserError
 from summhay_ray.loops import run_loop
+from summhay_ray.routes import NoRoute, route_to
 
 OLDEST_RAY = (2, 50)
 REACH_S = 10.0
@@ -132,7 +133,8 @@ def reach(url: str) -> list[str]:
     where = f"--address {url}"
     mend = "give the URL of the head's dashboard, such as http://HEAD:8265"
     try:
-        with urllib.request.urlopen(f"{url}/api/version", timeout=REACH_S) as answer:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler(_proxies(url)))
+        with opener.open(f"{url}/api/version", timeout=REACH_S) as answer:
             found = json.loads(answer.read())
         version = str(found["ray_version"])
         numbers = tuple(int(part) for part in version.split(".")[:2])
@@ -163,16 +165,31 @@ def _check_version(version: str, numbers: tuple[int, ...], where: str) -> list[s
     return []
 
 
+def _proxies(url: str) -> dict[str, str]:
+    """The proxies for requests to the job server. Raises UserError if the one that the environment names cannot be used."""
+    try:
+        return route_to(url).proxies
+    except NoRoute as error:
+        raise UserError(f"--address {url}: {error}") from error
+
+
 def job_client(url: str) -> Any:
     """Ray's client of the job server at `url`. Raises UserError."""
     from ray.job_submission import JobSubmissionClient
+
+    # An empty proxy keeps `requests` from reading the environment.
+    proxies = {"http": "", "https": "", **_proxies(url)}
+
+    class Client(JobSubmissionClient):  # type: ignore[misc]
+        def _do_request(self, *of: Any, **options: Any) -> Any:
+            return super()._do_request(*of, **options, proxies=proxies)
 
     # Ray's loggers set their level when they are imported, so it is set here, after the import.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("ray."):
             logging.getLogger(name).setLevel(logging.ERROR)
     with asking(url), _without("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
-        return JobSubmissionClient(url)
+        return Client(url)
 
 
 @contextlib.contextmanager

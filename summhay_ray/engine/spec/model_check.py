@@ -15,6 +15,8 @@ _SECRET_WORDS = {"auth", "authorization", "bearer", "credential", "credentials",
     *("secret", "token")
 }
 _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_][-_A-Za-z0-9]{12,}|PRIVATE KEY")
+_URL = re.compile(r"https?://[^\s/\\]+(/\S*)?", re.IGNORECASE)
+_PUBLIC = re.compile(r"[\w.-]+\.[a-z]{2,}(/.*)?", re.IGNORECASE)
 _OWN = {
     "api_base": "api_base",
     "base_url": "api_base",
@@ -40,6 +42,11 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
         return "api_key_env: expected the name of an environment variable, such as OPENAI_API_KEY, and never the key itself"
     if api_base is not None and not _plain_url(api_base):
         return "api_base: expected a URL without user, password or query; keys never stand in a spec"
+    if api_base is not None and not _URL.fullmatch(api_base):
+        if _URL.fullmatch(f"http://{api_base}") and "://" not in api_base:
+            scheme = "https" if _PUBLIC.fullmatch(api_base) else "http"
+            return f"api_base: {api_base} has no scheme; write {scheme}://{api_base}"
+        return f"api_base: {api_base!r} is no URL; write http:// or https:// and a host, such as http://localhost:8000/v1"
     body = extra.get("extra_body")
     for name in [*extra, *(body if isinstance(body, Mapping) else ())]:
         if name in _OWN:
@@ -59,7 +66,7 @@ def flaw(extra: Mapping[str, Any], api_base: str | None, api_key_env: str | None
 
 def endpoint_flaw(endpoint_url: str | None) -> str:
     """What is wrong with the URL of the store's S3 service, in one line; empty if nothing is."""
-    if endpoint_url is None or (re.match(r"https?://[^/]", endpoint_url) and _plain_url(endpoint_url)):
+    if endpoint_url is None or (_URL.match(endpoint_url) and _plain_url(endpoint_url)):
         return ""
     return "endpoint_url: expected http:// or https:// and a host, such as http://127.0.0.1:9000, without user, password or query"
 

@@ -34,6 +34,7 @@ from summhay_ray.llm import (
     known_extra,
     lacking,
     provider_of,
+    service_flaw,
     transport_of,
 )
 from summhay_ray.yaml_text import MAX_MB, YamlError, load
@@ -355,6 +356,8 @@ def check_spec(spec: Spec, where: str, stages: Sequence[str], untrusted: Path | 
         if wrong := lacking(model.model, model.TASK, model.api_base):
             raise SpecError(f"{where}: {model.label}: {'model' if model.TASK == 'chat' else model.TASK}: {wrong}")
         way = transport_of(model.model, model.TASK, model.api_base, model.transport)
+        if way == "direct" and (wrong := service_flaw(model.api_base or "", model.TASK)):
+            raise SpecError(f"{where}: {model.label}: {wrong}")
         fields = known_extra(model.model, way, model.api_base)
         if fields is not None and (unknown := [name for name in model.extra if name not in fields]):
             nearest = difflib.get_close_matches(unknown[0], sorted(fields), n=1, cutoff=0.0)[0]

@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
-from summhay_ray.llm.calls.retry import Decision, decide
+from summhay_ray.llm.calls.retry import NO_ROUTE, UNREACHED, Decision, decide
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.secrets import known_secrets, one_line
 from summhay_ray.llm.transports.transport import Transports
+from summhay_ray.routes import NoRoute, Wire
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
 """Error kind -> how many attempts of one call may end with it. Any other kind ends the call at once."""
@@ -37,8 +40,8 @@ class Call:
     def __init__(self, request: Request, settings: ModelSettings, stage: str) -> None:
         self.request, self.settings, self.stage = request, settings, stage
         self.attempts = self.charged_micros = 0
-        self.sent = False
-        """An attempt was begun under the current grant: it may have been paid."""
+        self.wire = Wire()
+        """How far the attempt under the current grant got."""
         self._ends: Counter[str] = Counter()
 
     @property
@@ -68,13 +71,25 @@ class Attempt(NamedTuple):
 async def attempted(call: Call, transports: Transports) -> Attempt:
     """Make one attempt now."""
     settings = call.settings
-    call.sent = True
     call.attempts += 1
     # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
     limit = contextlib.nullcontext() if settings.local else asyncio.timeout(settings.timeout_s)
     try:
         async with limit:
-            return Attempt(await transports.of(settings, call.request.task).send(call.request, settings))
+            return Attempt(await transports.of(settings, call.request.task).send(call.request, settings, call.wire))
     # Each SDK behind a transport raises errors of its own, and each must become a decision.
     except Exception as error:  # noqa: BLE001
-        return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)))
+        decision = decide(error, call.wire)
+        return Attempt(None, decision, _explained(error, decision, call))
+
+
+def _explained(error: Exception, decision: Decision, call: Call) -> str:
+    """Why an attempt failed and, where its address or the way there may be the cause, how to mend that, in one line."""
+    base, route, message = call.settings.api_base, call.wire.route, one_line(error, known_secrets(call.settings.api_key_env))
+    lost = getattr(error, "status_code", None) == 404 and call.request.task != "search"
+    if lost and base and not re.search(r"/v\d", urlsplit(base).path):
+        return f"{message}; does the api_base {base} lack /v1?"
+    if isinstance(error, NoRoute) or call.wire.sent or route is None or decision.error not in (UNREACHED, NO_ROUTE):
+        return message
+    mend = "start it, or mend its api_base" if base else "let the workers reach it, or name their proxy in HTTPS_PROXY"
+    return route.failure(error, message) + ("" if route.proxy else f"; {mend}, and run again")

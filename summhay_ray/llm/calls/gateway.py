@@ -36,6 +36,7 @@ from summhay_ray.llm.providers.secrets import answer_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
+from summhay_ray.routes import Wire
 from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
 from summhay_ray.text import count_tokens
 
@@ -218,7 +219,7 @@ class Gateway:
     async def _granted(self, call: Call, granted: GrantedCall) -> Ended | None:
         """Send a granted call at its time, and settle it. None: it must be claimed again."""
         self._open += 1
-        call.sent = False
+        call.wire = Wire()
         try:
             loop = asyncio.get_running_loop()
             if granted.at > loop.time():
@@ -233,7 +234,7 @@ class Gateway:
             return await self._answered(call, attempt.reply)
         except BaseException:
             # The disk is full, or the loop ends. Others may wait for this call, which may have been paid.
-            self._settle(call, call.claim.worst_micros * call.sent, sent=call.sent, doubtful=call.sent)
+            self._settle(call, call.claim.worst_micros * call.wire.sent, sent=call.wire.sent, doubtful=call.wire.sent)
             raise
         finally:
             self._open -= 1
@@ -282,7 +283,8 @@ class Gateway:
         return await off_loop(letters(reply), functools.partial(written, known, reply, settings, claim, hide))
 
     async def _failed(self, call: Call, decision: Decision, message: str) -> Ended | None:
-        key, charged = call.request.key, call.claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
+        paid = call.wire.sent and decision.kind in ("ambiguous", "malformed")
+        key, charged = call.request.key, call.claim.worst_micros * paid
         call.charged_micros += charged
         limited, again = decision.kind == "rate_limit", call.is_tried_again(decision.kind)
         if again:
@@ -293,8 +295,7 @@ class Gateway:
             self._client.ended(call.claim.key)
             await self._client.rest(call.backoff_s)
         stop = (decision.error, message) if decision.kind == "model" else None
-        mend = f"nobody answers at {call.settings.origin} ({message}); start it, or mend its api_base, and run again"
-        unreached = (UNREACHED, mend) if decision.error == UNREACHED else None
+        unreached = (UNREACHED, message) if decision.error == UNREACHED else None
         self._settle(call, charged, stop=stop, unreached=unreached, again=again, limited=limited, pause_s=pause_s)
         if again:
             return None

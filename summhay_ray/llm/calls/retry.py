@@ -1,7 +1,7 @@
 """What an error of one attempt means, and whether to try again. Part of the llm room.
 
-The classes of the HTTP clients are recognized by name, most specific first, so that none of them is imported. The tests use the
-real exceptions.
+Whether a call may have been paid depends on where its error was raised, not on its class: see `Wire`. Classes are recognized by
+name, so that no HTTP client is imported.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from summhay_ray.routes import Wire
 
 Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model"]
 """What kind of failure it is:
@@ -35,7 +37,11 @@ class Decision:
 
 
 UNREACHED = "connection"
-"""Class of failures where the endpoint was not reached: nothing listens there, or its name does not resolve."""
+"""Class of failures where the endpoint, or the proxy on the way, was not reached: nothing listens there, its name does not
+resolve, or it speaks no TLS."""
+
+NO_ROUTE = "no_route"
+"""Class of failures where no request can be sent: the address is no URL, or the proxy on the way refuses or cannot be used."""
 
 LONGEST_PAUSE_S = 3600.0
 """The longest pause that is kept. A provider that asks for more has used up a quota (429) or is away (503): the model is given
@@ -47,18 +53,15 @@ _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "LocalModelError": ("row", "local_model_error"),
     "UnknownLocalModel": ("model", "model_not_found"),
     "NoKey": ("model", "authentication"),
-    "InvalidURL": ("model", "bad_api_base"),
-    "UnsupportedProtocol": ("model", "bad_api_base"),
-    "UnicodeEncodeError": ("row", "bad_request"),
+    "NoRoute": ("model", NO_ROUTE),
     "UnreadableAnswer": ("ambiguous", "bad_response"),
-    # Nothing was sent.
-    **dict.fromkeys(("ClientConnectorError", "ClientHttpProxyError", "ConnectionTimeoutError"), ("transient", UNREACHED)),
-    **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout"), ("transient", UNREACHED)),
-    # It was sent, and no answer came: the provider may charge for it.
-    **dict.fromkeys(("TimeoutError", "TimeoutException"), ("ambiguous", "timeout")),
-    **dict.fromkeys(("ServerDisconnectedError", "ClientPayloadError", "ClientOSError"), ("ambiguous", "connection_lost")),
-    "TransportError": ("ambiguous", "connection_lost"),
 }
+"""The errors of our own transports."""
+_LOST: Mapping[str, str] = {
+    **dict.fromkeys(("TimeoutError", "TimeoutException"), "timeout"),
+    **dict.fromkeys(("ServerDisconnectedError", "ClientPayloadError", "ClientOSError", "TransportError"), "connection_lost"),
+}
+"""Names of errors after which a request that was sent has no answer. Any other is named after its class."""
 _BY_STATUS: dict[int, tuple[Kind, str]] = {
     400: ("row", "bad_request"),
     401: ("model", "authentication"),
@@ -129,14 +132,24 @@ _READ = 100_000
 """How many characters of an error's body are searched."""
 
 
-def decide(error: BaseException) -> Decision:
-    """What to do about an error of a transport. One that is unknown may have been paid."""
+def decide(error: BaseException, wire: Wire | None = None) -> Decision:
+    """What to do about an error of a transport. `wire`: how far the request had got; None: it was sent.
+
+    Before it connects, the request cannot be made; while it connects, nobody is reached; once it was sent, it may have been paid.
+    """
     names = [cls.__name__ for cls in type(error).__mro__]
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
         return _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
-    known = next(((kind, word) for name, (kind, word) in _BY_CLASS.items() if name in names), None)
-    return Decision(*(known or ("ambiguous", type(error).__name__)))
+    if known := next((known for name, known in _BY_CLASS.items() if name in names), None):
+        return Decision(*known)
+    if wire is None or wire.sent:
+        return Decision("ambiguous", next((word for name, word in _LOST.items() if name in names), type(error).__name__))
+    if wire.route is None:
+        return Decision("transient", "timeout") if isinstance(error, TimeoutError) else Decision("row", "bad_request")
+    # A proxy that refuses with 4xx refuses everybody; with 5xx, it may lead there later.
+    refused = 400 <= wire.route.refusal(error) < 500
+    return Decision("model", NO_ROUTE) if refused else Decision("transient", UNREACHED)
 
 
 def _by_status(status: int, text: str, after_s: float | None) -> Decision:

@@ -12,6 +12,7 @@ from summhay_ray.llm.providers.provider_table import PROVIDERS, SAMPLING, place_
 LOCAL_PREFIXES = ("offline/", "replay/", "answers/", "transformers/")
 """Prefixes of models that run in the worker: they have no key, price or limits."""
 
+_SERVICE = re.compile(r"/(chat/completions|completions|embeddings|rerank|responses|messages)/*$", re.IGNORECASE)
 Transport = Literal["direct", "litellm", "local"]
 """How a model is reached. direct: our own client of OpenAI's protocol. litellm: that library. local: inside the worker."""
 
@@ -40,6 +41,18 @@ def address_of(model: str, api_base: str | None) -> str:
     """The base URL at which a model is asked directly: the `api_base`, else that of the provider's row; empty without either."""
     known = PROVIDERS.get(provider_of(model))
     return api_base or (known.base if known else "")
+
+
+def service_flaw(api_base: str, task: Task) -> str:
+    """Why a model cannot be asked directly at an `api_base`, in one line; empty if it can.
+
+    The path of the service is added to the `api_base`, so it must not end with one. A search is sent to the URL itself, and a
+    reranking may name its own path.
+    """
+    service = _SERVICE.search(api_base)
+    if service is None or task == "search" or task == "rerank" and re.search(r"/v[12]/rerank$", api_base):
+        return ""
+    return f"api_base: it ends with {service[0]}, and the path of the service is added to it; write {api_base[: service.start()]}"
 
 
 @functools.lru_cache

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
+from summhay_ray import routes
+
 # A row is one provider, and all that is known of it. Columns:
 # - its prefix in names of models; litellm's (`LlmProviders`) if litellm is to ask it;
 # - its services: `chat` and `embed` in OpenAI's form, `rerank` in Cohere's, `batch` in OpenAI's (nothing asks for that yet).
@@ -339,9 +341,7 @@ def origin_of(provider: str, url: str | None) -> str:
         domains = WITH_DOMAINS[provider].domains if provider in WITH_DOMAINS else ()
         one_place = len(domains) == 1 and "*" not in domains[0]
         return f"https://{domains[0]}:443" if one_place else provider
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    return f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}.get(parts.scheme, 0)}"
+    return routes.origin_of(urlsplit(url))
 
 
 def own_variables(provider: str) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ import os
 import re
 import resource
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urljoin, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
@@ -27,6 +27,7 @@ from summhay_ray.llm.providers.prices import default_effort
 from summhay_ray.llm.providers.provider_of_model import address_of, provider_of, wire_name
 from summhay_ray.llm.providers.provider_table import PROVIDERS, place_of
 from summhay_ray.llm.providers.secrets import NoKey
+from summhay_ray.routes import Wire, route_to
 
 KEEPALIVE_S = 4.0
 """Idle connections are closed before the server does it (5 s is common): a call sent into a closing one is lost but paid."""
@@ -47,21 +48,32 @@ class DirectTransport:
         # The ledger enforces the limits: the connection pool must not add a hidden one.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, ttl_dns_cache=60)
         headers = {**UNPACKED, "Content-Type": "application/json"}
+        # It is not traced when aiohttp asks a proxy for the way.
+        watch = aiohttp.TraceConfig()
+        watch.on_request_headers_sent.append(_note_sent)
         self._session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, headers=headers, timeout=_TIMEOUT
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            headers=headers,
+            timeout=_TIMEOUT,
+            trace_configs=[watch],
         )
 
-    async def send(self, request: Request, settings: ModelSettings) -> Reply:
+    async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
         """Send one POST and read the reply.
 
-        Raises NoKey, ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, TimeoutError, UnicodeEncodeError.
+        Raises NoKey, NoRoute, ProviderError, UnreadableAnswer, AnswerTooLarge, aiohttp's errors, UnicodeEncodeError.
         """
         url = _address(request.task, settings)
-        proxy = None if settings.api_base else _proxy(url)
+        route = route_to(url)
         key = key_for(settings, url)
         headers = {"Authorization": f"Bearer {key}"} if key else None
         data = _body(request, settings.model)
-        async with self._session.post(url, data=data, headers=headers, proxy=proxy, allow_redirects=False) as response:
+        wire.route = route
+        async with self._session.post(
+            url, data=data, headers=headers, proxy=route.proxy or None, allow_redirects=False, trace_request_ctx=wire
+        ) as response:
             body = Body(response.status, response.headers, answer_limit(request, settings))
             # The whole of a short answer is there at once.
             while not response.content.at_eof() and body.take(await response.content.readany()):
@@ -103,9 +115,9 @@ def _check_environment(provider: str, base: str) -> None:
             raise NoKey(f"{name} names another address than {base}; write it as api_base beside the model, or unset it")
 
 
-def _proxy(url: str) -> str | None:
-    """The proxy on the way to a provider, from HTTPS_PROXY and NO_PROXY. It sees the host, and nothing that is sent."""
-    return None if proxy_bypass(urlsplit(url).hostname or "") else getproxies().get("https")
+async def _note_sent(_: aiohttp.ClientSession, context: Any, __: aiohttp.TraceRequestHeadersSentParams) -> None:
+    """Called before the first byte of a request is written."""
+    context.trace_request_ctx.sent = True
 
 
 def _body(request: Request, model: str) -> bytes:

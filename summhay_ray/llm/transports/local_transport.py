@@ -10,6 +10,7 @@ from summhay_ray.llm.calls.reply import Reply, Usage
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.routes import Wire
 from summhay_ray.text import count_tokens
 
 
@@ -32,11 +33,12 @@ class LocalTransport:
         self._models = models
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
 
-    async def send(self, request: Request, settings: ModelSettings) -> Reply:
+    async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
         """The model's answer, with our own counts of its tokens. Raises MissingAnswer, UnknownLocalModel, LocalModelError."""
         model = self._models.get(request.model) or self._models.get(f"{request.model.partition('/')[0]}/")
         if model is None:
             raise UnknownLocalModel(f"no local model is named {request.model!r}")
+        wire.sent = True
         return await asyncio.get_running_loop().run_in_executor(self._thread, _answered, model, request)
 
     async def close(self) -> None:

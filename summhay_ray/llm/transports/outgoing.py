@@ -1,8 +1,8 @@
-"""Controls what litellm sends, through whichever SDK: they use httpx, which is patched here. Part of the llm room.
+"""Controls what litellm sends, through whichever SDK: they use httpx or requests, which are patched here. Part of the llm room.
 
 litellm looks for keys in about a hundred variables, files and globals besides the key that it is given, and it follows redirects.
-Here, `gate` judges the URL of each request. For some providers litellm lets an SDK retry lost or failed requests, even when told
-not to. Here, each request is sent once, and its answer is read up to a limit.
+For some providers it lets an SDK retry lost or failed requests, even when told not to. Here, `gate` judges the URL of each
+request, `routes` says which way it goes, it is sent once, and its answer is read up to a limit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import importlib.util
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -26,11 +26,36 @@ from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.provider_of_model import provider_of
 from summhay_ray.llm.providers.provider_table import place_of
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets
+from summhay_ray.llm.transports.direct import KEEPALIVE_S
+from summhay_ray.routes import NoRoute, Wire, route_to
 
 # A foreign endpoint gets only these headers and those that hold its key: others may identify an account.
 _PROTOCOL = re.compile(
     r"accept(-.*)?|connection|content-.*|host|prefer|transfer-encoding|user-agent|x-stainless-.*|.*-(version|beta)"
 )
+
+
+class Clients:
+    """Clients of httpx (or httpx2) for one event loop, one for each proxy, in place of those that litellm and the SDKs make."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[type, str], Any] = {}
+
+    def of(self, library: Any, client: Any, proxy: str) -> Any:
+        """A client that sends through the proxy, or directly if it is empty, whatever the environment says."""
+        asynchronous = isinstance(client, library.AsyncClient)
+        kind, way = (library.AsyncClient, library.AsyncHTTPTransport) if asynchronous else (library.Client, library.HTTPTransport)
+        if (kind, proxy) not in self._made:
+            # The ledger enforces the limits: the connection pool must not add a hidden one.
+            pool = library.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_S)
+            self._made[kind, proxy] = kind(transport=way(proxy=proxy or None, limits=pool), trust_env=False)
+        return self._made[kind, proxy]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._made.values():
+            await client.aclose() if hasattr(client, "aclose") else client.close()
+        self._made.clear()
 
 
 @dataclass
@@ -40,7 +65,8 @@ class Outgoing:
     settings: ModelSettings
     limit: int
     task: Task = "chat"
-    sent: bool = False
+    wire: Wire = field(default_factory=Wire)
+    clients: Clients = field(default_factory=lambda: Clients())
     problem: Exception | None = None
     """Why there is no answer: the error to raise for the call, whatever litellm makes of it."""
     asked: set[tuple[str, str]] = field(default_factory=set)
@@ -56,7 +82,7 @@ class Outgoing:
     def admitted(self, request: httpx.Request, options: dict[str, Any]) -> dict[str, Any]:
         """The options to send the request with. A request to a foreign endpoint is stripped of everything not meant for it.
 
-        Raises NoKey if the request may not be sent, and the earlier error if it was sent before.
+        Raises NoKey or NoRoute if the request may not be sent, and the earlier error if it was sent before.
         """
         if isinstance(self.problem, ProviderError):
             raise self.problem
@@ -65,12 +91,16 @@ class Outgoing:
             self.problem = self.problem or UnreadableAnswer(again)
             raise self.problem
         try:
+            route = route_to(str(request.url))
             key = key_for(self.settings, str(request.url))
             if not self.own:
                 self._bare(request, key)
-        except NoKey as why:
+        except (NoKey, NoRoute) as why:
             raise self._refused(why) from None
-        self._note(request)
+        self.problem, self.wire.route = None, route
+        # A login before the request has a URL of its own. GET and HEAD cost nothing and may be repeated.
+        if request.method not in ("GET", "HEAD"):
+            self.asked.add(_name(request))
         request.headers.update(UNPACKED)
         # The body is read here, so that its length can be bounded.
         options = {**options, "follow_redirects": False, "stream": True}
@@ -84,11 +114,14 @@ class Outgoing:
         if any(secret.encode() in sent for secret in answer_secrets(self.settings.api_key_env) if secret != key):
             raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
 
-    def _note(self, request: httpx.Request) -> None:
-        """Record a request that is sent. A login before it has a URL of its own. GET and HEAD may be repeated."""
-        self.sent, self.problem = True, None
-        if request.method not in ("GET", "HEAD"):
-            self.asked.add(_name(request))
+    def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:
+        """Note whether a byte of a request has left, by httpcore's trace. `before`: whether one of an earlier request had."""
+        if event.endswith("send_request_headers.started"):
+            # A proxy is asked for the way by CONNECT.
+            self.wire.sent |= info["request"].method not in (b"CONNECT", b"GET", b"HEAD")
+        # The headers cannot be written, so nothing was.
+        elif event.endswith("send_request_headers.failed") and type(info["exception"]).__name__ == "LocalProtocolError":
+            self.wire.sent = before
 
     @contextmanager
     def noting(self, request: httpx.Request) -> Iterator[None]:
@@ -115,16 +148,16 @@ class Outgoing:
     def error_of(self, error: Exception) -> Exception:
         """What an error that litellm raises by itself means. Before anything is sent, it is one of the request; after, the
         provider's answer cannot be read, and may be paid."""
-        if self.sent:
+        if self.wire.sent:
             return UnreadableAnswer(f"litellm cannot read the answer ({error})")
         return ProviderError(getattr(error, "status_code", None) or 500, str(error))
 
-    def _refused(self, why: NoKey) -> Exception:
+    def _refused(self, why: NoKey | NoRoute) -> Exception:
         """The error of a request that is not sent. It stops the call only if nothing was sent before.
 
         After that, the call may be paid, and litellm may be fetching something else (a tokenizer).
         """
-        if not self.sent:
+        if not self.wire.sent:
             self.problem = why
         return why
 
@@ -161,14 +194,14 @@ def _name(request: httpx.Request) -> tuple[str, str]:
 
 
 @functools.cache
-def watch_httpx() -> None:
-    """Patch the clients of httpx, and of httpx2 if it is installed, to check each request with its call.
+def watch_clients() -> None:
+    """Patch the clients of httpx, of httpx2 and of requests to ask the call of each request how it is sent.
 
-    Outside a call they are unchanged. OpenAI's SDK uses httpx2 where litellm gives it no client.
+    Outside a call they are unchanged. OpenAI's SDK uses httpx2 where litellm gives it no client, and some cloud logins requests.
     """
-    for name in ("httpx", "httpx2"):
+    for name, watch in (("httpx", _watch), ("httpx2", _watch), ("requests", _watch_logins)):
         if importlib.util.find_spec(name) is not None:
-            _watch(importlib.import_module(name))
+            watch(importlib.import_module(name))
 
 
 def _watch(library: Any) -> None:
@@ -178,9 +211,11 @@ def _watch(library: Any) -> None:
         call = _CALL.get()
         if call is None:
             return send(self, request, **options)  # type: ignore[no-any-return]
-        options = call.admitted(request, options)
+        client, options = _prepared(call, library, self, request, options)
+        before = call.wire.sent
+        request.extensions["trace"] = lambda event, info: call.note(event, info, before)
         with call.noting(request):
-            response: httpx.Response = send(self, request, **options)
+            response: httpx.Response = send(client, request, **options)
             try:
                 body = Body(response.status_code, response.headers, call.limit)
                 all(map(body.take, response.iter_raw()))
@@ -193,9 +228,15 @@ def _watch(library: Any) -> None:
         call = _CALL.get()
         if call is None:
             return await send_async(self, request, **options)  # type: ignore[no-any-return]
-        options = call.admitted(request, options)
+        client, options = _prepared(call, library, self, request, options)
+        before = call.wire.sent
+
+        async def traced(event: str, info: Mapping[str, Any]) -> None:
+            call.note(event, info, before)
+
+        request.extensions["trace"] = traced
         with call.noting(request):
-            response = await send_async(self, request, **options)
+            response = await send_async(client, request, **options)
             try:
                 body = Body(response.status_code, response.headers, call.limit)
                 async for piece in response.aiter_raw():
@@ -208,6 +249,26 @@ def _watch(library: Any) -> None:
 
     library.Client.send = watched
     library.AsyncClient.send = watched_async
+
+
+def _prepared(
+    call: Outgoing, library: Any, client: Any, request: httpx.Request, options: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The client that sends a request in place of `client`, and its options. Raises as `Outgoing.admitted`."""
+    if options.get("auth", library.USE_CLIENT_DEFAULT) is library.USE_CLIENT_DEFAULT:
+        options = {**options, "auth": client.auth}
+    options, route = call.admitted(request, options), call.wire.route
+    assert route is not None
+    return call.clients.of(library, client, route.proxy), options
+
+
+def _watch_logins(requests: Any) -> None:
+    send = requests.Session.send
+
+    def watched(self: Any, request: Any, **options: Any) -> Any:
+        return send(self, request, **options if _CALL.get() is None else {**options, "proxies": route_to(request.url).proxies})
+
+    requests.Session.send = watched
 
 
 def _whole(response: httpx.Response, content: bytes) -> httpx.Response:

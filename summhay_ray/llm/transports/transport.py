@@ -12,13 +12,17 @@ from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.routes import Wire
 
 
 class Transport(Protocol):
     """One way to reach models."""
 
-    async def send(self, request: Request, settings: ModelSettings) -> Reply:
-        """Make one attempt, with the key that `gate` gives for the URL. Any exception says why there is no answer."""
+    async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
+        """Make one attempt, with the key that `gate` gives for the URL, by the route that `routes` gives for it.
+
+        Any exception says why there is no answer, and `wire` how far the request got.
+        """
         ...
 
     async def close(self) -> None:

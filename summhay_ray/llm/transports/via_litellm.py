@@ -12,7 +12,8 @@ from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.sampling import REVISION, bounded
 from summhay_ray.llm.providers.gate import key_for_litellm
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.transports.outgoing import Outgoing, watch_httpx, watching
+from summhay_ray.llm.transports.outgoing import Clients, Outgoing, watch_clients, watching
+from summhay_ray.routes import Wire
 
 
 @functools.cache
@@ -26,7 +27,7 @@ def load_litellm() -> Any:
     litellm.telemetry = False
     litellm.drop_params = False
     _disable_accounting()
-    watch_httpx()
+    watch_clients()
     return litellm
 
 
@@ -48,15 +49,17 @@ class LitellmTransport:
 
     def __init__(self) -> None:
         self._litellm = load_litellm()
+        self._clients = Clients()
 
-    async def send(self, request: Request, settings: ModelSettings) -> Reply:
+    async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
         """Make one call through litellm.
 
-        Raises NoKey, ProviderError, UnreadableAnswer, AnswerTooLarge, httpx's errors, UnicodeEncodeError; none of litellm's own.
+        Raises NoKey, NoRoute, ProviderError, UnreadableAnswer, AnswerTooLarge, httpx's errors, UnicodeEncodeError;
+        none of litellm's own.
         """
         request.prompt.encode()
         key = key_for_litellm(settings)
-        with watching(Outgoing(settings, answer_limit(request, settings), request.task)):
+        with watching(Outgoing(settings, answer_limit(request, settings), request.task, wire, self._clients)):
             response = await self._asked(request, settings, key)
         return reply_in(response.model_dump(mode="json", warnings=False), request)
 
@@ -77,4 +80,5 @@ class LitellmTransport:
         return await self._litellm.acompletion(**how, **request.asked, **bounded(request.sampling))
 
     async def close(self) -> None:
-        """Do nothing: litellm's connections live as long as the process."""
+        """Close all connections."""
+        await self._clients.close()

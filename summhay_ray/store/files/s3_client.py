@@ -22,6 +22,7 @@ import botocore.session
 import botocore.utils
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
+from summhay_ray.routes import route_to
 from summhay_ray.store.files.s3_errors import ERRORS, code_of, problem_of, worth_again
 from summhay_ray.store.files.s3_place import Place, parse_place, with_endpoint
 
@@ -125,7 +126,10 @@ class Service:
 def _connect(place: Place, answer_s: float) -> Any:
     # Bucket names in the host name need DNS entries, which services other than AWS rarely have.
     style = {"addressing_style": "path"} if place.endpoint_url is not None else {}
+    # AWS itself is reached over https: botocore reads the environment. Otherwise it would send http:// through a proxy.
+    proxies = None if place.endpoint_url is None else route_to(place.endpoint_url).proxies
     config = botocore.config.Config(
+        proxies=proxies,
         connect_timeout=min(CONNECT_S, answer_s),
         read_timeout=answer_s,
         retries={"total_max_attempts": 1, "mode": "standard"},

@@ -6,11 +6,13 @@ botocore's own messages are never repeated: they contain request dumps and, for 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError as RawHttpError
 
+from summhay_ray.routes import NoRoute, origin_of
 from summhay_ray.store.errors import NoCredentials, StoreError, StoreUnavailable
 from summhay_ray.store.files.s3_place import Place
 
@@ -112,7 +114,10 @@ def _own_side(error: Exception, at: str) -> str:
     if isinstance(error, boto.SSLError):
         return f"no TLS with {at}; check https:// against http:// in endpoint_url, or give its certificate in AWS_CA_BUNDLE"
     if isinstance(error, boto.ProxyConnectionError):
-        return f"the proxy of HTTP_PROXY or HTTPS_PROXY cannot be reached; correct it, or name {at} in NO_PROXY"
+        proxy = origin_of(urlsplit(error.kwargs["proxy_url"])).partition("://")[2]
+        return f"the proxy {proxy} of HTTPS_PROXY cannot be reached or refuses; mend HTTPS_PROXY, or add {at} to NO_PROXY"
+    if isinstance(error, NoRoute):
+        return str(error)
     if isinstance(error, boto.NoRegionError | boto.InvalidRegionError):
         return "boto3 found no usable region; add region=REGION to the store's URI, or set AWS_DEFAULT_REGION"
     if isinstance(error, ResponseParserError):
