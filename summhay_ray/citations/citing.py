@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from summhay_ray.citations.support_judge import Supports
-from summhay_ray.metrics import extract_citations
+from summhay_ray.metrics import read_citations
 
-_BRACKET = re.compile(r"\s*(?:\[([^\[\]]{1,2000})\]|［([^［］]{1,2000})］|【([^【】]{1,2000})】)")
-_RANGE = re.compile(r"\d\s*[-－‐‑‒–—―−~～〜]\s*\d")
-_SPLIT = re.compile(r"[,;，、；]\s*")
-_LIKE_AN_ID = re.compile(r"(?=\S*\d)[\w./:#-]{2,}")
 Mode = Literal["both", "drop", "add"]
 """What a repair does: drop citations that nothing supports, add documents that say the bullet, or both."""
 _END = re.compile(r"\s*([.!?。！？]?)\s*$")
@@ -32,43 +28,25 @@ class Cited:
     ranges: int = 0
     """Ranges such as `[3-7]`, which cite every document from 3 to 7."""
     unreadable: tuple[str, ...] = ()
-    """What stands in brackets like an id, and is no document's."""
+    """Ids that are no document's, and brackets that look like a citation and were not read."""
 
 
 def read_cited(bullet: str, ids: Mapping[str, int], n_documents: int) -> Cited:
     """The citations of a bullet. `ids`: document_id -> its number, from 1; a file's name without its ending is an id, too."""
-    numbers: set[int] = set()
-    outside: set[int] = set()
-    named: set[int] = set()
-    ranges = 0
-    unreadable: list[str] = []
-    for found in _BRACKET.finditer(bullet):
-        inside = next(filter(None, found.groups()))
-        if inside.strip() in ids:
-            named.add(ids[inside.strip()])
-        elif cited := extract_citations(f"[{inside}]"):
-            numbers.update(number for number in cited if 1 <= number <= n_documents)
-            outside.update(number for number in cited if not 1 <= number <= n_documents)
-            ranges += len(_RANGE.findall(inside))
-        else:
-            for part in filter(None, map(str.strip, _SPLIT.split(inside))):
-                if part in ids:
-                    named.add(ids[part])
-                elif _LIKE_AN_ID.fullmatch(part):
-                    unreadable.append(part)
-    return Cited(tuple(sorted(numbers | named)), tuple(sorted(outside)), len(named), ranges, tuple(unreadable))
+    found = read_citations(bullet, ids)
+    inside = tuple(number for number in found.numbers if 1 <= number <= n_documents)
+    outside = tuple(number for number in found.numbers if not 1 <= number <= n_documents)
+    by_id, ranges = (sum(getattr(group, name) for group in found.groups) for name in ("by_id", "ranges"))
+    return Cited(inside, outside, by_id, ranges, (*found.unknown, *found.unread))
 
 
 def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:
     """The bullet with these citations in place of its own, at its end; brackets that cite nothing stay."""
-
-    def without(found: re.Match[str]) -> str:
-        inside = next(filter(None, found.groups()))
-        parts = [part.strip() for part in _SPLIT.split(inside)]
-        cites = inside.strip() in ids or extract_citations(f"[{inside}]") or any(part in ids for part in parts)
-        return "" if cites else found[0]
-
-    plain = _BRACKET.sub(without, bullet).rstrip()
+    done, parts = 0, []
+    for group in read_citations(bullet, ids).groups:
+        parts.append(bullet[done : group.begin])
+        done = group.end
+    plain = "".join([*parts, bullet[done:]]).rstrip()
     if not numbers:
         return plain
     end = _END.search(plain)

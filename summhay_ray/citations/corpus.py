@@ -10,6 +10,7 @@ from typing import Protocol
 
 from summhay_ray.citations.citing import Cited, Mode, read_cited, recited, rewritten
 from summhay_ray.citations.support_judge import SupportIndex, Supports
+from summhay_ray.metrics import ids_of
 
 KEPT = 2
 
@@ -32,10 +33,7 @@ class CitedDocuments:
     def __init__(self, documents: Sequence[tuple[str, str]]) -> None:
         """`documents`: (document_id, text) of each."""
         self.documents = documents
-        ids = {document_id: number for number, (document_id, _) in enumerate(documents, start=1)}
-        short = [(document_id.rpartition(".")[0], number) for document_id, number in ids.items() if "." in document_id]
-        stems = [stem for stem, _ in short]
-        self.ids: Mapping[str, int] = {**{stem: number for stem, number in short if stem and stems.count(stem) == 1}, **ids}
+        self.ids: Mapping[str, int] = ids_of([document_id for document_id, _ in documents])
         """document_id -> its number; a file's name without its ending as well, if it is no other document's."""
 
     @functools.cached_property

@@ -19,7 +19,15 @@ from summhay_ray.metrics.bert_scores import bertscore, check_bertscore, has_bert
 from summhay_ray.metrics.bias import JudgeBias, bias_of, corrected
 from summhay_ray.metrics.binary import BinaryScores, binary_scores
 from summhay_ray.metrics.by_column import score_columns, words_per_bullet
-from summhay_ray.metrics.citation_parsing import Compat, by_number, extract_citations
+from summhay_ray.metrics.citation_parsing import (
+    MAY_BE_UNREAD,
+    Citations,
+    Compat,
+    by_number,
+    extract_citations,
+    ids_of,
+    read_citations,
+)
 from summhay_ray.metrics.correlation import (
     COEFFICIENTS,
     Bootstrap,
@@ -57,6 +65,7 @@ __all__ = [
     "FEWEST",
     "FIGURES",
     "LEVEL",
+    "MAY_BE_UNREAD",
     "QUANTILES_95",
     "ROUGE_TYPES",
     "VALUES",
@@ -65,6 +74,7 @@ __all__ = [
     "BinaryScores",
     "Bootstrap",
     "ByLabels",
+    "Citations",
     "Compat",
     "Correlations",
     "Interval",
@@ -101,6 +111,7 @@ __all__ = [
     "floor_of",
     "has_bertscore",
     "haystack_scores",
+    "ids_of",
     "insight_sums",
     "kappa",
     "mean_interval",
@@ -111,6 +122,7 @@ __all__ = [
     "query_means",
     "rank_agreement",
     "ranks",
+    "read_citations",
     "retrieval_scores",
     "rouge",
     "score_columns",

@@ -1,88 +1,256 @@
 """Which documents a text cites (section 4.1). Part of the metrics room.
 
-`extract_citations` is the one place where citations are read, for scores and for the repair of citations (room `citations`).
+`read_citations` is the one reader of citations: for scores, for support without gold, and for the repair of citations.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 Compat = Literal["default", "release"]
 """`release` reads and scores as the released scoring script does; `default` is what README.md describes."""
 
 MAX_RANGE = 10_000
-"""Documents that the ranges of one bullet may name in total; of a range beyond that only the two ends count."""
+"""Documents that the ranges of one text may name in total; of a range beyond that only the two ends count."""
 
 _RELEASE_BRACKET = re.compile(r"\[([\d, ]+)\]")
 _DIGITS = re.compile(r"\d+")
 
-_ALIKE = {"[": "［【〔", "]": "］】〕", ",": "，、", ";": "；", "#": "＃", "&": "＆", "-": "－‐‑‒–—―−~～〜"}
+_ALIKE = {
+    "[": "［【〔",
+    "]": "］】〕",
+    "(": "（",
+    ")": "）",
+    ",": "，、",
+    ";": "；",
+    ":": "：",
+    "#": "＃№",
+    "&": "＆",
+    "-": "－‐‑‒–—―−~～〜",
+}
 _ASCII = str.maketrans({other: plain for plain, others in _ALIKE.items() for other in others})
-_BRACKET = re.compile(r"\[([^\[\]]*)\]")
-_LABEL = re.compile(
-    r"(?<![a-z])(?:articles?|documents?|docs?|conversations?|transcripts?|news|sources?|references?|refs?|and)(?![a-z])[.:]*"
-)
-_TOKEN = re.compile(r"\d+|[^\d\s]")
-# Possessive quantifiers: a long bracket that is not a citation takes one pass.
-_CITATION = re.compile(r"(?:\d++(?: - \d++)?+|[,;&#]| )*+")
-_PIECE = re.compile(r"(\d+)(?: - (\d+))?")
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
+LABELS = (
+    "articles?|documents?|docs?|conversations?|transcripts?|news|sources?|references?|refs?|citations?|passages?|files?|snippets?|"
+    "numbers?|nos?|nr|dokumente?|quellen?|documentos?|fuentes?|documenti|fonti|文档|文件|文書|来源|문서|документы?|источники?"
+)
+"""Words for a document in front of its number or id, for a regular expression."""
+_LABEL = rf"(?<![a-z])(?:{LABELS})(?![a-z])[.:]*"
+_LABELS = re.compile(rf"{_LABEL}|(?<![a-z])and(?![a-z])", re.IGNORECASE)
+# Possessive quantifiers: a long bracket that is no citation takes one pass.
+_GROUP = re.compile(
+    r"""(?P<outer>\[)?\\?\[(?P<bracket>[^\[\]]*)\](?P<link>\([^()\s]++\))?(?(outer)\](?:\([^()\s]++\))?)
+    | <sup>(?P<sup>[\d,;\s-]++)</sup>
+    | (?P<raised>[⁰¹²³⁴-⁹]++(?:[,⁻\s]*+[⁰¹²³⁴-⁹]++)*+)
+    | \((?P<round>(?:(?:see|cf\.?|from|per)\s)?LABEL[^()]{1,300}|[^()\s,;]{2,100}(?:[,;]\s?[^()\s,;]{2,100}){0,20})\)
+    """.replace("LABEL", _LABEL),
+    re.IGNORECASE | re.VERBOSE,
+)
+_SEE = re.compile(r"\A(?:see|cf\.?|from|per)\s+", re.IGNORECASE)
+_NOISE = re.compile(
+    r"†[^,;]*|(?<![a-z])(?:pp?|pages?|lines?|sections?|sec|chapters?|ch|paragraphs?|para|figures?|fig|tables?)(?![a-z])\.?\s*"
+    r"\d+(?:\s*-\s*\d+)?|[§¶]+\s*\d+(?:\s*-\s*\d+)?",
+    re.IGNORECASE,
+)
+_TITLED = re.compile(rf"\s*(?:{_LABEL})?\s*#?(?P<name>\d+)\s*(?::|\s-)\s+(?=\D*[^\W\d_]{{2}}).*", re.IGNORECASE | re.DOTALL)
+_NUMBERS = re.compile(r"(?:\d++(?:\s*+(?:-|to|through)\s*+\d++)?+(?:\s++#?|\Z))++")
+_PIECE = re.compile(r"(\d+)(?:\s*(?:-|to|through)\s*(\d+))?")
+_LIKE_AN_ID = re.compile(r"(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}", re.IGNORECASE)
+_QUOTES = " \t\n\"'`“”‘’«»<>*_"
 _LONGEST = 18
+
+
+MAY_BE_UNREAD = r"[\[［【〔][^\]］】〕]*[^\d,; \[\]］】〕-][^\]］】〕]*[\]］】〕]"
+"""A regular expression of polars for texts in which `read_citations` may leave a bracket unread: one with more than numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A bracket, or another mark, that cites documents."""
+
+    begin: int
+    """Where it begins in the text, with the white space before it."""
+    end: int
+    members: tuple[int | str, ...] = ()
+    """Numbers, and ids that are no document's, in the order of the text."""
+    by_id: int = 0
+    """Members that are ids of documents."""
+    ranges: int = 0
+    """Ranges such as `3-7`, which name every document from 3 to 7."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """The citations of a text."""
+
+    numbers: tuple[int, ...]
+    """Numbers of documents, sorted, each once; also those of documents that do not exist."""
+    groups: tuple[Group, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Brackets that look like a citation and were not read, as they are in the text."""
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Members that look like an id and are no document's."""
+        return tuple(one for group in self.groups for one in group.members if isinstance(one, str))
+
+
+def read_citations(text: str, ids: Mapping[str, int] | None = None) -> Citations:
+    """The citations of a bullet, in any of the forms that models and people write. `ids`: document id -> its number, from 1.
+
+    Read are numbers and ids, alone or listed (`[1; 3]`, `[a.txt, 2]`), ranges (`[1-3]`, `[1]-[3]`), footnotes (`[^1]`,
+    `【1†source】`, superscripts after a word or a stop), words for a document (`[Documents 1 and 3]`, `(Doc 3)`,
+    `[Source: a.txt]`), titles and pages (`[Document 1: title]`, `[1, p. 3]`), quotes, links, and escaped or full-width brackets.
+    An unknown member does not void its bracket, but a bracket with prose in it is no citation. Of a range written backwards, or
+    beyond MAX_RANGE, the two ends count. A number of more than 18 digits is returned as 10**18 plus its last 18 digits, which
+    is distinct and fits a table.
+    """
+    return _read_numbers(text) if not ids else _read(text, ids)
 
 
 # Several insights are often covered by one bullet.
 @functools.lru_cache(maxsize=1024)
+def _read_numbers(text: str) -> Citations:
+    return _read(text, {})
+
+
 def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...]:
     """The document numbers that a bullet cites, sorted, each once (section 4.1).
 
     `release`: every `[...]` of digits, commas and spaces only. The released script crashes on a space between numbers
-    (`[1 2]`); here it separates them in both modes. `default` adds ranges, semicolons, words for a document
-    (`[Articles 3, 5 and 7]`), `#`, and full-width digits and brackets. Of a range written backwards, or beyond MAX_RANGE, the
-    two ends count. A bracket with any other word is not a citation. Citations of documents that do not exist, or were not
-    shown, are returned too: they count as wrong.
-    A number of more than 18 digits is returned as 10**18 plus its last 18 digits, which is distinct and fits a table.
+    (`[1 2]`); here it separates them in both modes. `default`: see `read_citations`. Citations of documents that do not exist,
+    or were not shown, are returned too: they count as wrong. An id that is no document's is a number above 2 * 10**18.
     """
-    found: set[int] = set()
-    if compat == "release":
-        for inside in _RELEASE_BRACKET.findall(bullet):
-            found.update(_number(digits) for digits in _DIGITS.findall(inside))
-        return tuple(sorted(found))
-    room = MAX_RANGE
-    for inside in _BRACKET.findall(bullet.translate(_ASCII)):
-        for first, last in _pieces(inside):
-            span = last - first + 1
-            if 1 <= span <= room:
-                found.update(range(first, last + 1))
-                room -= span if span > 1 else 0
-            else:
-                found.update((first, last))
-    return tuple(sorted(found))
+    if compat == "default":
+        found = read_citations(bullet)
+        strangers = {2 * 10**_LONGEST + zlib.crc32(name.encode("utf-8", "replace")) for name in found.unknown}
+        return (*found.numbers, *sorted(strangers)) if strangers else found.numbers
+    brackets = _RELEASE_BRACKET.findall(bullet)
+    return tuple(sorted({_number(digits) for inside in brackets for digits in _DIGITS.findall(inside)}))
 
 
-def by_number(text: str, numbers: Mapping[str, int]) -> str:
-    """The text with citations by ids, such as `[a.txt, b.txt]`, as citations by numbers. `numbers`: id -> number.
+def ids_of(document_ids: Sequence[str]) -> dict[str, int]:
+    """Id -> number of the document, from 1; a file's name without its ending is an id, too, if it is no other document's."""
+    ids = {document_id: number for number, document_id in enumerate(document_ids, start=1)}
+    short = [(document_id.rpartition(".")[0], number) for document_id, number in ids.items() if "." in document_id]
+    uses = Counter(stem for stem, _ in short)
+    return {**{stem: number for stem, number in short if stem and uses[stem] == 1}, **ids}
 
-    A bracket of numbers stays as it is, as does one with anything that is neither a number nor an id.
+
+def by_number(text: str, ids: Mapping[str, int]) -> str:
+    """The text with citations by ids, such as `[a.txt, b.txt]`, as citations by numbers; others stay as they are."""
+    done, parts = 0, []
+    for group in _read(text, ids).groups:
+        if group.by_id:
+            blank = text[group.begin : group.end]
+            space = blank[: len(blank) - len(blank.lstrip())]
+            parts += [text[done : group.begin], f"{space}[{', '.join(map(str, group.members))}]"]
+            done = group.end
+    return "".join([*parts, text[done:]])
+
+
+def _read(text: str, ids: Mapping[str, int]) -> Citations:
+    plain, room = text.translate(_ASCII), MAX_RANGE
+    groups: list[Group] = []
+    unread: list[str] = []
+    for match in _GROUP.finditer(plain):
+        group = _group(match, text, ids, room)
+        if isinstance(group, Group):
+            # `[1]-[3]`: a range that is written in two brackets.
+            if (
+                groups
+                and re.fullmatch(r"\s*-\s*", plain[groups[-1].end : match.start()] or " ")
+                and _single(group)
+                and _single(groups[-1])
+            ):
+                first, last = groups[-1].members[0], group.members[0]
+                between, room = _range(int(first), int(last), room)
+                group = Group(groups.pop().begin, group.end, tuple(between), 0, 1)
+            room -= len(group.members) if group.ranges else 0
+            groups.append(group)
+        elif group:
+            unread.append(group)
+    numbers = {one for group in groups for one in group.members if isinstance(one, int)}
+    return Citations(tuple(sorted(numbers)), tuple(groups), tuple(unread))
+
+
+def _single(group: Group) -> bool:
+    """Whether a group is one number."""
+    return len(group.members) == 1 and isinstance(group.members[0], int) and not group.by_id
+
+
+def _group(match: re.Match[str], text: str, ids: Mapping[str, int], room: int) -> Group | str:
+    """The citation of a match; the bracket itself if it looks like one and was not read, else an empty text."""
+    begin, end = match.span()
+    while begin and text[begin - 1].isspace():
+        begin -= 1
+    kind = next(name for name in ("bracket", "sup", "raised", "round") if match[name] is not None)
+    inside = " ".join(text[match.start(kind) : match.end(kind)].split())
+    if kind == "raised":
+        before = text[max(0, match.start() - 3) : match.start()]
+        # `5 km²` is no citation: a superscript cites after a stop, or after a word of three letters.
+        if not (before[-1:] in tuple(".,;:!?\"'”’)]") or len(before) == 3 and before.isalpha()):
+            return ""
+        inside = inside.translate(_SUPERSCRIPTS)
+    # Round brackets without a word for a document cite by ids alone: `(3)` is often an item of a list.
+    ids_alone = kind == "round" and not re.match(_LABEL, _SEE.sub("", inside), re.IGNORECASE)
+    found = list(_members(inside, ids, room, ids_alone))
+    if not found and match["link"]:
+        target = match["link"][1:-1].removeprefix("#").removeprefix("./")
+        found = [(ids[target], 1, 0)] if target in ids else []
+    if any(isinstance(member, int) for member, _, _ in found):
+        members = tuple(member for member, _, _ in found)
+        return Group(begin, end, members, sum(by_id for _, by_id, _ in found), sum(ranges for _, _, ranges in found))
+    looks_alike = found or re.search(r"\d", inside) or (_LABELS.search(inside) and len(inside) < 80)
+    return match[0] if kind == "bracket" and looks_alike else ""
+
+
+def _members(inside: str, ids: Mapping[str, int], room: int, ids_alone: bool) -> Iterator[tuple[int | str, int, int]]:
+    """(number or unknown id, 1 if it was an id, 1 at the begin of a range) of the members of a bracket; none where it has prose.
+
+    `ids_alone`: only ids of documents count, and no number.
     """
+    whole = _SEE.sub("", inside.strip(_QUOTES + "^\\"))
+    if whole in ids:
+        yield ids[whole], 1, 0
+        return
+    found: list[tuple[int | str, int, int]] = []
+    for segment in re.split(r"[;；]", whole):
+        if titled := _TITLED.fullmatch(segment.translate(_ASCII)):
+            segment = titled["name"]
+        for piece in re.split(r"[,，、&＆]|(?<!\w)and(?!\w)", segment):
+            if (name := piece.strip(_QUOTES)) in ids:
+                found.append((ids[name], 1, 0))
+                continue
+            bare = _NOISE.sub(" ", piece.translate(_ASCII))
+            bare = _LABELS.sub(" ", bare).strip(_QUOTES + "#:.^")
+            if bare in ids:
+                found.append((ids[bare], 1, 0))
+            elif not ids_alone and _NUMBERS.fullmatch(bare):
+                for first, last in _PIECE.findall(bare):
+                    between, room = _range(_number(first), _number(last or first), room)
+                    found += [(number, 0, int(bool(last) and place == 0)) for place, number in enumerate(between)]
+            elif _LIKE_AN_ID.fullmatch(bare):
+                found.append((bare, 0, 0))
+            elif bare:
+                return
+    if not (ids_alone and any(isinstance(member, str) for member, _, _ in found)):
+        yield from found
 
-    def numbered(bracket: re.Match[str]) -> str:
-        pieces = [piece.strip() for piece in re.split("[,;]", bracket[1])]
-        if all(piece.isdecimal() for piece in pieces) or not all(piece in numbers or piece.isdecimal() for piece in pieces):
-            return bracket[0]
-        return f"[{', '.join(piece if piece.isdecimal() else str(numbers[piece]) for piece in pieces)}]"
 
-    return _BRACKET.sub(numbered, text)
-
-
-def _pieces(inside: str) -> list[tuple[int, int]]:
-    """(first, last) of each number or range inside a bracket; empty where the bracket is not a citation."""
-    body = " ".join(_TOKEN.findall(_LABEL.sub(" ", inside.lower())))
-    if not _CITATION.fullmatch(body):
-        return []
-    return [(_number(first), _number(last or first)) for first, last in _PIECE.findall(body)]
+def _range(first: int, last: int, room: int) -> tuple[list[int], int]:
+    """The numbers from `first` to `last`, and how many more may be named by ranges."""
+    span = last - first + 1
+    if not 1 <= span <= room:
+        return [first, last], room
+    return list(range(first, last + 1)), room - (span if span > 1 else 0)
 
 
 def _number(digits: str) -> int:

@@ -14,7 +14,7 @@ import polars as pl
 import yaml
 
 from summhay_ray.comparison import RunScores, comparison_sections, every_pair
-from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scored, scores_by_query, status
+from summhay_ray.engine import Chart, Compat, Section, StatusResult, Workload, scores_by_query, status
 from summhay_ray.outcome import MICROS
 from summhay_ray.report.cells import plain
 from summhay_ray.report.html import PageRun
@@ -54,12 +54,13 @@ class ReportedRun:
 def sections_of(workload: Workload[Any], run: RunStore, compat: Compat = "default") -> tuple[list[Section], str]:
     """(all sections of a run, with those of its benchmark in the middle; its status)."""
     now = status(run)
-    workload.reader.compat, workload.reader.whole = compat, True
-    results = [*scored(workload, run).sections, *_compared(workload, run)]
-    return [_overview(run, now), *results, _failures(run), _money(run, now), _made(run)], now.status
+    workload.reader.whole = True
+    results = workload.reader.results(run, compat)
+    found = [*results.sections, *_compared(workload, run)]
+    return [_overview(run, now, results.warnings), *found, _failures(run), _money(run, now), _made(run)], now.status
 
 
-def _overview(run: RunStore, now: StatusResult) -> Section:
+def _overview(run: RunStore, now: StatusResult, warnings: Sequence[str]) -> Section:
     """The state of the run, in a few figures."""
     cells, total = now.cells["done"] + now.cells["failed"], now.cells["total"]
     record = run.record
@@ -71,7 +72,7 @@ def _overview(run: RunStore, now: StatusResult) -> Section:
         ("dollars", "nothing was asked" if now.status == "imported" else dollars_line(now.usd, digits=4)),
         ("rows stored", ", ".join(f"{table['rows']:,} {name}" for name, table in now.tables.items() if table["rows"])),
     ]
-    notes = [*now.warnings, *now.problems]
+    notes = [*now.warnings, *now.problems, *warnings]
     if cells < total:
         notes.append("The run is not finished: its figures are of what is there.")
     if now.cells["failed"]:

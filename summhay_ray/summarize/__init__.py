@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
-from summhay_ray.summarize.bullets import bullets_of, refuses
+from summhay_ray.summarize.bullets import bullets_of, refuses, without_references
 from summhay_ray.summarize.calls import written
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
 from summhay_ray.summarize.offline.reading import read as asked_in
@@ -50,6 +50,7 @@ __all__ = [
     "shown",
     "strategy_options",
     "template_hash",
+    "without_references",
     "written",
 ]
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from summhay_ray.metrics import read_citations
 
 _REFUSAL = re.compile(
     r"(i[\u2019']?m sorry|i am sorry|sorry|i apologi[sz]e|unfortunately|as an ai)?[,.:]?\s*(but )?"
@@ -11,16 +14,53 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_REFUSAL = 600
+_SOURCES = re.compile(
+    r"\W*(?:references?|sources?|citations?|bibliography|works cited|(?:cited )?documents?(?: cited)?|footnotes?)\b\W*",
+    re.IGNORECASE,
+)
+_ENTRY = re.compile(r"(?:[-*•]\s*)?(?:\\?\[\^?\d+\\?\]:?|\d+[.):]|【\d+[^】]*】)\s*|[-*•]\s*")
+_FILE_OR_URL = re.compile(r"[<(\"'`]*(?:https?://\S+|[^\s/\\]+\.[A-Za-z]{2,5})[>)\"'`]*")
+_DEFINITION = re.compile(r"\\?\[\^\w+\\?\]:")
 
 
 def bullets_of(text: str) -> tuple[str, ...]:
     r"""The non-blank lines of an answer, stripped, in order; split on "\n" only (paper, section 4.1).
 
-    Headings, introductions and remarks count as bullets, as in the release: judges number all of them from 1. The reasoning of a
+    Headings, introductions and remarks count as bullets, as in the release: judges number all of them from 1. A list of
+    references is left out (see `without_references`). The reasoning of a
     model before `</think>` is not part of its summary.
     """
     answer = text.rpartition("</think>")[2]
-    return tuple(line.strip() for line in answer.split("\n") if line.strip())
+    return without_references([line.strip() for line in answer.split("\n") if line.strip()])
+
+
+def without_references(lines: Sequence[str]) -> tuple[str, ...]:
+    """The lines without lists of references: they name what was cited, and claim nothing.
+
+    Left out are a heading such as `References:` with the entries below it, a line such as `Sources: [1], [2]`, an entry that is
+    only a file's name or an address (`1. a.txt`), and definitions of footnotes (`[^1]: ...`).
+    """
+    kept: list[str] = []
+    listing = False
+    for line in lines:
+        heading = _SOURCES.match(line)
+        entry = _ENTRY.match(line)
+        rest = line[entry.end() :] if entry else line
+        if heading and not _said(line[heading.end() :]):
+            listing = not line[heading.end() :]
+        elif _DEFINITION.match(line) or (entry and _FILE_OR_URL.fullmatch(rest)) or (listing and (entry or not _said(rest))):
+            pass
+        else:
+            listing = False
+            kept.append(line)
+    return tuple(kept)
+
+
+def _said(text: str) -> str:
+    """What remains of a text without citations, names of files, addresses and punctuation."""
+    for group in reversed(read_citations(text).groups):
+        text = text[: group.begin] + " " + text[group.end :]
+    return re.sub(r"\W+|\b(?:and|documents?|articles?|docs?|nos?)\b|\d+", "", _FILE_OR_URL.sub(" ", text))
 
 
 def refuses(text: str) -> bool:

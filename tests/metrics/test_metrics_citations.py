@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.metrics import extract_citations
+from summhay_ray.metrics import by_number, extract_citations, read_citations
 from summhay_ray.metrics.citation_parsing import MAX_RANGE
 
 pytestmark = pytest.mark.core
@@ -65,6 +65,24 @@ def test_both_modes_read_plain_brackets(bullet: str, cited: tuple[int, ...]) -> 
         ("【Article 3、5】", (3, 5)),
         ("nested [[4]] and [see [5]]", (4, 5)),
         ("[5](https://example.org/7)", (5,)),
+        ("[[5]](https://example.org/7)", (5,)),
+        ("May.[^1][^3]", (1, 3)),
+        ("May.【1†source】【3†L3-L9】", (1, 3)),
+        ("[1]-[3]", (1, 2, 3)),
+        ("[1] – [3], [7]", (1, 2, 3, 7)),
+        ("[1 to 3]", (1, 2, 3)),
+        ("(Doc 3)", (3,)),
+        ("(see Documents 1 and 3)", (1, 3)),
+        ("（文書 3）", (3,)),
+        ("[Document 1: May, and after]", (1,)),
+        ("[Document 1: The end; Document 4: The beginning]", (1, 4)),
+        ("[1, p. 3]", (1,)),
+        ("[Source 2, pages 4-6; 3, §7]", (2, 3)),
+        ("\\[1, 3\\]", (1, 3)),
+        ("a river of 5 km² in May.¹ ³", (1, 3)),
+        ("in May¹,²", (1, 2)),
+        ("in May<sup>1, 3</sup>", (1, 3)),
+        ("[No. 3]", (3,)),
     ],
 )
 def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> None:
@@ -77,12 +95,41 @@ def test_spellings_of_the_default_mode(bullet: str, cited: tuple[int, ...]) -> N
     "bullet",
     [
         "[sic]", "[E85]", "[900 hp]", "[Word count: 12]", "[12 words]", "[1.5]", "[3%]", "[2024-05-01]", "[1-]", "[-3]", "[1--3]",
-        "[,]", "[ ]", "[]", "[and]", "[Article]", "[Articles]", "[Article E85]", "[1-,3]", "[Article 3: The end]",
-        "(3)", "Article 3", "[3", "3]", "[^1]", "[documentary 3]", "[3rd]",
+        "[,]", "[ ]", "[]", "[and]", "[Article]", "[Articles]", "[Article E85]", "[1-,3]",
+        "(3)", "Article 3", "[3", "3]", "[documentary 3]", "[3rd]", "(March 3)", "[March 5, 2021]", "5 m²", "(e.g., 3)", "10³",
     ],
 )  # fmt: skip
 def test_other_brackets_are_no_citations(bullet: str) -> None:
     assert extract_citations(bullet) == ()
+
+
+IDS = {"a.txt": 1, "b.txt": 2, "c, d.txt": 3, "a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("bullet", "numbered"),
+    [
+        ("May [a.txt].", "May [1]."),
+        ("May [a, b.txt; 7]", "May [1, 2, 7]"),
+        ('May ["a.txt"][`b.txt`]', "May [1][2]"),
+        ("May [Source: a.txt, b.txt]", "May [1, 2]"),
+        ("May (a.txt, b.txt)", "May [1, 2]"),
+        ("May (Source: b.txt)", "May [2]"),
+        ("May [c, d.txt]", "May [3]"),
+        ("May [the minutes](a.txt)", "May [1]"),
+        ("May [a.txt, gone.txt]", "May [1, gone.txt]"),
+        ("[3] stays, and (a note) does", "[3] stays, and (a note) does"),
+    ],
+)
+def test_citations_by_ids_are_citations_by_numbers(bullet: str, numbered: str) -> None:
+    assert by_number(bullet, IDS) == numbered
+
+
+def test_an_unknown_member_voids_no_bracket_and_counts_as_wrong() -> None:
+    found = read_citations("[b.txt, gone.txt, 9]", IDS)
+    assert (found.numbers, found.unknown, found.unread) == ((2, 9), ("gone.txt",), ())
+    assert len(extract_citations("[2, gone.txt]")) == 2
+    assert read_citations("[doc-99] [Word count: 20] [sic]").unread == ("[doc-99]", "[Word count: 20]")
 
 
 def test_ranges_without_a_certain_meaning_count_their_ends() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from summhay_ray.benchmark import CitedAnswer, CitedAnswers, SpecError
 from summhay_ray.mine import read_folder
-from summhay_ray.summarize import bullets_of
+from summhay_ray.summarize import bullets_of, without_references
 
 DEFAULT_SYSTEM = "answers"
 
@@ -112,7 +112,7 @@ def _bullets(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
         if isinstance(value, str):
             return tuple(bullets_of(value))
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            return tuple(value)
+            return without_references(value)
         if value is not None:
             raise SpecError(f"{where}: {field}: expected a text or a list of texts")
     raise SpecError(f"{where}: has no `text` and no `bullets`; give what is to be judged")

@@ -80,5 +80,5 @@ def _summary(bullets: tuple[str, ...] | None, which: str) -> str:
         raise LookupError(f"the release holds no {which}")
     text = "\n".join(bullets)
     if bullets_of(text) != bullets:
-        raise LookupError(f"the released {which} has bullets that are not single lines")
+        raise LookupError(f"the released {which} has bullets that are not single lines, or a list of references")
     return text

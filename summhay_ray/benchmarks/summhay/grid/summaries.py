@@ -13,7 +13,7 @@ from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import Truth, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.haystack import system_key
-from summhay_ray.metrics import by_number
+from summhay_ray.metrics import by_number, ids_of
 from summhay_ray.records import Context, Haystack, Summary
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
 
@@ -38,7 +38,7 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         raw = outcome.value
         if spec.model in grid.entries.models.given_answers:
             # A stack of one's own knows documents by their ids; the number is a haystack's.
-            raw = replace(raw, text=by_number(raw.text, {one.document_id: one.number for one in haystack.documents}))
+            raw = replace(raw, text=by_number(raw.text, ids_of([one.document_id for one in haystack.documents])))
         summary = _summary(cell, spec.label, context, raw)
         if spec.recite is not None and not ask.planning:
             index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)

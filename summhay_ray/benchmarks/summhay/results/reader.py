@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
 from summhay_ray.benchmarks.summhay.results.labels import read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.metrics import MAY_BE_UNREAD, read_citations
 from summhay_ray.records import system_label
 
 S = TypeVar("S", bound=Spec)
@@ -48,7 +49,8 @@ class SummariesReader(Reader[Any]):
         found, metadata = super().results(run, compat), stored_metadata(run.store, run.record)
         n = sum(haystack.by_grammar for haystack in metadata)
         notes = (f"the prose of {n} of {len(metadata)} haystacks is {BY_GRAMMAR}",) if n else ()
-        return replace(found, warnings=tuple(warning for haystack in metadata for warning in haystack.warnings), notes=notes)
+        warnings = [*(warning for haystack in metadata for warning in haystack.warnings), *_unread_citations(run, compat)]
+        return replace(found, warnings=tuple(warnings), notes=notes)
 
     def judge_of(self, run: RunStore) -> str:
         return judge_of_record(run, self.judge)
@@ -96,6 +98,24 @@ class SummariesReader(Reader[Any]):
     def export(self, run: RunStore, folder: Path, judge: str = "") -> list[Path]:
         """See `Reader`: JSON files in the released format."""
         return export(run, folder, judge)
+
+
+def _unread_citations(run: RunStore, compat: Compat) -> Iterator[str]:
+    """A warning for each system with brackets that look like citations, and were not read or name no document."""
+    if compat == "release":
+        return
+    found: dict[str, list[str]] = {}
+    named = ["retriever", "ordering", "model"]
+    for piece in run.pieces("summaries", [*named, "bullets"]):
+        bullets = piece.explode("bullets").filter(pl.col("bullets").str.contains(MAY_BE_UNREAD))
+        for *system, bullet in bullets.select(*named, "bullets").iter_rows():
+            read = read_citations(bullet)
+            found.setdefault(system_label(*system), []).extend([*read.unread, *read.unknown])
+    for label, some in sorted(found.items()):
+        if some:
+            brackets = "bracket was" if len(some) == 1 else "brackets were"
+            mend = "docs/numbers.md lists the forms that are"
+            yield f"{label}: {len(some)} {brackets} not read as a citation, such as {some[0][:80]!r}; {mend}"
 
 
 class Summaries(Benchmark[S]):
