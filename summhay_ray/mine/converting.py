@@ -154,6 +154,8 @@ def _serve(memory_mb: float, seconds: float) -> None:
     for number in (signal.SIGALRM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    # A core would hold the document.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What a converter prints is no answer.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -21,7 +21,7 @@ PACKAGED = re.compile(r"^ *from importlib(\.resources import files| import resou
 
 
 def reads(call: ast.AST, packaged: bool) -> bool:
-    """Whether it is a call that reads a file, not one that writes. `packaged`: the module reads texts that come with the package."""
+    """Whether it is a call that reads a file, not one that writes. `packaged`: the module reads texts of the package."""
     if not isinstance(call, ast.Call):
         return False
     name = call.func.attr if isinstance(call.func, ast.Attribute) else call.func.id if isinstance(call.func, ast.Name) else ""

@@ -84,16 +84,15 @@ def write(folder: Path, **documents: str) -> Path:
     ],
 )
 def test_what_a_document_may_not_do_is_a_failure_of_its_own(
-    program: str, kind: str, words: str, folder: Path, hostile: None, monkeypatch: pytest.MonkeyPatch
+    program: str, kind: str, words: str, folder: Path, tmp_path: Path, hostile: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUMMHAY_CONVERT_SECONDS", "1")
     monkeypatch.setenv("SUMMHAY_CONVERT_MB", "100")
-    monkeypatch.chdir(folder)
-    (folder / ".secret").write_text("hidden", encoding="ascii")
-    (folder / "secret").symlink_to(".secret")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_text("hidden", encoding="ascii")
     (folder / "good.txt").write_text("A note.", encoding="ascii")
     sources, unread = read_folder(write(folder, bad=program))
-    assert [source.document_id for source in sources] == ["good.txt", "secret"]
+    assert [source.document_id for source in sources] == ["good.txt"]
     assert [(one.document_id, one.error) for one in unread] == [("bad.pdf", kind)]
     assert words in unread[0].message and "\n" not in unread[0].message
 
@@ -144,11 +143,10 @@ def test_a_limit_that_is_no_number_is_refused(name: str, folder: Path, monkeypat
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_the_child_ends_with_a_program_that_ends(number: signal.Signals, folder: Path, hostile: None) -> None:
     # No guard for a main module, as in a program that embeds this one.
-    program = (
-        f"from summhay_ray.mine import read_folder; from pathlib import Path; read_folder(Path({str(write(folder, a=LOOP))!r}))"
-    )
+    documents = str(write(folder, a="while True: pass"))
+    program = f"from pathlib import Path; from summhay_ray.mine import read_folder; read_folder(Path({documents!r}))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    # A shell may have it ignored in the background.
+    # A shell ignores SIGINT in what it runs in the background.
     heard = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL) as parent:
         signal.signal(signal.SIGINT, heard)
@@ -158,14 +156,11 @@ def test_the_child_ends_with_a_program_that_ends(number: signal.Signals, folder:
             parent.kill()
             raise
         parent.send_signal(number)
-        assert parent.wait(10) == -number
-    until = time.monotonic() + 5
+        assert parent.wait(30) == -number
+    until = time.monotonic() + 20
     while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < until
         time.sleep(0.02)
-
-
-LOOP = "while True: pass"
 
 
 def wait_for_busy_child(pid: int) -> psutil.Process:
@@ -202,8 +197,9 @@ def test_what_no_command_reads_reaches_no_converter(
 
 
 TYPES = (
-    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="xml" ContentType='
-    '"application/xml"/><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/></Types>'
+    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Default Extension="xml" ContentType="application/xml"/>'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/></Types>'
 )
 RELATION = (
     '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" Type='
