@@ -84,14 +84,19 @@ def read_json(path: str | Path, within: Iterable[str | Path] = ()) -> bytes:
 
 def max_mb() -> float:
     """The size limit of a file, in MB. Raises UserError where the environment variable is not a number."""
-    setting = os.environ.get(LIMIT, "")
+    return positive_setting(LIMIT, MAX_MB, "MB")
+
+
+def positive_setting(name: str, default: float, unit: str) -> float:
+    """The number in an environment variable; the default where it is unset or empty. Raises UserError for anything else."""
+    setting = os.environ.get(name, "")
     try:
-        limit = float(setting or MAX_MB)
+        number = float(setting or default)
     except ValueError:
-        limit = 0.0
-    if not 0 < limit < 2**20:
-        raise UserError(f"{LIMIT} is {setting!r}; expected a number of MB, such as {4 * MAX_MB}")
-    return limit
+        number = 0.0
+    if not 0 < number < 2**20:
+        raise UserError(f"{name} is {setting!r}; expected a number of {unit}, such as {4 * default:g}")
+    return number
 
 
 def find(entry: str, *folders: Path) -> Path | None:

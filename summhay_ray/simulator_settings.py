@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from summhay_ray.errors import UserError
+from summhay_ray.inputs import read_file
 
 FAULTS = ("errors", "hangs", "drops", "broken", "refusals", "filtered", "cut")
 """Settings that are fractions of the calls with a fault instead of an answer; together at most 1."""
@@ -105,7 +106,7 @@ def parse_limit(text: str) -> tuple[str, dict[str, float]]:
 def read_keys(path: str | Path) -> frozenset[str]:
     """The API keys in a file, one per line; blank lines are ignored. Raises UserError if it has none or cannot be read."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = read_file(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"{path}: the keys cannot be read ({type(error).__name__}); expected a text file, one key a line"

@@ -1,7 +1,7 @@
 """Part of the mine room: reads the documents of a folder. Nothing is skipped in silence: what cannot be read is told.
 
 Text, Markdown and HTML are read here; a line of JSONL and a row of CSV is a document (`id`, `text`, `title`), also in a BEIR
-corpus. PDF and Word need the converter markitdown (extra `documents`).
+corpus. PDF and office files go to a converter (extra `documents`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from pathlib import Path
 
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
+from summhay_ray.mine.converting import CONVERTED, Converter, NotConverted
 from summhay_ray.text import chunks
 
 LARGEST = 20_000_000
 """Most characters of one document that is not cut into parts."""
 LARGEST_FOLDER = 100_000_000
 """Most characters of a document that is cut into parts, and of all that are mined together: about 2 GB of memory."""
-CONVERTED = (".pdf", ".docx", ".doc", ".pptx", ".xlsx", ".odt", ".rtf", ".epub")
-_EXTRA = "pip install 'summhay-ray[documents]'"
 _ASIDE = ("script", "style", "nav", "footer", "header", "template", "noscript")
 _BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "td", "blockquote", "title")
 
@@ -49,23 +48,25 @@ class Unread:
 def read_folder(folder: Path, part_tokens: int | None = None) -> tuple[list[Source], list[Unread]]:
     """All documents below a folder, by path. `part_tokens`: the most cl100k tokens of a part; None: nothing is cut.
 
-    Hidden files (`.name`) are not documents. Raises OSError if the folder itself cannot be read.
+    Hidden files (`.name`) are not documents. Raises OSError if the folder itself cannot be read, and UserError if a limit of the
+    converter, which the environment gives, is not a number.
     """
     sources: list[Source] = []
     unread: list[Unread] = []
     seen: set[str] = set()
     beir = (folder / "corpus.jsonl").is_file()
-    for path in _files(folder):
-        name = path.relative_to(folder).as_posix()
-        if beir and (name == "queries.jsonl" or name.startswith("qrels/")):
-            continue
-        for one in _read(path, name, folder, bare=beir and name == "corpus.jsonl"):
-            found = one if isinstance(one, Unread) else _flaw(one, seen, part_tokens)
-            if isinstance(found, Unread):
-                unread.append(found)
-            elif isinstance(one, Source):
-                seen.add(one.document_id)
-                sources += _parts(one, part_tokens)
+    with Converter() as converter:
+        for path in _files(folder):
+            name = path.relative_to(folder).as_posix()
+            if beir and (name == "queries.jsonl" or name.startswith("qrels/")):
+                continue
+            for one in _read(path, name, folder, converter, bare=beir and name == "corpus.jsonl"):
+                found = one if isinstance(one, Unread) else _flaw(one, seen, part_tokens)
+                if isinstance(found, Unread):
+                    unread.append(found)
+                elif isinstance(one, Source):
+                    seen.add(one.document_id)
+                    sources += _parts(one, part_tokens)
     return sources, unread
 
 
@@ -99,22 +100,29 @@ def _parts(source: Source, part_tokens: int | None) -> list[Source]:
     ]
 
 
-def _read(path: Path, name: str, folder: Path, bare: bool) -> Iterator[Source | Unread]:
+def _read(path: Path, name: str, folder: Path, converter: Converter, bare: bool) -> Iterator[Source | Unread]:
     """The documents of one file, and what of it cannot be read. `bare`: the ids of rows stand alone, without the file's name."""
-    if not path.resolve().is_relative_to(folder.resolve()):
+    # Not resolve(), which raises an error for a link that leads to itself.
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         yield Unread(name, "outside", "is a link that leads out of the folder; copy the file into it")
         return
     kind = path.suffix.lower()
     try:
-        if kind in CONVERTED:
-            yield _converted(path, name)
-            return
         content = read_file(path)
     except OSError as error:
         yield Unread(name, "unreadable", f"cannot be read ({error.strerror}); mend its rights, or remove it")
         return
     except UserError as error:
+        if error.exit_code != UserError.exit_code:
+            # SIGTERM, which ends the command, and says nothing about this file.
+            raise
         yield Unread(name, "unreadable", f"is not read: {str(error).removeprefix(f'{path}: ')}")
+        return
+    if kind in CONVERTED:
+        try:
+            yield Source(name, converter.text(content, kind))
+        except NotConverted as failure:
+            yield Unread(name, failure.kind, f"{failure}")
         return
     if b"\0" in content and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
         yield Unread(name, "binary", "is no text, but binary; convert it to text, or remove it")
@@ -177,23 +185,6 @@ def _row(name: str, row: dict[str, object], number: int, bare: bool) -> Source:
     own = str(given) if isinstance(given, str | int) and str(given) else str(number)
     title = str(row.get("title") or "").strip()
     return Source(own if bare else f"{name}#{own}", f"{title}\n{row.get('text', '')}" if title else str(row.get("text", "")))
-
-
-def _converted(path: Path, name: str) -> Source | Unread:
-    try:
-        from markitdown import MarkItDown, converters
-    except ImportError:
-        return Unread(name, "converter", f"needs a converter: {_EXTRA}")
-    # With all its converters, it takes a damaged file for plain text.
-    reader = MarkItDown(enable_builtins=False, enable_plugins=False)
-    for kind in ("Pdf", "Docx", "Pptx", "Xlsx", "Epub"):
-        reader.register_converter(getattr(converters, f"{kind}Converter")())
-    try:
-        return Source(name, reader.convert_local(str(path)).text_content)
-    # The border to the converter and its parsers, which raise whatever a damaged file makes them raise.
-    except Exception as error:  # noqa: BLE001
-        why = " ".join(str(error).split())[:200]
-        return Unread(name, "converter", f"cannot be converted ({type(error).__name__}: {why}); save it as text")
 
 
 class _Plain(html.parser.HTMLParser):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from summhay_ray import api, inputs, yaml_text
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import load_sample, read_released
+from summhay_ray.simulator import read_keys
 from summhay_ray.synth import load_domain
 
 pytestmark = pytest.mark.core
@@ -98,6 +99,9 @@ def readers(tmp_path: Path) -> dict[str, Callable[[Path], object]]:
         "pairs": lambda path: api.load({"kind": "extract_evaluate", "pairs": [str(path)], "raters": ["offline/rater"]}),
         "records": lambda path: api.load({"kind": "ethic", "data": [str(path)], "models": ["offline/order"]}).run_id,
         "coverage": lambda path: api.coverage(path, (), store),
+        "review": lambda path: api.accept(path, store=store),
+        "cited answers": lambda path: api.support(path, store=store, documents=tmp_path),
+        "simulator's keys": lambda path: read_keys(path),
     }
 
 

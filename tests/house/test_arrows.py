@@ -55,7 +55,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "local_models": {"generators", "judge", "llm", "plugins", "summarize"},
     # Differs from the design, where it knows `llm` alone: what it answers comes from the models that need no key.
     # Apart from the simulator, so that the command line has its options without loading it.
-    "simulator_settings": {"errors", "plugins"},
+    "simulator_settings": {"errors", "inputs", "plugins"},
     "simulator": {"errors", "llm", "loops", "local_models", "simulator_settings", "synth", "text"},
     # Of engine, what a benchmark gives and a section is: both are compared and shown, by the benchmarks and the report.
     "comparison": {"engine", "errors", "metrics"},

@@ -11,6 +11,7 @@ from typing import Any
 from summhay_ray.benchmark import Inputs, SpecError
 from summhay_ray.benchmarks.ethic.records import Record, check_counts, read_records
 from summhay_ray.benchmarks.ethic.spec import EthicSpec, HubSpec
+from summhay_ray.inputs import read_file
 
 SAMPLE = "sample/"
 RUN = "run/"
@@ -91,8 +92,7 @@ def _of_hub(entry: HubSpec, file: str) -> bytes:
         raise SpecError(
             f"spec: data: {entry.hub}/{file} at {entry.revision} cannot be fetched ({why}); fetch it and give the file"
         ) from error
-    with open(path, "rb") as stream:
-        return stream.read()
+    return read_file(path)
 
 
 def jsonl(rows: Iterable[dict[str, Any]]) -> bytes:
