@@ -11,6 +11,7 @@ from typing import Any
 from summhay_ray.benchmark import CitedAnswer, CitedAnswers, SpecError
 from summhay_ray.mine import read_folder
 from summhay_ray.summarize import bullets_of
+from summhay_ray.text import UnusableAnswer, without_thinking
 
 DEFAULT_SYSTEM = "answers"
 
@@ -18,8 +19,8 @@ DEFAULT_SYSTEM = "answers"
 def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[CitedAnswers, list[str]]:
     """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where they are known, `system`, and
-    `shown`, the ids of the documents that the system was shown.
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking left out; no bullet if that does not
+    end); and, where they are known, `system`, and `shown`, the ids of the documents that the system was shown.
     """
     sources, unread = read_folder(folder)
     if not sources:
@@ -73,7 +74,10 @@ def _bullets(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     for field in ("bullets", "text", "answer", "summary"):
         value = row.get(field)
         if isinstance(value, str):
-            return tuple(bullets_of(value))
+            try:
+                return bullets_of(without_thinking(value))
+            except UnusableAnswer:
+                return ()
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return tuple(value)
         if value is not None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from summhay_ray.benchmark import Message, RawAnswer, Unreadable, read_json, system, user
+from summhay_ray.text import UnusableAnswer, read_label
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is the middle of the values between not and supported."""
+_LABELS = frozenset(("supported", "fully supported", "partly", "partially", "partial", "partly supported"))
+_LABELS |= {"partially supported", "not", "not supported", "unsupported"}
+_EXPECTED = "verdict: supported, partly or not"
 _TASK = """You check citations. You are given a statement and {documents}. Decide what {each} says of the statement,
 whatever else you know.
 
@@ -35,7 +39,12 @@ def about_all(statement: str, documents: Sequence[str]) -> list[Message]:
 
 
 def read_one(reply: RawAnswer) -> tuple[float, str]:
-    """(value, quotation) of an answer about one document. Raises Unreadable."""
+    """(value, quotation) of an answer about one document: the object, or a label alone. Raises Unreadable."""
+    if "{" not in reply.text:
+        try:
+            return VALUES[_label(read_label(reply.text, _LABELS))], ""
+        except UnusableAnswer:
+            raise Unreadable(reply, _EXPECTED) from None
     return _opinion(reply, read_json(reply, "verdict"))
 
 
@@ -46,9 +55,12 @@ def read_all(reply: RawAnswer, n: int) -> list[tuple[float, str]]:
 
 
 def _opinion(reply: RawAnswer, said: object) -> tuple[float, str]:
-    verdict = said.get("verdict") if isinstance(said, dict) else said
-    word = verdict.strip().lower() if isinstance(verdict, str) else ""
-    if word not in VALUES:
-        raise Unreadable(reply, "verdict: supported, partly or not")
-    evidence = said.get("evidence") if isinstance(said, dict) else ""
-    return VALUES[word], evidence.strip() if isinstance(evidence, str) else ""
+    named = {key.lower(): value for key, value in said.items()} if isinstance(said, dict) else {"verdict": said}
+    word, evidence = (value.strip() if isinstance(value := named.get(name), str) else "" for name in ("verdict", "evidence"))
+    if word.lower() not in _LABELS:
+        raise Unreadable(reply, _EXPECTED)
+    return VALUES[_label(word.lower())], evidence
+
+
+def _label(word: str) -> str:
+    return "partly" if word.startswith("part") else "not" if word.startswith(("not", "un")) else "supported"
