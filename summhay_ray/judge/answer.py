@@ -21,7 +21,6 @@ from summhay_ray.text import UnusableAnswer, final_text, json_objects
 _LABEL = re.compile(r"(?:(?P<FULL>full|fully)|(?P<PARTIAL>partial|partially)|(?P<NO>no|not(?=covered)))(?:coverage|covered)?")
 _MOST_APART = 0.5
 """A value further than this from that of its label is ignored."""
-_NAMES_A_BULLET = re.compile(r"(?<![-\d.])0*[1-9]")
 _MISSING = Malformed("missing_insight", "the answer does not mention the insight")
 _UNCLEAR = Malformed(
     "unclear_insight", "the answer's insight_ids are not those of the prompt, so its verdicts cannot be assigned"
@@ -91,7 +90,7 @@ def _verdict_of(value: dict[str, Any]) -> Read:
     coverage = f"{match.lastgroup}_COVERAGE"
     if {text.strip() for text in value.values() if isinstance(text, str)} & (COVERAGE_VALUE.keys() - {coverage}):
         return Malformed("two_verdicts", "the answer's JSON object names two coverages")
-    if coverage == "NO_COVERAGE" and _NAMES_A_BULLET.search(bullet):
+    if coverage == "NO_COVERAGE" and _names_a_bullet(bullet):
         return _covered_after_all(bullet)
     return Verdict(coverage, bullet, expected_of(value.get("value"), coverage), _fraction(value.get("uncertainty")))
 
@@ -114,7 +113,7 @@ def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
     if not 0 <= verdict.expected <= 1:
         return Malformed("unusable_value", f"the judge's value is {verdict.expected}; expected 0 to 1")
     if verdict.coverage == "NO_COVERAGE":
-        named = _NAMES_A_BULLET.search(verdict.bullet_id)
+        named = _names_a_bullet(verdict.bullet_id)
         return _covered_after_all(verdict.bullet_id) if named else replace(verdict, bullet_id='"NA"')
     bullet = usable_bullet(verdict.bullet_id, n_bullets)
     if bullet is None:
@@ -141,6 +140,11 @@ def _number(value: Any, what: str) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _names_a_bullet(bullet_id: str) -> bool:
+    """Whether a bullet id (JSON) holds a positive number; any word means that there is no bullet."""
+    return re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)) is not None
 
 
 def _covered_after_all(bullet_id: str) -> Malformed:

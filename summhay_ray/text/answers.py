@@ -124,6 +124,8 @@ def _unfinished() -> UnusableAnswer:
 
 _MOST_BROKEN = 50
 """An answer with more braces that begin no object is given up: each is tried."""
+_DEEPEST = 50
+"""JSON with slips is not nested more deeply."""
 _LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
 _END = r"(?=\s*(?:[,:}\]]|//|/\*|\#|\Z|[\"'\u2018\u201c][^\"'\u2019\u201d\n]*[\"'\u2019\u201d]\s*:))"
 _TOKEN = re.compile(
@@ -228,7 +230,7 @@ def _mended(answer: str, begin: int) -> tuple[str, int]:
     depth, place = 0, begin
     while not tokens or depth:
         token = _TOKEN.match(answer, place)
-        if token is None:
+        if token is None or depth > _DEEPEST:
             raise ValueError
         kind, written, place = str(token.lastgroup), token[token.lastgroup or 0], token.end()
         if kind == "sign":
