@@ -184,7 +184,7 @@ def _having(value: Any, fields: Sequence[str], names: dict[str, str]) -> Iterato
     while left:
         node = left.pop()
         if isinstance(node, dict):
-            named: dict[str, Any] = {str(key) if key in fields else names.get(_plain(key), key): node[key] for key in node}
+            named: dict[str, Any] = {key if key in fields else names.get(_plain(key)) or key: node[key] for key in node}
             if len(named) < len(node):
                 raise UnusableAnswer("broken_json", "an object of the answer has a name twice")
             if all(name in named for name in fields):
