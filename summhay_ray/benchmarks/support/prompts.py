@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from summhay_ray.benchmark import Message, RawAnswer, Unreadable, read_json, system, user
-from summhay_ray.text import UnusableAnswer, read_label
+from summhay_ray.text import UnusableAnswer, json_objects, read_label, without_thinking
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is the middle of the values between not and supported."""
@@ -39,13 +39,17 @@ def about_all(statement: str, documents: Sequence[str]) -> list[Message]:
 
 
 def read_one(reply: RawAnswer) -> tuple[float, str]:
-    """(value, quotation) of an answer about one document: the object, or a label alone. Raises Unreadable."""
-    if "{" not in reply.text:
-        try:
-            return VALUES[_label(read_label(reply.text, _LABELS))], ""
-        except UnusableAnswer:
-            raise Unreadable(reply, _EXPECTED) from None
-    return _opinion(reply, read_json(reply, "verdict"))
+    """(value, quotation) of an answer about one document: of its last object, or a label alone. Raises Unreadable, also if
+    another object has another verdict."""
+    try:
+        text = without_thinking(reply.text)
+        found = [_opinion(reply, said) for said in json_objects(text, "verdict", optional=("evidence",))]
+        found = found or [(VALUES[_label(read_label(text, _LABELS))], "")]
+    except UnusableAnswer:
+        raise Unreadable(reply, _EXPECTED) from None
+    if any(value != found[-1][0] for value, _ in found):
+        raise Unreadable(reply, f"one {_EXPECTED}")
+    return found[-1]
 
 
 def read_all(reply: RawAnswer, n: int) -> list[tuple[float, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from summhay_ray.judge.rating.base import Scale
 from summhay_ray.outcome import Malformed
-from summhay_ray.text import UnusableAnswer, final_text, read_json, read_number, without_fences
+from summhay_ray.text import UnusableAnswer, final_text, read_json, read_number
 
 _KEYS = ("rating", "score")
 LEAST_MASS = 0.5
@@ -48,9 +48,12 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
     cut = finish_reason == "length"
     try:
         answer = final_text(text)
-        if without_fences(answer).startswith("{"):
+        try:
+            rating, high, tail = read_number(answer)
+        except UnusableAnswer:
+            if "{" not in answer:
+                raise
             return _of_json(final_text(text, finish_reason), scale)
-        rating, high, tail = read_number(answer)
         # A decimal, another digit or a range may have followed.
         if cut and "\n" not in answer and (not tail and rating * 10 <= scale.high or tail and not re.search(r"\w", tail)):
             final_text(text, finish_reason)
