@@ -87,7 +87,7 @@ def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[
     number is not finite. The types of the fields are yours to check.
     """
     try:
-        return text.read_json(text.without_thinking(reply.text), *fields, kind=kind)
+        return text.json_value(text.without_thinking(reply.text), *fields, kind=kind)
     except text.UnusableAnswer:
         what = f"one JSON {'list' if kind is list else 'object'}{' with ' + ', '.join(fields) if fields else ''}"
         raise Unreadable(reply, what) from None

@@ -14,7 +14,7 @@ from typing import Any
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.checking.words import quoted
 from summhay_ray.synth.making.kinds import Input, Task
-from summhay_ray.text import UnusableAnswer, count_tokens, final_text, plain_words, read_json
+from summhay_ray.text import UnusableAnswer, count_tokens, final_text, json_value, plain_words
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
 """Longest text of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
@@ -67,7 +67,7 @@ def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> An
         answer = final_text(text, finish_reason)
         if task in _TEXTS:
             return _long_enough(task, _document(answer), given)
-        return _READERS[task](read_json(answer, _FIELD[task]), given)
+        return _READERS[task](json_value(answer, _FIELD[task]), given)
     except UnusableAnswer as error:
         return Malformed(error.error, str(error))
 

@@ -139,7 +139,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(.)|(\")", re.DOTALL)
 
 
-def read_json(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
+def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
     """The one JSON object of an answer, or with `kind=list` the one list; several must be equal. `fields`: names it must have.
 
     Raises UnusableAnswer ("no_json", "broken_json", "two_answers").

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summhay_ray.text import UnusableAnswer, final_text, read_json, read_label, without_thinking
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_label, without_thinking
 
 pytestmark = pytest.mark.core
 
@@ -119,14 +119,14 @@ VALUE = {"a": 'it\'s "x" {1}, [2]', "b": [1, -2.5, None, True], "c": {"d": ""}}
     ],
 )
 def test_an_object_is_read_through_what_models_do_to_it(text: str) -> None:
-    assert read_json(text, "a", "b", "c") == VALUE
+    assert json_value(text, "a", "b", "c") == VALUE
 
 
 @pytest.mark.parametrize(
     "text", ["[[1, 2], [3]]", "Here:\n```\n[[1,2],[3,],]\n```", '{"groups": [[1, 2], [3]]}', "[[1, 2], [3]] {x}"]
 )
 def test_a_list_is_read(text: str) -> None:
-    assert read_json(text, kind=list) == [[1, 2], [3]]
+    assert json_value(text, kind=list) == [[1, 2], [3]]
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_a_list_is_read(text: str) -> None:
 )
 def test_what_is_not_clear_is_not_read(text: str, error: str) -> None:
     with pytest.raises(UnusableAnswer) as caught:
-        read_json(text, "a")
+        json_value(text, "a")
     assert caught.value.error == error and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[[1, 2], [3", "[1] or [2]", "[[1, 2]", '[{"a": 1}, {"a"'])
 def test_a_list_that_is_cut_off_is_none(text: str) -> None:
     with pytest.raises(UnusableAnswer):
-        read_json(text, kind=list)
+        json_value(text, kind=list)
 
 
 VALUES = st.recursive(
@@ -170,11 +170,11 @@ VALUES = st.recursive(
 def test_an_object_is_read_whole_or_not_at_all(value: dict[str, Any], cut: int, written: Any) -> None:
     name, text = next(iter(value)), written(value)
     try:
-        assert read_json(text, name) == value
+        assert json_value(text, name) == value
     except UnusableAnswer:
         assert written is repr
     try:
-        read = read_json(text[: min(cut, len(text) - 1)], name)
+        read = json_value(text[: min(cut, len(text) - 1)], name)
     except UnusableAnswer:
         return
     # Whole objects with this name may stand within one that is cut off.
@@ -218,8 +218,8 @@ def test_hostile_answers_are_quick() -> None:
     ):
         for read in (
             without_thinking,
-            lambda text: read_json(text, "a"),
-            lambda text: read_json(text.replace("{", "["), kind=list),
+            lambda text: json_value(text, "a"),
+            lambda text: json_value(text.replace("{", "["), kind=list),
         ):
             with contextlib.suppress(UnusableAnswer):
                 read(text)

@@ -19,8 +19,8 @@ DEFAULT_SYSTEM = "answers"
 def read_answers(text: str, file: str, folder: Path, shown_as: str) -> tuple[CitedAnswers, list[str]]:
     """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking left out; no bullet if that does not
-    end); and, where they are known, `system`, and `shown`, the ids of the documents that the system was shown.
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking left out); and, where they are known,
+    `system`, and `shown`, the ids of the documents that the system was shown.
     """
     sources, unread = read_folder(folder)
     if not sources:
@@ -57,7 +57,11 @@ def _answer(line: str, where: str, number: str, haystack: str, known: set[str], 
     uses[asked, system] += 1
     if (again := uses[asked, system]) > 1:
         system = f"{system}#{again - 1}"
-    return CitedAnswer(haystack, asked, system, _bullets(row, where), _shown(row.get("shown"), known, where))
+    shown = _shown(row.get("shown"), known, where)
+    try:
+        return CitedAnswer(haystack, asked, system, _bullets(row, where), shown)
+    except UnusableAnswer as error:
+        return CitedAnswer(haystack, asked, system, (), shown, error=str(error))
 
 
 def _row(line: str, where: str) -> Mapping[str, Any]:
@@ -74,10 +78,7 @@ def _bullets(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     for field in ("bullets", "text", "answer", "summary"):
         value = row.get(field)
         if isinstance(value, str):
-            try:
-                return bullets_of(without_thinking(value))
-            except UnusableAnswer:
-                return ()
+            return bullets_of(without_thinking(value))
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return tuple(value)
         if value is not None:
@@ -103,6 +104,7 @@ def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes
             [
                 *(one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)),
                 *(one.label, one.model, one.retriever, one.ordering),
+                *([one.error] if one.error else []),
             ]
             for one in cited.answers
         ],

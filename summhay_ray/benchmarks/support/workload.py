@@ -210,11 +210,8 @@ class SupportBench(Benchmark[SupportSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the rows of one answer, and a failure for each citation that was not judged."""
         answer = self.judged.answers[item.data["place"]]
-        if not answer.bullets:
-            if not ask.planning:
-                ask.fail(
-                    STAGE, Malformed("empty_answer", f"{answer.query_id}: the answer is empty, or its thinking does not end")
-                )
+        if answer.error:
+            ask.fail(STAGE, Malformed("unfinished_thinking", answer.error))
             return {}
         opinions, judging = await self._opinions(answer, ask)
         corpus, free = judging.case.corpus, judging.case.free

@@ -15,7 +15,7 @@ from typing import Any
 
 from summhay_ray.judge.rating.base import Scale
 from summhay_ray.outcome import Malformed
-from summhay_ray.text import UnusableAnswer, final_text, read_json, read_number
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
 
 _KEYS = ("rating", "score")
 LEAST_MASS = 0.5
@@ -104,7 +104,7 @@ def check_logprobs(scale: Scale) -> None:
 
 
 def _of_json(answer: str, scale: Scale) -> float | Malformed:
-    value = read_json(answer)
+    value = json_value(answer)
     named = {str(name).strip().lower(): number for name, number in value.items()}
     ratings = [_whole(named[name]) for name in _KEYS if name in named]
     if not ratings:
