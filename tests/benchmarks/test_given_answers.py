@@ -103,9 +103,7 @@ def test_thinking_is_no_part_of_an_answer_in_any_kind_of_run(tmp_path: Path, mon
     meetings(tmp_path / "meetings")
     odsum = {"kind": "odsum", "corpus": "meetings", "retrievers": ["oracle"], "summarizers": [MINE], "metrics": ["rouge"]}
     plain = "The bridge opens in May. [1]"
-    queries = [
-        query.query_id for query in load(write_spec(tmp_path, {**odsum, "summarizers": ["offline/lead"]})).collection.queries
-    ]
+    queries = list(QUERIES)
     scores = []
     for text in (plain, f"[THINK]Which bridge? [2]\nThe one of May.[/THINK]{plain}", f"analysisMay [2].assistantfinal{plain}"):
         given(tmp_path, dict.fromkeys(queries, text))
