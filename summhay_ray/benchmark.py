@@ -143,6 +143,8 @@ class CitedAnswer:
     retriever: str = ""
     ordering: str = ""
     """The system's parts, where they are known."""
+    error: str = ""
+    """Why the answer cannot be read; empty if it can."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.system)

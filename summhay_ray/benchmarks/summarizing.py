@@ -213,14 +213,16 @@ async def guarded(error_class: str, name: str, work: Awaitable[Any], planned: bo
 
 
 def read_summary(outcome: Any) -> Outcome[RawAnswer]:
-    """The outcome of a summary: a refusal in words becomes Refusal, an answer without bullets Malformed, and anything that is no
-    outcome Failed."""
+    """The outcome of a summary, whose text is without the model's thinking: a refusal in words becomes Refusal, an answer without
+    bullets or an end of its thinking Malformed, and anything that is no outcome Failed."""
     if not isinstance(outcome, tuple(KIND)):
         return Failed("strategy_error", f"the strategy gave {type(outcome).__name__} and no outcome", retryable=True)
-    if isinstance(outcome, Answer) and summarize.refuses(outcome.value.text):
-        raw = outcome.value
+    found = summarize.final(cast(Outcome[RawAnswer], outcome))
+    if not isinstance(found, Answer):
+        return found
+    raw = found.value
+    if summarize.refuses(raw.text):
         return Refusal("refusal", "the model refused in words", raw.key, raw.attempts, raw.usd_micros)
-    if isinstance(outcome, Answer) and not summarize.bullets_of(outcome.value.text):
-        raw = outcome.value
+    if not raw.text:
         return Malformed("empty_answer", "the answer holds no line but its thinking", raw.key, raw.attempts, raw.usd_micros)
-    return cast(Outcome[RawAnswer], outcome)
+    return found

@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from summhay_ray import text
 from summhay_ray.engine.items import Item, Stage, all_tables
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark
@@ -75,39 +74,23 @@ class Unreadable(NoReply):
     """An answer that does not have the expected form: `raise Unreadable(reply, "A, B, C or D")`."""
 
     def __init__(self, reply: RawAnswer, expected: str) -> None:
-        text = " ".join(reply.text.split())
-        message = f"expected {expected}; found {text[:MOST_SHOWN]!r}{' ...' if len(text) > MOST_SHOWN else ''}"
+        found = " ".join(reply.text.split())
+        message = f"expected {expected}; found {found[:MOST_SHOWN]!r}{' ...' if len(found) > MOST_SHOWN else ''}"
         super().__init__("", Malformed("unreadable", message, reply.key, reply.attempts, reply.usd_micros))
 
 
 def read_json(reply: RawAnswer, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
     """The one JSON object of an answer, whatever words or fence stand around it; with `kind=list`, the one JSON list.
 
-    `fields`: names that the object must have. Raises Unreadable for an answer without such JSON, with several, with one that is
-    cut off, and where a name is given twice or a number is not finite. The types of the fields are yours to check.
+    `fields`: names that the object must have, in any case and spacing. Slips such as single quotes are mended. Raises Unreadable
+    for an answer without such JSON, with several that differ, with one that is cut off, and where a name has two values or a
+    number is not finite. The types of the fields are yours to check.
     """
-    begin, end = "[]" if kind is list else "{}"
-    text = reply.text[max(0, reply.text.find(begin)) : reply.text.rfind(end) + 1]
-    expected = f"one JSON {'list' if kind is list else 'object'}{' with ' + ', '.join(fields) if fields else ''}"
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_finite, parse_float=_finite, strict=False)
-    except (ValueError, RecursionError):
-        raise Unreadable(reply, expected) from None
-    if any(name not in value for name in fields):
-        raise Unreadable(reply, expected)
-    return value
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name is given twice")
-    return dict(pairs)
-
-
-def _finite(number: str) -> float:
-    if not math.isfinite(value := float(number)):
-        raise ValueError("a number is not finite")
-    return value
+        return text.json_value(text.without_thinking(reply.text), *fields, kind=kind)
+    except text.UnusableAnswer:
+        what = f"one JSON {'list' if kind is list else 'object'}{' with ' + ', '.join(fields) if fields else ''}"
+        raise Unreadable(reply, what) from None
 
 
 class ConcurrencyLimiter:
@@ -175,13 +158,16 @@ class Ask:
         prompt_hash: str = "",
         n: int = 1,
         logprobs: int | None = None,
+        keep_thinking: bool = False,
         **sampling: Any,
     ) -> RawAnswer:
-        """Ask a model (by default the item's) and return its raw answer, whose `text` is the reply.
+        """Ask a model (by default the item's) and return its raw answer, whose `text` is the reply without its thinking.
 
         `messages` may be a text, which is sent as one user message. `sample` numbers several answers to the same prompt. `n` is
-        the number of samples in one call, `logprobs` the number of log probabilities per token. `sampling` overrides the
-        parameters of the spec's entry. Raises NoReply if there is no usable answer; uncaught, it becomes the item's failure row.
+        the number of samples in one call, `logprobs` the number of log probabilities per token. `keep_thinking`: return the text
+        as it came; `further_texts` and the table `raw_answers` always have it. `sampling` overrides the parameters of the spec's
+        entry. Raises NoReply if there is no usable answer, or if its thinking does not end; uncaught, it becomes the item's
+        failure row.
         """
         self._check_stage(stage)
         entry = model or self._model()
@@ -190,9 +176,16 @@ class Ask:
         async with self.turn(stage, entry.model, entry.label):
             outcome = await self.of(stage)(request)
         self._stage_of[outcome.key] = stage
-        if isinstance(outcome, Answer):
-            return outcome.value
-        raise NoReply(stage, outcome)
+        if not isinstance(outcome, Answer):
+            raise NoReply(stage, outcome)
+        reply = outcome.value
+        if keep_thinking or self.planning:
+            return reply
+        try:
+            return replace(reply, text=text.without_thinking(reply.text))
+        except text.UnusableAnswer as error:
+            lost = Malformed(error.error, str(error), reply.key, reply.attempts, reply.usd_micros)
+            raise NoReply(stage, lost) from None
 
     def of(self, stage: str, share: float = 1.0, output_tokens: Callable[[Request], int] | None = None) -> AskModel:
         """A function that sends a request of this stage and returns its outcome; it raises no NoReply.

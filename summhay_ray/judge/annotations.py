@@ -178,7 +178,7 @@ def _verdict(entry: Mapping[str, Any]) -> Verdict | None:
     """One stored verdict. As in a judge's answer, a value outside 0..1, or one that contradicts the label, is dropped."""
     if not isinstance(entry.get("coverage"), str) or entry["coverage"] not in COVERAGE_VALUE:
         return None
-    return Verdict(entry["coverage"], json.dumps(entry.get("bullet_id")), expected_of([entry.get("value")], entry["coverage"]))
+    return Verdict(entry["coverage"], json.dumps(entry.get("bullet_id")), expected_of(entry.get("value"), entry["coverage"]))
 
 
 def _shown(value: Any) -> str:

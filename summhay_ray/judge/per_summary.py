@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
+from summhay_ray.judge.answer import read_verdicts
 from summhay_ray.judge.base import JudgeSettings, Verdict
 from summhay_ray.judge.per_insight import FewShot, PerInsight, repaired
 from summhay_ray.judge.prompt import Form, render_together, template
-from summhay_ray.judge.together import read_verdicts
 from summhay_ray.llm import Ask, RawAnswer, Request
 from summhay_ray.outcome import Answer, Malformed, NoAnswer, Outcome
 from summhay_ray.records import Insight

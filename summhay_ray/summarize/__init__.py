@@ -12,7 +12,7 @@ from summhay_ray import plugins
 from summhay_ray.llm import LocalModel
 from summhay_ray.summarize.base import Form, Reducer, Shown, Summarizer, Task
 from summhay_ray.summarize.bullets import bullets_of, refuses, without_references
-from summhay_ray.summarize.calls import written
+from summhay_ray.summarize.calls import final
 from summhay_ray.summarize.context import ContextPlan, assemble, shown
 from summhay_ray.summarize.offline.reading import read as asked_in
 from summhay_ray.summarize.orderings import check_ordering, order
@@ -41,6 +41,7 @@ __all__ = [
     "bullets_of",
     "check_ordering",
     "check_prompt",
+    "final",
     "local_models",
     "make_summarizer",
     "order",
@@ -51,7 +52,6 @@ __all__ = [
     "strategy_options",
     "template_hash",
     "without_references",
-    "written",
 ]
 
 

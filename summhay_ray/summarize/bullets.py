@@ -27,11 +27,9 @@ def bullets_of(text: str) -> tuple[str, ...]:
     r"""The non-blank lines of an answer, stripped, in order; split on "\n" only (paper, section 4.1).
 
     Headings, introductions and remarks count as bullets, as in the release: judges number all of them from 1. A list of
-    references is left out (see `without_references`). The reasoning of a
-    model before `</think>` is not part of its summary.
+    references is left out (see `without_references`).
     """
-    answer = text.rpartition("</think>")[2]
-    return without_references([line.strip() for line in answer.split("\n") if line.strip()])
+    return without_references([line.strip() for line in text.split("\n") if line.strip()])
 
 
 def without_references(lines: Sequence[str]) -> tuple[str, ...]:
@@ -65,5 +63,5 @@ def _said(text: str) -> str:
 
 def refuses(text: str) -> bool:
     """Whether an answer is a refusal: short, without citations, and beginning with "I cannot help", "I'm unable to ..."."""
-    answer = text.rpartition("</think>")[2].strip()
+    answer = text.strip()
     return len(answer) <= _LONGEST_REFUSAL and not re.search(r"\[[\d, ]+\]", answer) and bool(_REFUSAL.match(answer))

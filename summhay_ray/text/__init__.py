@@ -1,12 +1,23 @@
-"""The text room: one tokenizer, sentence splitter, word list and stemmer that all rooms share. It imports nothing of ours.
+"""The text room: one tokenizer, sentence splitter, word list, stemmer and reader of models' answers that all rooms share.
+
+It imports nothing of ours.
 
 A tokenization that a paper fixes, or that parameters were fitted to, lies beside its metric, retriever or model instead.
 """
 
+from summhay_ray.text.answers import (
+    UnusableAnswer,
+    final_text,
+    json_objects,
+    json_value,
+    read_label,
+    read_number,
+    without_fences,
+    without_thinking,
+)
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
-from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
@@ -26,18 +37,24 @@ __all__ = [
     "TITLES",
     "UNSPACED",
     "Script",
+    "UnusableAnswer",
     "chunks",
     "citations",
     "count_tokens",
     "encode_tokens",
+    "final_text",
     "first_tokens",
     "is_latin",
+    "json_objects",
+    "json_value",
     "name_words",
     "parsed_json",
     "placed_turns",
     "plain_words",
     "punkt_sentences",
     "quoted",
+    "read_label",
+    "read_number",
     "root",
     "sentences",
     "sentences_of",
@@ -46,6 +63,7 @@ __all__ = [
     "turns",
     "unquoted",
     "whole_nltk",
-    "whole_objects",
+    "without_fences",
+    "without_thinking",
     "words_of",
 ]

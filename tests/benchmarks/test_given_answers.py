@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odsum_collections import meetings
+from odsum_collections import QUERIES, meetings
 from runs import summhay, write_spec
 
 from summhay_ray.api import load, plan
@@ -96,6 +96,44 @@ def test_ratings_made_elsewhere_are_a_rater_and_judges_are_asked_too_much(tmp_pa
     given(tmp_path, {"0": "When does the bridge open?"})
     found = run(tmp_path, {**build, "threshold": 0}, code=4)
     assert failed(tmp_path, found)[0][0] in ("several_questions", "missing_answer")
+
+
+def test_thinking_is_no_part_of_an_answer_in_any_kind_of_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    meetings(tmp_path / "meetings")
+    odsum = {"kind": "odsum", "corpus": "meetings", "retrievers": ["oracle"], "summarizers": [MINE], "metrics": ["rouge"]}
+    plain = "The bridge opens in May. [1]"
+    queries = list(QUERIES)
+    scores = []
+    for text in (plain, f"[THINK]Which bridge? [2]\nThe one of May.[/THINK]{plain}", f"analysisMay [2].assistantfinal{plain}"):
+        given(tmp_path, dict.fromkeys(queries, text))
+        scores.append(run(tmp_path, odsum)["scores"])
+    assert scores[0] == scores[1] == scores[2]
+    given(tmp_path, {**dict.fromkeys(queries, plain), queries[0]: f"<thinking>{plain}"})
+    assert {error for error, _ in failed(tmp_path, run(tmp_path, odsum, code=4))} == {"unfinished_thinking"}
+
+    (tmp_path / "a.txt").write_text("The bridge opens in May.", encoding="utf-8")
+    lines = (f"The mayor said so. [1]\n</think>\n- {plain}", f"<|channel|>analysis<|message|>{plain}")
+    (tmp_path / "two.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
+    found = run(tmp_path, {"kind": "support", "answers": "two.jsonl", "documents": "."}, code=4)
+    assert [row["n"] for row in found["scores"]["systems"]] == [1]
+    assert [error for error, _ in failed(tmp_path, found)] == ["unfinished_thinking"]
+
+    shutil.copy(EXAMPLES / "needle.py", tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "needle", raising=False)
+    line = "Day 1: The cook hid the key of the rum store in the ship's bell."
+    given(
+        tmp_path,
+        {
+            "mine@0.0#0": "<think>Under the bell?</think>In the bell.",
+            "mine@0.0#0/quote": f"◁think▷Day 2?◁/think▷{line}",
+            "mine@1.0#0": "<think>In the bell",
+        },
+    )
+    found = run(tmp_path, {"kind": "needle:Needle", "models": [MINE], "depths": [0, 1], "trials": 1, "entries": 9}, code=4)
+    assert [(row["found"], row["n"]) for row in found["scores"]["by_depth"]] == [(1.0, 1), (None, 0)]
+    assert [error for error, _ in failed(tmp_path, found)] == ["unfinished_thinking"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ IMPORTS: Mapping[str, set[str]] = {
     "haystack": {"plugins", "errors", "records"},
     "extract": {"encoders", "plugins", "text"},
     "retrieve": {"encoders", "errors", "plugins", "records", "text"},
-    "summarize": {"llm", "outcome", "plugins", "records", "text"},
+    "summarize": {"llm", "metrics", "outcome", "plugins", "records", "text"},
     "judge": {"inputs", "llm", "loops", "metrics", "outcome", "plugins", "errors", "records", "text"},
     "synth": {"haystack", "inputs", "llm", "loops", "outcome", "plugins", "errors", "records", "text", "yaml_text"},
     # Words, numbers and quotations are read, and queries checked, as a synthesis does it.

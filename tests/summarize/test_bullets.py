@@ -50,7 +50,6 @@ def test_every_bullet_is_a_stripped_line_in_order(text: str) -> None:
         ("I'm sorry, but I can't help with that.", True),
         ("I cannot provide a summary of these documents.", True),
         ("Unfortunately, I am unable to assist with this request.", True),
-        ("<think>easy</think>\nI can't assist with that.", True),
         ("- I cannot help but notice that the tram reopened in May. [3]", False),
         ("- The council will not provide new trams. [1][2]", False),
         ("- Sorry states of repair were found on 12 bridges.", False),

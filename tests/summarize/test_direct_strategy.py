@@ -38,7 +38,7 @@ def test_one_request_with_every_field_of_the_task() -> None:
         return answer
 
     task: Task = replace(build_task(), model="openai/gpt-4o", sampling={"temperature": 0}, sample=3, lookup="summary_x")
-    assert asyncio.run(make_summarizer().summarize(task, ask)) is answer
+    assert asyncio.run(make_summarizer().summarize(task, ask)) == answer
     assert asked == [Request("openai/gpt-4o", render(task), {"temperature": 0}, template_hash(task), 3, "summary_x")]
 
 

@@ -388,7 +388,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         number = self._random("question", made.name).randrange(len(parts)) + 1
         asked = [system(prompts.SYSTEM), user(prompts.chunk_question(parts[number - 1]))]
         reply = await ask("question", asked, model=self.spec.questioner, prompt_hash=prompts.prompt_hash())
-        written = _QUESTION.search(lenient_metrics.without_reasoning(reply.text))
+        written = _QUESTION.search(reply.text)
         answer = lenient_metrics.items(written["answer"]).items if written else ()
         if written is None or not set(answer) - {lenient_metrics.NONE}:
             raise Unreadable(reply, "a line Question: and a line Answer: with what it names")
@@ -403,7 +403,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.chunk_citations(part, target))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
-            listed = [line.strip().lstrip("-*").strip() for line in lenient_metrics.without_reasoning(reply.text).splitlines()]
+            listed = [line.strip().lstrip("-*").strip() for line in reply.text.splitlines()]
             if any(listed) and not any(
                 label in part or label.casefold().strip(".") == lenient_metrics.NONE for label in listed if label
             ):
@@ -429,7 +429,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         for part in parts:
             question = [system(prompts.SYSTEM), user(prompts.recalling(part, what))]
             reply = await ask("label", question, model=self.spec.labeler, prompt_hash=prompts.prompt_hash())
-            read = lenient_metrics.items(lenient_metrics.without_reasoning(reply.text))
+            read = lenient_metrics.items(reply.text)
             if read.unparsed:
                 raise Unreadable(reply, "a list, or None")
             labels.append(tuple(label for label in read.items if label != lenient_metrics.NONE))
@@ -438,7 +438,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     async def _summary(self, part: str, ask: Ask) -> str:
         question = [system(prompts.SYSTEM), user(prompts.chunk_summary(part))]
         reply = await ask("summarize", question, model=self.spec.summarizer, prompt_hash=prompts.prompt_hash())
-        return " ".join(lenient_metrics.without_reasoning(reply.text).split())
+        return " ".join(reply.text.split())
 
     def _made(self, domain: str, source: sources.Text | sources.Collection | sources.Cited, context: str, **cut: Any) -> _Made:
         """The empty `_Made` of a source. `cut`: how the source became the context: borders of chunks in characters (one list per

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
+from summhay_ray.text import without_fences
+
 _LISTED = re.compile(r"\s*(?:[-*+\u2022\u25e6\u2023\u2043\u2013\u2014|<#]|\(?\d{1,4}[.)]\s|\[)")
 _SENTENCE = re.compile(r"\s*[(*_\"']*[A-Z\u00c0-\u00de].*[.!?][)*_\"']*\s*\Z", re.DOTALL)
 _NEXT_SENTENCE = re.compile(r"(?<=[.!])\s+(?=[A-Z\u00c0-\u00de])")
@@ -24,7 +25,7 @@ _WORDS = 4
 
 def unfenced(text: str) -> str:
     """The answer without the lines of code fences, and without an offer of help at its end."""
-    return _CLOSER.sub("", _FENCE.sub("", text)).strip()
+    return _CLOSER.sub("", without_fences(text)).strip()
 
 
 def without_remarks(text: str) -> str:

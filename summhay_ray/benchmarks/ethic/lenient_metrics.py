@@ -20,6 +20,7 @@ from typing import Any
 
 from summhay_ray.benchmarks.ethic import forms, release_metrics
 from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
+from summhay_ray.text import UnusableAnswer, without_thinking
 
 NONE = "none"
 """The item, of an answer or a gold list, that says that there is nothing to name."""
@@ -41,9 +42,6 @@ _NOTHING = re.compile(r"\b(?:none|no(?:ne)? of (?:them|the \w+))\b|\bn/a\b", re.
 _HEADER = re.compile(r"[*_]*<[ \t]*(?:section|segment)[ \t]+(\d{1,9})[ \t]*>[*_]*", re.IGNORECASE)
 """At most nine digits: no context has more sections, and `int` refuses numbers with thousands of digits."""
 _LINE_HEADER = re.compile(r"^[ \t#*_]*(?:section|segment)[ \t]+(\d{1,9})[ \t*_]*(?::[ \t*_]*|$)", re.IGNORECASE | re.MULTILINE)
-_REASONING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
-_REASONING_END = re.compile(r"\A.*</(?:think|thinking|reasoning)>\s*", re.DOTALL | re.IGNORECASE)
-_NEVER_ENDED = re.compile(r"(?:\A|\n)\s*<(?:think|thinking|reasoning)>.*\Z", re.DOTALL | re.IGNORECASE)
 _FRAME = "### Context:\n"
 _AFTER = "\n\nNow, respond to the instruction"
 _PLACE = re.compile(r"\A(?P<domain>[^_]*)_(?P<id>.*)_(?P<section><(?:Section|Segment) \d+>)_(?P<criterion>[a-z]+)\Z", re.DOTALL)
@@ -61,11 +59,11 @@ class Read:
 
 
 def without_reasoning(text: str) -> str:
-    """The answer without the model's reasoning in <think>, <thinking> or <reasoning>; the opening tag may be missing.
-
-    After an opening tag that is never closed there is no answer.
-    """
-    return _NEVER_ENDED.sub("", _REASONING_END.sub("", _REASONING.sub("", text)))
+    """The answer without the model's thinking; empty if that does not end."""
+    try:
+        return without_thinking(text)
+    except UnusableAnswer:
+        return ""
 
 
 def same(text: str) -> str:

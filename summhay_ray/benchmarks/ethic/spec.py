@@ -117,7 +117,7 @@ class EthicSpec(Spec):
     system: str = Field(default=SYSTEM, description="layout prefix: the system message")
     over_length: OverLength = Field(default="error", description="what to do with a prompt that exceeds the model's window")
     reasoning: Literal["strip", "keep"] = Field(
-        default="strip", description="strip or keep a model's reasoning (<think> ... </think>) before scoring"
+        default="strip", description="strip or keep a model's thinking (<think> ... </think>) before scoring"
     )
     released_counts: bool = Field(default=False, description="refuse records whose counts differ from the release")
 

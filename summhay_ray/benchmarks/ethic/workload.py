@@ -187,7 +187,8 @@ class Ethic(Benchmark[EthicSpec]):
             if not prompt.messages:
                 raise NoReply("answer", Failed("context_window", self._too_long_message(model, prompt)))
             # Named, since a model may be its own judge.
-            reply = await ask("answer", prompt.messages, model=model)
+            # The scripts read the thinking, too.
+            reply = await ask("answer", prompt.messages, model=model, keep_thinking=True)
         except NoReply as none:
             # A failed item gets a row too: scores by length need the length of its prompt.
             ask.record(none)

@@ -20,7 +20,6 @@ from typing import Annotated, Any, ClassVar
 import polars as pl
 from pydantic import Field, model_validator
 
-from summhay_ray import summarize
 from summhay_ray.benchmark import (
     Answer,
     Ask,
@@ -247,7 +246,7 @@ async def _generated(stage: str, values: Mapping[str, str], ask: Ask) -> str:
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):
         raise NoReply(stage, outcome)
-    return summarize.written(outcome.value)
+    return outcome.value.text
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -379,7 +379,7 @@ class Odsum(OnCollection[OdsumSpec]):
         if not isinstance(outcome, Answer):
             ask.fail("summarize", outcome)
             return {}
-        text = summarize.written(outcome.value)
+        text = outcome.value.text
         data = item.data
         summary = SummaryRow(
             item_id=item.id,

@@ -11,6 +11,7 @@ from typing import Any
 from summhay_ray.benchmark import CitedAnswer, CitedAnswers, SpecError
 from summhay_ray.mine import read_folder
 from summhay_ray.summarize import bullets_of, without_references
+from summhay_ray.text import UnusableAnswer, without_thinking
 
 DEFAULT_SYSTEM = "answers"
 
@@ -18,9 +19,10 @@ DEFAULT_SYSTEM = "answers"
 def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tuple[CitedAnswers, list[str]]:
     """The answers of JSON lines, and what of the folder cannot be read. Raises SpecError, which names the line.
 
-    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line); and, where they are known, `system`, and
-    `shown`, the ids of the documents that the system was shown. A line may have the `passages` that its answer cites, and one
-    with `claim` and `references` is a bullet that cites all of these; every other line cites the documents of the folder.
+    A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking left out); and, where they are known,
+    `system`, and `shown`, the ids of the documents that the system was shown. A line may have the `passages` that its answer
+    cites, and one with `claim` and `references` is a bullet that cites all of these; every other line cites the documents of the
+    folder.
     """
     sources, unread = ([], []) if folder is None else read_folder(folder)
     if folder is not None and not sources:
@@ -65,12 +67,14 @@ def _answer(
         documents[haystack] = passages
     elif not folder:
         raise SpecError(f"{where}: has no `passages`; give the folder of the documents that answers cite: --documents FOLDER")
+    shown = _shown(row.get("shown"), {document_id for document_id, _ in documents[haystack]}, where)
     if isinstance(claim := row.get("claim"), str):
-        bullets: tuple[str, ...] = (f"{claim} {''.join(f'[{place}]' for place in range(1, len(documents[haystack]) + 1))}",)
-    else:
-        bullets = _bullets(row, where)
-    known = {document_id for document_id, _ in documents[haystack]}
-    return CitedAnswer(haystack, asked, system, bullets, _shown(row.get("shown"), known, where))
+        cites = "".join(f"[{place}]" for place in range(1, len(documents[haystack]) + 1))
+        return CitedAnswer(haystack, asked, system, (f"{claim} {cites}",), shown)
+    try:
+        return CitedAnswer(haystack, asked, system, _bullets(row, where), shown)
+    except UnusableAnswer as error:
+        return CitedAnswer(haystack, asked, system, (), shown, error=str(error))
 
 
 def _passages(row: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
@@ -110,7 +114,7 @@ def _bullets(row: Mapping[str, Any], where: str) -> tuple[str, ...]:
     for field in ("bullets", "text", "answer", "summary"):
         value = row.get(field)
         if isinstance(value, str):
-            return tuple(bullets_of(value))
+            return bullets_of(without_thinking(value))
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return without_references(value)
         if value is not None:
@@ -136,6 +140,7 @@ def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes
             [
                 *(one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)),
                 *(one.label, one.model, one.retriever, one.ordering),
+                *([one.error] if one.error else []),
             ]
             for one in cited.answers
         ],

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from summhay_ray.benchmark import Message, RawAnswer, Unreadable, read_json, system, user
+from summhay_ray.text import UnusableAnswer, json_objects, read_label, without_thinking
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is the middle of the values between not and supported."""
+_LABELS = frozenset(("supported", "fully supported", "partly", "partially", "partial", "partly supported"))
+_LABELS |= {"partially supported", "not", "not supported", "unsupported"}
+_EXPECTED = "verdict: supported, partly or not"
 _TASK = """You check citations. You are given a statement and {documents}. Decide what {each} says of the statement,
 whatever else you know.
 
@@ -35,8 +39,17 @@ def about_all(statement: str, documents: Sequence[str]) -> list[Message]:
 
 
 def read_one(reply: RawAnswer) -> tuple[float, str]:
-    """(value, quotation) of an answer about one document. Raises Unreadable."""
-    return _opinion(reply, read_json(reply, "verdict"))
+    """(value, quotation) of an answer about one document: of its last object, or a label alone. Raises Unreadable, also if
+    another object has another verdict."""
+    try:
+        text = without_thinking(reply.text)
+        found = [_opinion(reply, said) for said in json_objects(text, "verdict", optional=("evidence",))]
+        found = found or [(VALUES[_label(read_label(text, _LABELS))], "")]
+    except UnusableAnswer:
+        raise Unreadable(reply, _EXPECTED) from None
+    if any(value != found[-1][0] for value, _ in found):
+        raise Unreadable(reply, f"one {_EXPECTED}")
+    return found[-1]
 
 
 def read_all(reply: RawAnswer, n: int) -> list[tuple[float, str]]:
@@ -46,9 +59,12 @@ def read_all(reply: RawAnswer, n: int) -> list[tuple[float, str]]:
 
 
 def _opinion(reply: RawAnswer, said: object) -> tuple[float, str]:
-    verdict = said.get("verdict") if isinstance(said, dict) else said
-    word = verdict.strip().lower() if isinstance(verdict, str) else ""
-    if word not in VALUES:
-        raise Unreadable(reply, "verdict: supported, partly or not")
-    evidence = said.get("evidence") if isinstance(said, dict) else ""
-    return VALUES[word], evidence.strip() if isinstance(evidence, str) else ""
+    named = {key.lower(): value for key, value in said.items()} if isinstance(said, dict) else {"verdict": said}
+    word, evidence = (value.strip() if isinstance(value := named.get(name), str) else "" for name in ("verdict", "evidence"))
+    if word.lower() not in _LABELS:
+        raise Unreadable(reply, _EXPECTED)
+    return VALUES[_label(word.lower())], evidence
+
+
+def _label(word: str) -> str:
+    return "partly" if word.startswith("part") else "not" if word.startswith(("not", "un")) else "supported"

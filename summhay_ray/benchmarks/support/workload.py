@@ -24,6 +24,7 @@ from summhay_ray.benchmark import (
     Counted,
     Inputs,
     Item,
+    Malformed,
     Part,
     Queue,
     Reader,
@@ -209,6 +210,9 @@ class SupportBench(Benchmark[SupportSpec]):
     async def answer(self, item: Item, ask: Ask) -> Rows:
         """See `Workload`: the rows of one answer, and a failure for each citation that was not judged."""
         answer = self.judged.answers[item.data["place"]]
+        if answer.error:
+            ask.fail(STAGE, Malformed("unfinished_thinking", answer.error))
+            return {}
         opinions, judging = await self._opinions(answer, ask)
         corpus, free = judging.case.corpus, judging.case.free
         if free is None:

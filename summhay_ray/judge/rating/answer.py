@@ -1,9 +1,7 @@
 """Part of the judge room: read the rating from an answer. An unreadable answer is Malformed, never 0.
 
-An answer begins with the rating: `4`, `4.0`, `**4**`, `4/5`, `Rating: 4`, `Quality (1-5): 4`, `1. 4`, `4 - mostly consistent`,
-`7 Extremely Faithful`. A code fence or a line such as `My rating:` may stand before it, and remarks behind it. JSON is read too:
-`{"rating": 4}`, `{"score": 4}`, or another object with one number. Fractions, ranges, alternatives and numbers off the scale are
-Malformed; `error` is one of empty_answer, cut_answer, no_rating, off_scale, two_ratings, no_mass.
+`text.read_number` has the forms; JSON is read too: `{"rating": 4}`, `{"score": 4}`, or another object with one number. `error` is
+one of `text.answers`, or no_rating, two_ratings, off_scale, no_mass.
 """
 
 from __future__ import annotations
@@ -15,34 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.judge.answer import CUT, final_text
 from summhay_ray.judge.rating.base import Scale
 from summhay_ray.outcome import Malformed
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
 
-_MARKS = "*_`#>\"'()[] \t"
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$", re.MULTILINE)
-_LEAD_IN = re.compile(r"\A[^\d\n{]{0,100}:[*_ \t]*\n\s*")
-"""A line without a number that ends with a colon."""
-_FIRST = re.compile(r"1[.)][ \t]+(?=\S*\d|[^\W\d_])")
-"""The number of a list's first entry."""
-_OF_LIST = re.compile(r"\d{1,2}[.)][ \t]+(?=\d)")
-_LINE = re.compile(
-    # A label of at most five words, perhaps with the scale behind it.
-    r"(?:[-•] )?(?:[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:\([^()]{1,20}\)[*_` ]*)?"
-    r"(?:[:=]|\bis\b|(?<=\s)[-–—](?=\s))[*_` ]*)?"
-    r"(?P<rating>\d{1,9})(?:\.0+)?"
-    r"(?P<tail>[*_` \])]*(?:(?:/|out of|of)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
-    # What the rating means: behind a sign, or the scale's own words.
-    r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
-    r"|[.,]?[*_` (\"']+(?P<words>[^\W\d_][\w’'-]*(?:[ ][^\W\d_][\w’'-]*){0,4})[.!)\"'*_`]*))",
-    re.IGNORECASE,
-)
-_OTHERWISE = re.compile(
-    r"\A(?:or|to|and|rather|perhaps|maybe|no)\b\W*\d|\b(?:or|rather|perhaps|maybe|no)\W+\d+\W*\Z", re.IGNORECASE
-)
-"""A remark that takes the rating back: `or 5`, `no, 3`."""
-_SCALE_WORDS = re.compile(r"(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?", re.IGNORECASE)
-_ALONE = re.compile(r"\d{1,9}")
 _KEYS = ("rating", "score")
 LEAST_MASS = 0.5
 """The least probability of the scale's numbers together, at the first token, for log probabilities to count as a rating. Below it
@@ -72,46 +46,22 @@ def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float |
     longer number is on the scale.
     """
     cut = finish_reason == "length"
-    answer = final_text(text, "stop")
-    if isinstance(answer, Malformed):
-        return answer
-    answer = _LEAD_IN.sub("", _FENCE.sub("", answer).strip())
-    if answer.startswith("{"):
-        return CUT if cut else _of_json(answer, scale)
-    line, _, rest = answer.partition("\n")
-    match = _rating_in(line)
-    if match is None:
-        return Malformed("no_rating", f"the answer does not begin with a whole number from {scale}: {line[:60]!r}")
-    if match["high"] and int(match["high"]) != scale.high:
-        return Malformed("off_scale", f"the answer rates out of {match['high']}; the scale is {scale}")
-    rating = int(match["rating"])
-    tail = match["tail"].strip(_MARKS)
-    # A decimal, another digit or a range may have followed.
-    if cut and not rest and (not tail and rating * 10 <= scale.high or tail and not re.search(r"\w", tail)):
-        return CUT
-    if rating not in scale:
-        return Malformed("off_scale", f"the answer is {rating}; the scale is {scale}")
-    if _others(rest) - {rating}:
-        return Malformed("two_ratings", "the answer has several ratings, and they differ")
+    try:
+        answer = final_text(text)
+        try:
+            rating, high, tail = read_number(answer)
+        except UnusableAnswer:
+            if "{" not in answer:
+                raise
+            return _of_json(final_text(text, finish_reason), scale)
+        # A decimal, another digit or a range may have followed.
+        if cut and "\n" not in answer and (not tail and rating * 10 <= scale.high or tail and not re.search(r"\w", tail)):
+            final_text(text, finish_reason)
+    except UnusableAnswer as error:
+        return Malformed(error.error, str(error))
+    if rating not in scale or high not in (None, scale.high):
+        return Malformed("off_scale", f"the answer is {rating}{f' of {high}' if high else ''}; the scale is {scale}")
     return float(rating)
-
-
-def _rating_in(line: str) -> re.Match[str] | None:
-    """The parts of a line that rates: `rating`, `high` (the scale's end, if it is named) and `tail` (what follows the rating)."""
-    stripped = line.strip(_MARKS)
-    match = _LINE.fullmatch(stripped) or _LINE.fullmatch(_FIRST.sub("", stripped, count=1))
-    if match is None or _OTHERWISE.search(match["remark"] or ""):
-        return None
-    words = (match["words"] or "").split()
-    # "4 statements agree" counts something else.
-    names = all(word[0].isupper() for word in words) or _SCALE_WORDS.fullmatch(words[-1])
-    return match if names else None
-
-
-def _others(rest: str) -> set[int]:
-    """The numbers that stand alone on a line, perhaps behind the number of a list's entry."""
-    lines = (_OF_LIST.sub("", line.strip(_MARKS + "."), count=1) for line in rest.splitlines())
-    return {int(line) for line in lines if _ALONE.fullmatch(line)}
 
 
 def release_rating(text: str) -> float:
@@ -135,7 +85,7 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     chances = dict.fromkeys(range(scale.low, scale.high + 1), 0.0)
     for token, probability in _alternatives(first):
         spelt = token.strip()
-        if spelt.isascii() and _ALONE.fullmatch(spelt) and int(spelt) in chances:
+        if spelt.isascii() and spelt.isdecimal() and len(spelt) < 10 and int(spelt) in chances:
             chances[int(spelt)] += probability
     mass = sum(chances.values())
     if mass < LEAST_MASS:
@@ -154,26 +104,20 @@ def check_logprobs(scale: Scale) -> None:
 
 
 def _of_json(answer: str, scale: Scale) -> float | Malformed:
-    try:
-        value, _ = json.JSONDecoder().raw_decode(answer)
-    except (ValueError, RecursionError):
-        return Malformed("no_rating", 'the answer begins as JSON and is none; expected {"rating": 4}')
+    value = json_value(answer)
     named = {str(name).strip().lower(): number for name, number in value.items()}
-    given = [named[name] for name in _KEYS if name in named]
-    if not given:
-        plain = [
-            int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value for value in named.values()
-        ]
-        numbers = [value for value in plain if not isinstance(value, str) and _whole(value) is not None]
-        given = numbers if len(numbers) == 1 else []
-    rating = _whole(given[0]) if given else None
-    if rating is None:
+    ratings = [_whole(named[name]) for name in _KEYS if name in named]
+    if not ratings:
+        numbers = [_whole(one) for one in named.values() if not isinstance(one, str) or one.isdecimal()]
+        ratings = [number for number in numbers if number is not None]
+        ratings = ratings if len(ratings) == 1 else []
+    if not ratings or ratings[0] is None:
         return Malformed("no_rating", 'the answer\'s JSON has no whole number "rating"')
-    if any(_whole(number) != rating for number in given):
+    rating, expected = ratings[0], named.get("expected", ratings[0])
+    if any(number != rating for number in ratings):
         return Malformed("two_ratings", "the answer has several ratings, and they differ")
     if rating not in scale:
         return Malformed("off_scale", f"the answer is {rating}; the scale is {scale}")
-    expected = named.get("expected", rating)
     if isinstance(expected, bool) or expected not in scale or abs(expected - rating) > 1:
         return Malformed("two_ratings", f"the answer's JSON says rating {rating} and expected {expected!r:.40}")
     return float(expected)
@@ -182,9 +126,11 @@ def _of_json(answer: str, scale: Scale) -> float | Malformed:
 def _whole(value: Any) -> int | None:
     """The whole number that a JSON value is or, as text, says: 4, 4.0, "4", "4/5"."""
     if isinstance(value, str):
-        match = _rating_in(value)
-        return None if match is None else int(match["rating"])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value != int(value):
+        try:
+            return read_number(value)[0]
+        except UnusableAnswer:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         return None
     return int(value)
 

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.summarize.base import Reducer, Task
-from summhay_ray.summarize.calls import call, written
+from summhay_ray.summarize.calls import call
 from summhay_ray.summarize.document_pieces import CHUNK_TOKENS, Units, units_of
 from summhay_ray.text import count_tokens
 
@@ -43,7 +43,7 @@ class MapReduce:
         while True:
             if missing := next((one for one in found if not isinstance(one, Answer)), None):
                 return missing
-            notes = [text for one in found if isinstance(one, Answer) and (text := written(one.value))]
+            notes = [text for one in found if isinstance(one, Answer) and (text := one.value.text)]
             if not notes:
                 return found[0]
             groups = _groups(notes, budget)

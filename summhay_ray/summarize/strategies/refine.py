@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from summhay_ray.llm import Ask, RawAnswer
 from summhay_ray.outcome import Answer, Outcome
 from summhay_ray.summarize.base import Shown, Task
-from summhay_ray.summarize.calls import call, written
+from summhay_ray.summarize.calls import call
 from summhay_ray.summarize.document_pieces import CHUNK_TOKENS, Units, units_of
 
 
@@ -33,7 +33,7 @@ class RefineHighToLow:
         for part in rest:
             if not isinstance(found, Answer):
                 return found
-            note = written(found.value)
+            note = found.value.text
             further = replace(task, shown=part, step="refine", notes=(note,)) if note else replace(task, shown=part)
             found = await call(further, ask)
         return found

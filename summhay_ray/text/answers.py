@@ -1,0 +1,343 @@
+"""Reading what models answer: thinking is removed, then JSON, a label or a number is read. Part of the text room.
+
+Thinking is found at the beginning or the end of an answer; a tag that the answer quotes is text. JSON may be fenced, within
+prose, or written with the usual slips, but nothing is guessed: an object that is cut off is not completed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+
+class UnusableAnswer(ValueError):
+    """An answer without what was asked for. `error` is its class; the message is one line."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+_NAME = r"(?:ant)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|draft"
+_MARK = re.compile(
+    rf"(^[ \t]*(?:```|~~~))|<(/?)(?:\w+[:_])?({_NAME})(?:\s[^<>\n]*)?>|◁(/?)({_NAME})▷"
+    r"|\[(/?)((?-i:THINK(?:ING)?|THOUGHT|REASONING))\]|<\|(?:(/|end_(?:of_)?)|(?:begin|start)_(?:of_)?)?"
+    rf"({_NAME})\|>",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A code fence, or a tag that begins or ends thinking."""
+_BLOCKS = tuple(
+    (re.compile(begin, re.DOTALL), re.compile(end, re.DOTALL))
+    for begin, end in (
+        # The harmony format (gpt-oss), also without its opening or, as some servers decode it, without its special tokens.
+        (
+            r"\s*<\|(?:channel|start)\|>|(?=.*<\|end\|>\s*<\|start\|>assistant<\|channel\|>final\b)",
+            r".*<\|channel\|>\s*final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
+        ),
+        (r"\s*analysis(?=[A-Z]|.*assistantfinal)", r".*assistantfinal"),
+        # Gemma, MedGemma and Granite.
+        (r"\s*<\|channel>thought", r"<channel\|>"),
+        (r"\s*<unused94>thought", r"<unused95>"),
+        (r"\s*Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
+    )
+)
+"""What thinking begins with at the start of an answer, and what it ends with."""
+_WRAPPED = re.compile(
+    r"<(answer|response|output|solution|final_answer)>((?:(?!</\1>).)*)</\1>|<\|(?:begin_of_solution|start_response)\|>(.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_END_TOKENS = re.compile(
+    r"(?:\s*(?:<\|(?:end|return|im_end|eot_id|eom_id|end_?of_?text|end_of_turn|end_of_solution|end_response)\|>"
+    r"|<end_of_turn>|</s>|<\uff5cend\u2581of\u2581sentence\uff5c>))+\s*\Z",
+    re.IGNORECASE,
+)
+_QUOTES = "\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb"
+_WITHIN = re.compile(r"(?:[\w,;(&/*\u2022\u2013\u2014-]|^\s*\d+[.)])\s*\Z")
+"""What stands before a tag on its line if the tag is a part of a sentence or of a list's entry."""
+_GOES_ON = re.compile(r"[ \t]+[^\W\d_A-Z]|[.,;:!?)\"'`]")
+"""What follows such a tag."""
+
+
+def final_text(text: str, finish_reason: str = "stop") -> str:
+    """The answer without thinking. Raises UnusableAnswer if it was cut at the token limit (`finish_reason` "length"), if its
+    thinking does not end, or if nothing else is in it."""
+    if finish_reason == "length":
+        raise UnusableAnswer("cut_answer", "the answer was cut at the token limit; give the model a larger max_tokens")
+    if not (answer := without_thinking(text)):
+        raise UnusableAnswer("empty_answer", "the answer is empty")
+    return answer
+
+
+def without_thinking(text: str) -> str:
+    """The answer without thinking, end tokens, and tags around the whole of it, stripped.
+
+    Thinking stands between tags of one name (`<think>`, `[THINK]`, `◁think▷`, `<|begin_of_thought|>`, ...) or in a channel. If
+    only the closing tag is there, all text before it is thinking. Tags in code, in quotation marks and within a sentence are
+    text. Raises UnusableAnswer for thinking that does not end: the model has not answered.
+    """
+    for begin, end in _BLOCKS:
+        if begin.match(text):
+            ended = end.search(text)
+            if ended is None:
+                raise _unfinished()
+            text = text[ended.end() :]
+    kept: list[str] = []
+    start, inside, fenced = 0, "", False
+    quoted: dict[str, int] = {}
+    for mark in _MARK.finditer(text):
+        # The name is the last group that matched; whether the tag ends thinking, the one before it.
+        name, ends = mark[mark.lastindex or 0].lower(), mark.lastindex != 1 and bool(mark[(mark.lastindex or 1) - 1])
+        before, after = text[max(0, mark.start() - 200) : mark.start()].rpartition("\n")[2], text[mark.end() : mark.end() + 80]
+        opens_quote = before[-1:] != "" and before[-1:] in _QUOTES
+        in_quotes = opens_quote and after[:1] != "" and after[:1] in _QUOTES
+        if inside:
+            if ends and name == inside and not in_quotes:
+                start, inside = mark.end(), ""
+        elif mark[1]:
+            fenced = not fenced
+        elif fenced:
+            continue
+        elif ends:
+            within = before[-1:].isspace() and _WITHIN.search(before) and _GOES_ON.match(after)
+            paired = name in quoted and "\n" not in text[quoted.pop(name) : mark.start()]
+            if not (in_quotes or within or paired):
+                kept.clear()
+                start = mark.end()
+        elif opens_quote or _WITHIN.search(before):
+            quoted[name] = mark.end()
+        else:
+            kept.append(text[start : mark.start()])
+            inside = name
+    if inside:
+        raise _unfinished()
+    answer = _END_TOKENS.sub("", "".join((*kept, text[start:]))).strip()
+    wrapped = _WRAPPED.fullmatch(answer)
+    return (wrapped[2] or wrapped[3] or "").strip() if wrapped else answer
+
+
+def _unfinished() -> UnusableAnswer:
+    return UnusableAnswer("unfinished_thinking", "the answer ends within its thinking; give the model a larger max_tokens")
+
+
+_MOST_BROKEN = 50
+"""An answer with more braces that begin no object is given up: each is tried."""
+_DEEPEST = 50
+"""JSON with slips is not nested more deeply."""
+_LITERALS = {"true": "true", "false": "false", "null": "null", "none": "null"}
+_END = r"(?=\s*(?:[,:}\]]|//|/\*|\#|\Z|[\"'\u2018\u201c][^\"'\u2019\u201d\n]*[\"'\u2019\u201d]\s*:))"
+_TOKEN = re.compile(
+    r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*)|(?P<sign>[{}\[\]:,])"
+    rf"|\"(?P<text>(?:\\.|[^\\])*?)\"{_END}|'(?P<text2>(?:\\.|[^\\])*?)'{_END}"
+    rf"|[\u2018\u201c](?P<text3>(?:\\.|[^\\])*?)[\u2019\u201d]{_END}"
+    rf"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?){_END}|(?P<word>(?!(?:nan|infinity)\b)[^\W\d]\w*(?:-\w+)*){_END}",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A token of JSON with slips. A quotation mark ends a text only if what follows is not more of it."""
+_ESCAPE = re.compile(r"\\(.)|(\")", re.DOTALL)
+
+
+def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
+    """The one JSON object of an answer, or with `kind=list` the one list; several must be equal. `fields`: names it must have.
+
+    Raises UnusableAnswer ("no_json", "broken_json", "two_answers").
+    """
+    found = json_objects(answer, *fields) if kind is dict else list(_lists(answer))
+    if not found:
+        raise UnusableAnswer("no_json", "the answer has no JSON" + "".join(f' with "{name}"' for name in fields[:1]))
+    if any(other != found[-1] for other in found):
+        raise UnusableAnswer("two_answers", "the answer has several JSON values, and they differ")
+    return found[-1]
+
+
+def json_objects(answer: str, *fields: str, optional: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The JSON objects of an answer that have the fields, in order; of nested ones the outermost.
+
+    Names of `fields` and `optional` are found whatever their case, blanks and underscores. An object that cannot be read counts
+    only if none that can follows it. Raises UnusableAnswer ("broken_json") for it.
+    """
+    names = {_plain(name): name for name in (*fields, *optional)}
+    found: list[dict[str, Any]] = []
+    begin, n_broken, broken = answer.find("{"), 0, False
+    while begin >= 0:
+        value, end = _decoded(answer, begin)
+        if value is None:
+            n_broken += 1
+            inner = re.split(r"[{}]", answer[begin + 1 : begin + 10_000], maxsplit=1)[0]
+            keys = {_plain(key) for key in re.findall(r"([\w \t-]+?)[\"'\u2019\u201d]?\s*:", inner)}
+            broken |= _plain(fields[0]) in keys if fields else bool(keys)
+        for one in _having(value, fields, names):
+            found.append(one)
+            broken = False
+        begin = answer.find("{", end)
+        if n_broken > _MOST_BROKEN:
+            broken, begin = True, -1
+    if broken:
+        raise UnusableAnswer("broken_json", "the answer's JSON is broken or cut off")
+    return found
+
+
+def _having(value: Any, fields: Sequence[str], names: dict[str, str]) -> Iterator[dict[str, Any]]:
+    left = [value]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            named: dict[str, Any] = {key if key in fields else names.get(_plain(key)) or key: node[key] for key in node}
+            if len(named) < len(node):
+                raise UnusableAnswer("broken_json", "an object of the answer has a name twice")
+            if all(name in named for name in fields):
+                yield named
+                continue
+        left += reversed(list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else [])
+
+
+def _lists(answer: str) -> Iterator[list[Any]]:
+    """The outermost lists. What is inside one that is cut off is none."""
+    depth, place, n_broken = 0, 0, 0
+    while (begin := answer.find("[", place)) >= 0 and n_broken <= _MOST_BROKEN:
+        depth = max(0, depth - answer.count("]", place, begin))
+        value, place = (None, begin + 1) if depth else _decoded(answer, begin)
+        if value is None:
+            depth, n_broken = depth + 1, n_broken + 1
+        else:
+            yield value
+
+
+def _decoded(answer: str, begin: int) -> tuple[Any, int]:
+    """The JSON object or list that begins at a position, with its end; None, and the next position, if there is none."""
+    try:
+        return _DECODER.raw_decode(answer, begin)
+    except RecursionError:
+        raise UnusableAnswer("broken_json", "the answer's JSON is nested too deeply") from None
+    except ValueError:
+        pass
+    try:
+        text, end = _mended(answer, begin)
+        return _DECODER.decode(text), end
+    except (ValueError, RecursionError):
+        return None, begin + 1
+
+
+def _mended(answer: str, begin: int) -> tuple[str, int]:
+    """The JSON text of an object or list with slips, and its end. Raises ValueError for one that is cut off or is none.
+
+    Mended are single and curly quotation marks, unescaped ones within a text, names and words without any, Python's literals,
+    comments, commas too many at an end, and missing commas before a name.
+    """
+    tokens: list[str] = []
+    depth, place = 0, begin
+    while not tokens or depth:
+        token = _TOKEN.match(answer, place)
+        if token is None or depth > _DEEPEST:
+            raise ValueError
+        kind, written, place = str(token.lastgroup), token[token.lastgroup or 0], token.end()
+        if kind == "sign":
+            depth += (written in "{[") - (written in "}]")
+            if written in "}]" and tokens[-1] == ",":
+                tokens.pop()
+            tokens.append(written)
+        elif kind != "skip":
+            if tokens[-1] not in ("{", "[", ",", ":") and re.match(r"\s*:", answer[place : place + 20]):
+                tokens.append(",")
+            plain = written if kind == "number" else _LITERALS.get(written.lower()) if kind == "word" else None
+            tokens.append(plain or '"' + _ESCAPE.sub(_escaped, written) + '"')
+    return "".join(tokens), place
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return '\\"' if match[2] else match[1] if match[1] in _QUOTES.replace('"', "") else match[0]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if any(fields[name] != value for name, value in pairs):
+        raise ValueError
+    return fields
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_finite, parse_float=_finite, strict=False)
+
+_MARKS = "*_`#>\"'()[] \t\u2018\u2019\u201c\u201d"
+_FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$", re.MULTILINE)
+
+
+def without_fences(answer: str) -> str:
+    """The answer without the lines of code fences."""
+    return _FENCE_LINE.sub("", answer).strip()
+
+
+def read_label(answer: str, labels: Collection[str]) -> str:
+    """The label that begins lines of an answer, perhaps behind a name: `Verdict: **supported**`. `labels` are in lower case.
+
+    Text behind it does not count. Raises UnusableAnswer ("no_label", "two_labels").
+    """
+    words = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+    begins = re.compile(rf"(?:[^\W\d_][\w ]{{0,30}}:[*_`\"' ]*)?({words})(?=[*_`\"' )\]]*(?:[.,:;!(\u2013\u2014-]|\Z))")
+    found = {match[1] for line in answer.lower().splitlines() if (match := begins.match(line.strip(_MARKS + "-\u2022")))}
+    if len(found) != 1:
+        kind = "two_labels" if found else "no_label"
+        raise UnusableAnswer(kind, f"the answer has {'several labels' if found else 'no label'}; expected {', '.join(labels)}")
+    return found.pop()
+
+
+_LEAD_IN = re.compile(r"\A[^\d\n{]{0,100}:[*_ \t]*\n\s*")
+"""A line without a number that ends with a colon."""
+_NUMBERED = re.compile(r"\d{1,2}[.)][ \t]+(?=\S*\d|[^\W\d_])")
+"""The number of a list's entry."""
+_LINE = re.compile(
+    # A name of at most five words, perhaps with the scale behind it.
+    r"(?:[-•] )?(?P<name>[^\W\d_][^\W\d_ -]*(?:[ -][^\W\d_]+){0,4}[*_` ]*(?:\([^()]{1,20}\)[*_` ]*)?"
+    r"(?:[:=]|\bis\b|(?<=\s)[-–—](?=\s))[*_` ]*)?"
+    r"(?P<number>\d{1,9})(?:\.0+)?"
+    r"(?P<tail>[*_` \])]*(?:(?:/|out of|of)[*_` ]*(?P<high>\d{1,9})(?:\.0+)?[*_` \])]*)?"
+    # What the number means: behind a sign, or in words that all are capitals or units.
+    r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
+    r"|[.,]?[*_` (\"']+(?:(?-i:[A-Z][\w’'-]*)(?:[ ](?-i:[A-Z][\w’'-]*)){0,4}"
+    r"|(?:[\w’'-]+ ){0,4}(?:(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?))[.!)\"'*_`]*))",
+    re.IGNORECASE,
+)
+_OTHERWISE = re.compile(
+    r"\A(?:or|to|and|rather|perhaps|maybe|no)\b\W*\d|\b(?:or|rather|perhaps|maybe|no)\W+\d+\W*\Z", re.IGNORECASE
+)
+"""A remark that names another number: `or 5`, `no, 3`."""
+_NAMES_IT = re.compile(r"\b(?:rating|score|grade)\b", re.IGNORECASE)
+
+
+def read_number(answer: str) -> tuple[int, int | None, str]:
+    """The whole number that an answer gives, the end of its scale if it names one (`4/5`), and what follows on the line.
+
+    It is on the first line (`4`, `**4**`, `Rating: 4`, `1. 4`, `4 - mostly consistent`), or behind the name `rating` or `score`.
+    Fractions, ranges and alternatives are none. Raises UnusableAnswer ("no_rating", "two_ratings").
+    """
+    first, *rest = _LEAD_IN.sub("", without_fences(answer)).splitlines() or [""]
+    match = _numbered_line(first)
+    named = [found for line in rest if (found := _numbered_line(line)) and _is_alone(found)]
+    numbers = {int(found["number"]) for found in ([match] if match else []) + named}
+    if not numbers:
+        raise UnusableAnswer("no_rating", f"the answer gives no whole number: {first[:60]!r}")
+    if len(numbers) > 1:
+        raise UnusableAnswer("two_ratings", "the answer has several ratings, and they differ")
+    match = match or named[-1]
+    return numbers.pop(), int(match["high"]) if match["high"] else None, match["tail"].strip(_MARKS)
+
+
+def _numbered_line(line: str) -> re.Match[str] | None:
+    stripped = line.strip(_MARKS)
+    match = _LINE.fullmatch(stripped) or _LINE.fullmatch(_NUMBERED.sub("", stripped, count=1))
+    return None if match is None or _OTHERWISE.search(match["remark"] or "") else match
+
+
+def _is_alone(match: re.Match[str]) -> bool:
+    return bool(_NAMES_IT.search(match["name"] or "")) if match["name"] else not match["tail"].strip(_MARKS + ".")
