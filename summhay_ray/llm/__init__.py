@@ -23,7 +23,7 @@ from summhay_ray.llm.providers.model_settings import Limits, ModelSettings, tran
 from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, find_price, find_window
 from summhay_ray.llm.providers.provider_of_model import address_of, is_local, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
-from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
+from summhay_ray.llm.providers.secrets import NoKey, Secrets, key_in, known_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 
 __all__ = [
@@ -59,13 +59,13 @@ __all__ = [
     "Request",
     "Role",
     "Sampling",
+    "Secrets",
     "Settlement",
     "Task",
     "Unpriced",
     "Usage",
     "WorkerMessage",
     "address_of",
-    "answer_secrets",
     "assistant",
     "excess_totals",
     "find_price",
@@ -76,6 +76,7 @@ __all__ = [
     "is_service",
     "key_in",
     "known_extra",
+    "known_secrets",
     "lacking",
     "margins_of",
     "marked",

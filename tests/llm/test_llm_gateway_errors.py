@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import json
+import re
 import socket
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
 from gateway_room import KEY, KEY_ENV, Room, request
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from summhay_ray.llm import Limits
 from summhay_ray.llm.calls import attempts
 from summhay_ray.llm.limits import rate_limits as pacing
-from summhay_ray.llm.providers.secrets import NoKey, hidden, key_in, known_secrets, one_line
+from summhay_ray.llm.providers.secrets import HIDDEN, NoKey, Secrets, key_in, known_secrets
 from summhay_ray.outcome import Answer, Failed, Refusal
 
 pytestmark = pytest.mark.core
@@ -217,18 +224,42 @@ def test_messages_are_one_short_line_without_what_looks_like_a_key() -> None:
     error = ValueError(
         "a\n  b\tsk-abcdefghijklmnop https://me:secret@host/x 'Authorization: Bearer abcdefgh.ijk' end " + "x" * 600
     )
-    text = one_line(error, [])
+    text = Secrets().one_line(error)
     assert text.startswith("a b *** https://***@host/x 'Authorization: Bearer ***' end xxx") and len(text) == 500
-    assert one_line(TimeoutError(), []) == "TimeoutError"
+    assert Secrets().one_line(TimeoutError()) == "TimeoutError"
 
 
 def test_short_values_are_no_secrets_and_nothing_else_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("LOCAL_KEY", "EMPTY"), ("LONG_TOKEN", "abcdefgh-and-more"), ("SHORTER_SECRET", "abcdefgh")):
+    for name, value in (("LOCAL_KEY", "EMPTY"), ("LONG", "abcdefgh-and-more"), ("SHORTER", "abcdefgh")):
         monkeypatch.setenv(name, value)
-    secrets = known_secrets("LOCAL_KEY")
-    assert "EMPTY" not in secrets and secrets.index("abcdefgh-and-more") < secrets.index("abcdefgh")
+    secrets = known_secrets(["LOCAL_KEY", "SHORTER", "LONG"])
     value = {"a": ["abcdefgh-and-more", 1, 2.5, None, True, float("nan")], "é\x00": "\ud83d\ude00 EMPTY \ud83d"}
-    assert hidden(value, secrets) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
+    assert secrets.hide(value) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
+
+
+@given(st.text(min_size=8), st.text(), st.lists(st.integers(0, 60)))
+@example("a\"\\b/\u00e9\U0001f600&'", "", [3, 5])
+@example("-----\nab\r\n cd", "", [])
+def test_a_secret_is_hidden_in_any_spelling_and_however_it_is_cut(secret: str, around: str, cuts: list[int]) -> None:
+    secret = secret.strip()
+    if len(secret) < 8 or secret in HIDDEN + around or not secret.isprintable():
+        return
+    secrets = Secrets([secret])
+    coded = json.dumps(secret)
+    spellings = [secret, coded, json.dumps(secret, ensure_ascii=False), json.dumps(coded), html.escape(secret)]
+    spellings += [quote(secret, safe=""), quote_plus(secret), re.sub("%..", lambda code: code[0].lower(), quote(secret))]
+    for spelling in spellings:
+        assert spelling not in secrets.hide(f"{around}\n{spelling}\n{around}")
+        assert secrets.are_in(spelling)
+    edges = sorted({0, len(secret), *(cut for cut in cuts if cut < len(secret))})
+    pieces = [secret[first:last] for first, last in pairwise(edges)]
+    for entries in (
+        pieces,
+        [{"token": piece, "bytes": [*piece.encode()]} for piece in pieces],
+        [{"text": piece} for piece in pieces],
+    ):
+        assert {HIDDEN} == {*(one if isinstance(one, str) else one[next(iter(one))] for one in secrets.hide(entries))}
+        assert "bytes" not in str(secrets.hide(entries))
 
 
 @pytest.mark.parametrize("key", ["abcdefgh-1234\nexport OTHER=1", "abcdefgh-1234\x00", "abcdefgh-\u00e9"])
@@ -244,4 +275,4 @@ def test_a_key_that_no_header_can_hold_gives_the_model_up_and_is_not_told(key: s
 def test_a_line_break_after_a_key_is_no_part_of_it_and_does_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODD_KEY", "abcdefgh-1234\r\n")
     assert key_in("ODD_KEY") == "abcdefgh-1234"
-    assert one_line(ValueError("no such key: abcdefgh-1234."), known_secrets("ODD_KEY")) == "no such key: ***."
+    assert known_secrets(["ODD_KEY"]).one_line(ValueError("no such key: abcdefgh-1234.")) == "no such key: ***."

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from summhay_ray.llm.calls.reply import Reply
@@ -17,7 +17,7 @@ from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import Decision, decide
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.secrets import known_secrets, one_line
+from summhay_ray.llm.providers.secrets import Secrets
 from summhay_ray.llm.transports.transport import Transports
 
 ATTEMPTS: Mapping[str, int] = {"rate_limit": 20, "transient": 6, "ambiguous": 2}
@@ -65,8 +65,8 @@ class Attempt(NamedTuple):
     message: str = ""
 
 
-async def attempted(call: Call, transports: Transports) -> Attempt:
-    """Make one attempt now."""
+async def attempted(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
+    """Make one attempt now. `secrets`: returns what to hide in the message of an error."""
     settings = call.settings
     call.sent = True
     call.attempts += 1
@@ -77,4 +77,4 @@ async def attempted(call: Call, transports: Transports) -> Attempt:
             return Attempt(await transports.of(settings, call.request.task).send(call.request, settings))
     # Each SDK behind a transport raises errors of its own, and each must become a decision.
     except Exception as error:  # noqa: BLE001
-        return Attempt(None, decide(error), one_line(error, known_secrets(settings.api_key_env)))
+        return Attempt(None, decide(error), secrets().one_line(error))

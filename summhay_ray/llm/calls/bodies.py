@@ -34,7 +34,9 @@ LONG = 100_000
 BYTES_A_TEXT = 1 << 18
 """The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
 
-_SHOWN = 2000
+_SHOWN = ERROR_BYTES
+"""Characters of a body in an error's message. Whoever shows it cuts it again, after keys are hidden: half a key would not be."""
+
 _PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results", "search": ""}
 _NAMES: Mapping[Task, str] = {
     "chat": "chat completion",
@@ -141,7 +143,7 @@ def reply_in(body: Any, request: Request) -> Reply:
 
 def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
     """The error of a body that is no answer to the task."""
-    return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:150]!r}")
+    return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:_SHOWN]!r}")
 
 
 def error_in(body: Any, task: Task) -> ProviderError | None:

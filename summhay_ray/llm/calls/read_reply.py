@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from summhay_ray.llm.calls.vectors_and_scores import is_usable
 from summhay_ray.llm.limits.excess import enough
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.secrets import hidden
+from summhay_ray.llm.providers.secrets import Secrets
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, LogIndex, encode_record
 from summhay_ray.text import count_tokens as count
@@ -102,7 +102,7 @@ def _further(choice: Any) -> tuple[str, str]:
         return "", ""
 
 
-def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequence[str]) -> Written:
+def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Secrets) -> Written:
     """The log's record of a reply, and its line: `known` and what `answer_of` finds, without secrets and as valid JSON.
 
     A body that is nested too deeply for some JSON readers is left out.
@@ -115,15 +115,15 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
     except (RecursionError, TypeError, ValueError):
         line = b""
     deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
-    odd = b"\\ud" in line or any(json.dumps(secret)[1:-1].encode() in line for secret in secrets)
-    # Log probabilities are JSON in JSON, in which a secret may be written otherwise.
+    odd = b"\\ud" in line or secrets.are_in(line.decode())
+    # In log probabilities a secret is spread over tokens.
     if line and not deep and not odd and reply.logprobs is None:
         return record, line
     if reply.raw is not None:
         answer["raw"] = None if deep else json.loads(json.dumps(reply.raw, default=str, skipkeys=True))
     if reply.logprobs is not None:
-        answer["logprobs"] = json.dumps(hidden(reply.logprobs, secrets))
-    record = {**known, **hidden(answer, secrets)}
+        answer["logprobs"] = json.dumps(secrets.hide(reply.logprobs))
+    record = {**known, **secrets.hide(answer)}
     return record, encode_record(record)
 
 
@@ -179,7 +179,7 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     if reply.further:
         answer["further_texts"] = reply.further
     if reply.logprobs is not None:
-        answer["logprobs"] = json.dumps(hidden(reply.logprobs, ()))
+        answer["logprobs"] = json.dumps(Secrets().hide(reply.logprobs))
     if reply.raw is not None:
         answer["raw"] = reply.raw
     return answer
