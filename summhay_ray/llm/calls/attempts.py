@@ -58,7 +58,7 @@ class Call:
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended: with a reply, or with the decision on its error."""
+    """How an attempt ended: with a reply, or with the decision on its error, and the reply if it is one that broke off."""
 
     reply: Reply | None
     decision: Decision | None = None
@@ -77,4 +77,4 @@ async def attempted(call: Call, transports: Transports, secrets: Callable[[], Se
             return Attempt(await transports.of(settings, call.request.task).send(call.request, settings))
     # Each SDK behind a transport raises errors of its own, and each must become a decision.
     except Exception as error:  # noqa: BLE001
-        return Attempt(None, decide(error), secrets().one_line(error))
+        return Attempt(getattr(error, "reply", None), decide(error), secrets().one_line(error))

@@ -20,7 +20,7 @@ from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, letters, read_answer, written
+from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
@@ -228,7 +228,7 @@ class Gateway:
                 return None
             attempt = await attempted(call, self._transports, self._secrets)
             if attempt.decision is not None:
-                return await self._failed(call, attempt.decision, attempt.message)
+                return await self._failed(call, attempt.decision, attempt.message, attempt.reply)
             assert attempt.reply is not None
             return await self._answered(call, attempt.reply)
         except BaseException:
@@ -281,8 +281,10 @@ class Gateway:
         work = functools.partial(written, known, reply, settings, claim, self._secrets())
         return await off_loop(letters(reply), work)
 
-    async def _failed(self, call: Call, decision: Decision, message: str) -> Ended | None:
+    async def _failed(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
         key, charged = call.request.key, call.claim.worst_micros if decision.kind in ("ambiguous", "malformed") else 0
+        if reply is not None:
+            charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
         limited, again = decision.kind == "rate_limit", call.is_tried_again(decision.kind)
         if again:
