@@ -31,7 +31,7 @@ from summhay_ray.llm.providers.provider_of_model import (
     service_flaw,
 )
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
-from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
+from summhay_ray.llm.providers.secrets import NoKey, Secrets, key_in, known_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 
 __all__ = [
@@ -67,13 +67,13 @@ __all__ = [
     "Request",
     "Role",
     "Sampling",
+    "Secrets",
     "Settlement",
     "Task",
     "Unpriced",
     "Usage",
     "WorkerMessage",
     "address_of",
-    "answer_secrets",
     "assistant",
     "excess_totals",
     "find_price",
@@ -84,6 +84,7 @@ __all__ = [
     "is_service",
     "key_in",
     "known_extra",
+    "known_secrets",
     "lacking",
     "margins_of",
     "marked",

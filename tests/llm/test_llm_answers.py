@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from summhay_ray.llm import Claim, RawAnswer
+from summhay_ray.llm import Claim, RawAnswer, Secrets
 from summhay_ray.llm.calls.read_reply import answer_of, outcome_of, read_answer, reply_of, usage_of, written
 from summhay_ray.llm.calls.reply import MOST_TOKENS, Reply, Usage
 from summhay_ray.llm.limits.excess import enough
@@ -43,7 +43,7 @@ def charged(
 def recorded(reply: Reply, *secrets: str) -> dict[str, Any]:
     """The record of a reply, which is what its line says."""
     known = {"kind": "answer", "key": "k", "run": "r", "stage": "s", "model": "m"}
-    record, line = written(known, reply, GPT, ASKED, secrets)
+    record, line = written(known, reply, GPT, ASKED, Secrets(secrets))
     # What is zero of the optional fields is left out.
     assert {"saved_micros": 0, **(decode(line) or {})} == json.loads(json.dumps(record))
     return record

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import json
+import re
 import socket
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
-from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply
+from fake_provider import OUTPUT_TOKENS, PROMPT_TOKENS, FakeProvider, Reply, completion
 from gateway_room import KEY, KEY_ENV, Room, request
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from summhay_ray.llm import Limits
 from summhay_ray.llm.calls import attempts
+from summhay_ray.llm.calls.bodies import ProviderError
+from summhay_ray.llm.calls.retry import decide
 from summhay_ray.llm.limits import rate_limits as pacing
-from summhay_ray.llm.providers.secrets import NoKey, hidden, key_in, known_secrets, one_line
+from summhay_ray.llm.providers.secrets import HIDDEN, NoKey, Secrets, key_in, known_secrets
 from summhay_ray.outcome import Answer, Failed, Refusal
 
 pytestmark = pytest.mark.core
@@ -217,18 +226,128 @@ def test_messages_are_one_short_line_without_what_looks_like_a_key() -> None:
     error = ValueError(
         "a\n  b\tsk-abcdefghijklmnop https://me:secret@host/x 'Authorization: Bearer abcdefgh.ijk' end " + "x" * 600
     )
-    text = one_line(error, [])
+    text = Secrets().one_line(error)
     assert text.startswith("a b *** https://***@host/x 'Authorization: Bearer ***' end xxx") and len(text) == 500
-    assert one_line(TimeoutError(), []) == "TimeoutError"
+    assert Secrets().one_line(TimeoutError()) == "TimeoutError"
 
 
 def test_short_values_are_no_secrets_and_nothing_else_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("LOCAL_KEY", "EMPTY"), ("LONG_TOKEN", "abcdefgh-and-more"), ("SHORTER_SECRET", "abcdefgh")):
+    for name, value in (("LOCAL_KEY", "EMPTY"), ("LONG", "abcdefgh-and-more"), ("SHORTER", "abcdefgh")):
         monkeypatch.setenv(name, value)
-    secrets = known_secrets("LOCAL_KEY")
-    assert "EMPTY" not in secrets and secrets.index("abcdefgh-and-more") < secrets.index("abcdefgh")
-    value = {"a": ["abcdefgh-and-more", 1, 2.5, None, True, float("nan")], "é\x00": "\ud83d\ude00 EMPTY \ud83d"}
-    assert hidden(value, secrets) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
+    secrets = known_secrets(["LOCAL_KEY", "SHORTER", "LONG"])
+    said = {"a": ["abcdefgh-and-more", 1, 2.5, None, True, float("nan")], "é\x00": "\ud83d\ude00 EMPTY \ud83d"}
+    assert secrets.hide(said) == {"a": ["***", 1, 2.5, None, True, None], "é\x00": "😀 EMPTY \ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        *((word, Failed) for word in ("error", "network_error", "abort", "insufficient_system_resource", "ERROR", "OTHER")),
+        *((word, Refusal) for word in ("sensitive", "SAFETY", "content_filter", "RECITATION", "PROHIBITED_CONTENT", "refusal")),
+        *((word, Answer) for word in ("stop", "MAX_TOKENS", "eos_token", "something_new")),
+    ],
+)
+def test_how_an_answer_ended_is_what_it_is_worth(make_room: Make, provider: FakeProvider, word: str, kind: type) -> None:
+    provider.default = Reply(finish_reason=word)
+    room = make_room()
+    outcome, raw = room.one()
+    worth = type(outcome)
+    assert worth is kind and outcome.usd_micros == room.money[0] == REAL * outcome.attempts
+    if raw is None:
+        assert (outcome.error, outcome.attempts) == ("server_error", 2) and word in outcome.message
+    else:
+        assert len(provider.requests) == 1 and raw.finish_reason == {"MAX_TOKENS": "length"}.get(word, raw.finish_reason)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ({"code": 502, "message": "upstream disconnected"}, "unavailable"),
+        ({"code": "x", "message": "no"}, "server_error"),
+        ("gone", "server_error"),
+    ],
+)
+def test_an_answer_with_an_error_of_its_own_is_paid_and_tried_again(
+    make_room: Make, provider: FakeProvider, error: Any, told: str, transport: str
+) -> None:
+    body = completion("fake", Reply(finish_reason="error" if transport == "litellm" else "stop"))
+    body["choices"][0]["error"] = error
+    provider.replies.append(Reply(body=body))
+    room = make_room()
+    outcome, _ = room.one()
+    assert isinstance(outcome, Answer) and outcome.attempts == 2 and room.money[0] == 2 * REAL
+    provider.default = Reply(body=body)
+    outcome, _ = room.one("b")
+    assert isinstance(outcome, Failed) and outcome.error == (told if transport == "direct" else outcome.error)
+
+
+WINDOWS = {
+    "vllm": "The decoder prompt (length 5005) is longer than the maximum model length of 4096.",
+    "vllm with max_tokens": "'max_tokens' is too large: 4096. This model's maximum context length is 8192 tokens and your",
+    "sglang": "The input (5005 tokens) is longer than the model's context length (4096 tokens).",
+    "sglang requested": "Requested token count exceeds the model's maximum context length of 131072 tokens.",
+    "llama.cpp": "request (5005 tokens) exceeds the available context size (4096 tokens), try increasing it",
+    "llama.cpp without room": "Context size has been exceeded.",
+    "tgi": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5005 `inputs` tokens",
+    "tgi input": "Input validation error: `inputs` must have less than 1024 tokens. Given: 4000",
+    "xai": "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "groq": "Please reduce the length of the messages or completion.",
+    "mistral": "Prompt contains 300000 tokens, too large for model with 131072 maximum context length",
+    "ollama": "prompt too long; exceeded max context length by 4096 tokens",
+    "ollama embeddings": "the input length exceeds the context length",
+    "deepseek": "This model's maximum context length is 131072 tokens. However, you requested 133034 tokens",
+    "lm studio": "The number of tokens to keep from the initial prompt is greater than the context length",
+    "gemini": "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)",
+    "bedrock": "Input is too long for requested model.",
+    "kimi": "Your request exceeded model token limit: 262144 (requested: 300000)",
+    "copilot": "prompt token count of 145000 exceeds the limit of 128000",
+    "dashscope": "Range of input length should be [1, 129024]",
+    "cerebras": "Please reduce. Current length is 9000 while limit is 8192",
+}
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_prompt_that_does_not_fit_is_a_row_in_every_servers_words(make_room: Make, provider: FakeProvider, status: int) -> None:
+    room = make_room()
+    bodies = [{"message": words, "type": "BadRequestError", "code": status} for words in WINDOWS.values()]
+    for error in [*bodies, {"message": "too much", "type": "exceed_context_size_error", "n_ctx": 256}]:
+        provider.default = Reply(status=status, error=error)
+        outcome, _ = room.one(str(error))
+        assert isinstance(outcome, Failed) and (outcome.error, outcome.attempts) == ("context_window", 1), error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
+        "`max_new_tokens` must be <= 4096. Given: 9000",
+        "Unsupported value: temperature exceeds 2",
+    ],
+)
+def test_another_bad_request_is_no_window(words: str) -> None:
+    assert decide(ProviderError(400, json.dumps({"error": {"message": words}}))).error == "bad_request"
+
+
+@given(st.text(min_size=8), st.text(), st.lists(st.integers(0, 60)))
+@example("a\"\\b/\u00e9\U0001f600&'", "", [3, 5])
+@example("-----\nab\r\n cd", "", [])
+def test_a_secret_is_hidden_in_any_spelling_and_however_it_is_cut(secret: str, around: str, cuts: list[int]) -> None:
+    secret = secret.strip()
+    if len(secret) < 8 or secret in HIDDEN + around or not secret.isprintable():
+        return
+    secrets = Secrets([secret])
+    coded = json.dumps(secret)
+    spellings = [secret, coded, json.dumps(secret, ensure_ascii=False), json.dumps(coded), html.escape(secret)]
+    spellings += [quote(secret, safe=""), quote_plus(secret), re.sub("%..", lambda code: code[0].lower(), quote(secret))]
+    for spelling in spellings:
+        assert spelling not in secrets.hide(f"{around}\n{spelling}\n{around}")
+        assert secrets.are_in(spelling)
+    edges = sorted({0, len(secret), *(cut for cut in cuts if cut < len(secret))})
+    pieces = [secret[first:last] for first, last in pairwise(edges)]
+    forms: list[list[Any]] = [pieces, [{"token": piece, "bytes": [*piece.encode()]} for piece in pieces]]
+    for entries in [*forms, [{"text": piece} for piece in pieces]]:
+        assert {HIDDEN} == {*(one if isinstance(one, str) else one[next(iter(one))] for one in secrets.hide(entries))}
+        assert "bytes" not in str(secrets.hide(entries))
 
 
 @pytest.mark.parametrize("key", ["abcdefgh-1234\nexport OTHER=1", "abcdefgh-1234\x00", "abcdefgh-\u00e9"])
@@ -244,4 +363,4 @@ def test_a_key_that_no_header_can_hold_gives_the_model_up_and_is_not_told(key: s
 def test_a_line_break_after_a_key_is_no_part_of_it_and_does_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODD_KEY", "abcdefgh-1234\r\n")
     assert key_in("ODD_KEY") == "abcdefgh-1234"
-    assert one_line(ValueError("no such key: abcdefgh-1234."), known_secrets("ODD_KEY")) == "no such key: ***."
+    assert known_secrets(["ODD_KEY"]).one_line(ValueError("no such key: abcdefgh-1234.")) == "no such key: ***."

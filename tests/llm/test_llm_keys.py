@@ -17,7 +17,7 @@ from recording_server import Recording, recording
 from summhay_ray.llm import FREE, ModelSettings, NoKey, Request, Task
 from summhay_ray.llm.calls.bodies import ProviderError
 from summhay_ray.llm.calls.retry import Decision, decide
-from summhay_ray.llm.providers.provider_table import PROVIDERS, WITH_DOMAINS, own_variables
+from summhay_ray.llm.providers.provider_table import PROVIDERS, SECRET_VARIABLES, WITH_DOMAINS, own_variables
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.llm.transports.via_litellm import load_litellm
 from summhay_ray.outcome import Failed
@@ -83,6 +83,20 @@ def secret_names() -> list[str]:
     found = {name for file in files for name in _NAMES.findall(file.read_text(encoding="utf-8"))}
     found = {name for name in found if _SECRET.search(name) and not _SETTING.search(name)}
     return sorted((found | _SDKS | {name for known in WITH_DOMAINS.values() for name in known.variables}) - _ENTRA)
+
+
+_HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?|JWT)$")
+_KINDS = {"AZURE_CREDENTIAL", "API_KEY", "KEYPAIR_JWT", "PROGRAMMATIC_ACCESS_TOKEN", "AZURE_SPEECH_API_KEY"} | {
+    *("AGENTCORE_GATEWAY_TOKEN", "BING_GROUNDING_TOKEN")
+}
+"""Names of kinds, not variables; and keys of services that are neither asked for chat, nor for vectors, nor for scores."""
+
+
+def test_every_key_that_litellm_reads_for_a_provider_is_hidden() -> None:
+    root = Path(load_litellm().__file__).parent / "llms"
+    files = [file for name in PROVIDERS for file in (root / name).rglob("*.py")]
+    found = {name for file in files for name in _NAMES.findall(file.read_text(encoding="utf-8")) if _HOLDS_A_KEY.search(name)}
+    assert len(found) > 80 and not found - SECRET_VARIABLES - _KINDS
 
 
 @pytest.fixture(scope="module", autouse=True)

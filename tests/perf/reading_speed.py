@@ -18,7 +18,7 @@ from typing import Any
 
 from summhay_ray.benchmarks.summhay import SummHay
 from summhay_ray.engine import ITEM, all_tables, load_workload, plan, status
-from summhay_ray.llm import Claim, ModelSettings, Price, RawAnswer
+from summhay_ray.llm import Claim, ModelSettings, Price, RawAnswer, Secrets
 from summhay_ray.llm.calls.read_reply import reply_of, written
 from summhay_ray.records import Judgment, Score, Summary
 from summhay_ray.store import Finished, LogWriter, RunStore, Store
@@ -88,7 +88,7 @@ def a_count(data: Path) -> None:
 
 def an_answer() -> None:
     """From a body to the record in the log."""
-    settings, secrets = ModelSettings("openai/gpt-a", Price(1, 2)), ["sk-0123456789abcdef"] * 3
+    settings, secrets = ModelSettings("openai/gpt-a", Price(1, 2)), Secrets(f"sk-0123456789abcdef-{place}" for place in range(3))
 
     def thousand() -> None:
         for place in range(1000):

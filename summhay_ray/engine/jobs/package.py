@@ -21,7 +21,7 @@ import yaml
 
 from summhay_ray.engine.contract import Workload
 from summhay_ray.errors import UserError
-from summhay_ray.llm import answer_secrets
+from summhay_ray.llm import Secrets, known_secrets
 
 SPEC = "summhay-spec.yaml"
 """The name of the spec's file in a package."""
@@ -151,16 +151,15 @@ def _check_size(package: Package) -> None:
 
 def _check_secrets(package: Package, workload: Workload[Any], kept: Sequence[Path]) -> None:
     """Raises UserError if a file contains the value of a key. `kept`: the inputs that travel through the store."""
-    secrets = {secret.encode() for model in workload.spec.model_entries() for secret in answer_secrets(model.api_key_env)}
-    if not secrets:
-        return
+    named = [model.api_key_env for model in workload.spec.model_entries() if model.api_key_env]
+    secrets = known_secrets(named).unmistakable()
     _refuse("the spec", yaml.safe_dump(dict(package.spec), allow_unicode=True).encode(), secrets)
     for name, source in [*package.files.items(), *((path.name, path) for path in kept)]:
         _refuse(name, source.read_bytes(), secrets)
 
 
-def _refuse(name: str, content: bytes, secrets: set[bytes]) -> None:
-    if any(secret in content for secret in secrets):
+def _refuse(name: str, content: bytes, secrets: Secrets) -> None:
+    if secrets.are_in(content.decode("utf-8", "replace")):
         raise UserError(
             f"{name} holds the value of a key of this machine's environment, which would leave it; take it out: "
             "keys come from the environment of the cluster's nodes"

@@ -10,7 +10,7 @@ import contextlib
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,7 +19,7 @@ from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import NO_ROUTE, UNREACHED, Decision, decide
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.secrets import known_secrets, one_line
+from summhay_ray.llm.providers.secrets import Secrets
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.routes import NoRoute, Wire
 
@@ -61,15 +61,15 @@ class Call:
 
 
 class Attempt(NamedTuple):
-    """How an attempt ended: with a reply, or with the decision on its error."""
+    """How an attempt ended: with a reply, or with the decision on its error, and the reply if it is one that broke off."""
 
     reply: Reply | None
     decision: Decision | None = None
     message: str = ""
 
 
-async def attempted(call: Call, transports: Transports) -> Attempt:
-    """Make one attempt now."""
+async def attempted(call: Call, transports: Transports, secrets: Callable[[], Secrets]) -> Attempt:
+    """Make one attempt now. `secrets`: returns what to hide in the message of an error."""
     settings = call.settings
     call.attempts += 1
     # A transport's own timeout may apply to each read: a server that sends a byte now and then would never end.
@@ -80,12 +80,12 @@ async def attempted(call: Call, transports: Transports) -> Attempt:
     # Each SDK behind a transport raises errors of its own, and each must become a decision.
     except Exception as error:  # noqa: BLE001
         decision = decide(error, call.wire)
-        return Attempt(None, decision, _explained(error, decision, call))
+        return Attempt(getattr(error, "reply", None), decision, _explained(error, decision, call, secrets()))
 
 
-def _explained(error: Exception, decision: Decision, call: Call) -> str:
+def _explained(error: Exception, decision: Decision, call: Call, secrets: Secrets) -> str:
     """Why an attempt failed and, where its address or the way there may be the cause, how to mend that, in one line."""
-    base, route, message = call.settings.api_base, call.wire.route, one_line(error, known_secrets(call.settings.api_key_env))
+    base, route, message = call.settings.api_base, call.wire.route, secrets.one_line(error)
     lost = getattr(error, "status_code", None) == 404 and call.request.task != "search"
     if lost and base and not re.search(r"/v\d", urlsplit(base).path):
         return f"{message}; does the api_base {base} lack /v1?"

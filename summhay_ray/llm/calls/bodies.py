@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from summhay_ray.llm.calls.read_reply import reply_of
+from summhay_ray.llm.calls.read_reply import BROKEN, finish_word, reply_of
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
 from summhay_ray.llm.calls.sampling import most_bytes
@@ -34,7 +34,9 @@ LONG = 100_000
 BYTES_A_TEXT = 1 << 18
 """The most bytes of one text's vector or score: 8,192 dimensions of 32 characters each."""
 
-_SHOWN = 2000
+_SHOWN = ERROR_BYTES
+"""Characters of a body in an error's message. Whoever shows it cuts it again, after keys are hidden: half a key would not be."""
+
 _PAYLOAD: Mapping[Task, str] = {"chat": "choices", "embed": "data", "rerank": "results", "search": ""}
 _NAMES: Mapping[Task, str] = {
     "chat": "chat completion",
@@ -68,6 +70,19 @@ class ProviderError(Exception):
     def _elsewhere(self) -> str:
         place = self.headers.get("location", "")[:_SHOWN]
         return f"the endpoint redirects to {place!r}, and redirects are not followed; write the right api_base"
+
+
+class AnswerBroken(ProviderError):
+    """The provider answered 200, but the answer ended with an error. `reply`: what came of it, which may be paid."""
+
+    def __init__(self, reply: Reply) -> None:
+        choices = [choice for choice in reply.raw["choices"] if isinstance(choice, Mapping)]
+        error: Any = next((choice["error"] for choice in choices if choice.get("error")), {})
+        words = sorted({word for choice in choices if (word := finish_word(choice))})
+        said = json.dumps(error, default=str)
+        super().__init__(_status_in(said, error) if error else 500, said)
+        self.args = (f"the answer broke off ({', '.join(words)}){': ' * bool(error)}{_message(said) if error else ''}",)
+        self.reply = reply
 
 
 class Body:
@@ -134,14 +149,17 @@ def reply_in(body: Any, request: Request) -> Reply:
             return vectors_reply(body, len(request.inputs))
         if request.task == "rerank":
             return scores_reply(body, len(request.inputs) - 1)
-        return reply_of(body)
+        reply = reply_of(body)
     except (ValueError, RecursionError) as error:
         raise unreadable(error, str(body), request.task) from error
+    if reply.finish_reason == BROKEN:
+        raise AnswerBroken(reply)
+    return reply
 
 
 def unreadable(error: Exception, content: str, task: Task) -> UnreadableAnswer:
     """The error of a body that is no answer to the task."""
-    return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:150]!r}")
+    return UnreadableAnswer(f"the answer is no {_NAMES[task]} ({error}): {content[:_SHOWN]!r}")
 
 
 def error_in(body: Any, task: Task) -> ProviderError | None:
@@ -155,10 +173,14 @@ def error_in(body: Any, task: Task) -> ProviderError | None:
     error = body.get("error") or (body.get("message") if task != "chat" else None)
     if not error or not isinstance(error, Mapping | str):
         return None
-    named = [held.get("code") for held in (error, body) if isinstance(held, Mapping)]
-    codes = [int(code) for code in map(str, named) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
     said = json.dumps(body, default=str)
-    return ProviderError(codes[0] if codes else 429 if _LIMITED.search(said) else 500, said)
+    return ProviderError(_status_in(said, error, body), said)
+
+
+def _status_in(said: str, *places: Any) -> int:
+    named = [held.get("code") for held in places if isinstance(held, Mapping)]
+    codes = [int(code) for code in map(str, named) if code.isdecimal() and len(code) == 3 and 400 <= int(code) < 600]
+    return codes[0] if codes else 429 if _LIMITED.search(said) else 500
 
 
 def _message(body: str) -> str:

@@ -20,7 +20,7 @@ from summhay_ray.llm.calls.batching import Batched
 from summhay_ray.llm.calls.bodies import off_loop
 from summhay_ray.llm.calls.prefix import PrefixGate, Turn, prefixes_of
 from summhay_ray.llm.calls.raw_answer import RawAnswer
-from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, letters, read_answer, written
+from summhay_ray.llm.calls.read_reply import BAD_NUMBERS, Written, answer_of, letters, read_answer, written
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.calls.retry import UNREACHED, Decision
@@ -32,7 +32,7 @@ from summhay_ray.llm.limits.messages import Claim, Grant, Settlement
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.providers.prices import FREE
 from summhay_ray.llm.providers.provider_of_model import known_extra, lacking
-from summhay_ray.llm.providers.secrets import answer_secrets
+from summhay_ray.llm.providers.secrets import SENT, Secrets, known_secrets
 from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
@@ -82,7 +82,7 @@ class Gateway:
         self._ended = False
         self._open = 0
         """The number of calls that are granted and not settled."""
-        self._answer_secrets: dict[str | None, list[str]] = {}
+        self._secrets_known, self._sent = Secrets(), -1
 
     async def _append_all(self, lines: list[bytes]) -> list[Location]:
         return await asyncio.to_thread(self._log.append, lines)
@@ -227,9 +227,9 @@ class Gateway:
             if not call.wanted or not self._client.may_send(granted, call.claim.model, paid=call.claim.worst_micros > 0):
                 self._settle(call, sent=False, again=call.wanted)
                 return None
-            attempt = await attempted(call, self._transports)
+            attempt = await attempted(call, self._transports, self._secrets)
             if attempt.decision is not None:
-                return await self._failed(call, attempt.decision, attempt.message)
+                return await self._failed(call, attempt.decision, attempt.message, attempt.reply)
             assert attempt.reply is not None
             return await self._answered(call, attempt.reply)
         except BaseException:
@@ -279,12 +279,14 @@ class Gateway:
         origin = {"origin": settings.origin} if settings.origin else {}
         known: dict[str, Any] = {"kind": "answer", "run": self._run, "model": claim.model, "stage": claim.stage}
         known |= {**origin, "key": key, "attempts": call.attempts}
-        hide = self._secrets(settings.api_key_env)
-        return await off_loop(letters(reply), functools.partial(written, known, reply, settings, claim, hide))
+        work = functools.partial(written, known, reply, settings, claim, self._secrets())
+        return await off_loop(letters(reply), work)
 
-    async def _failed(self, call: Call, decision: Decision, message: str) -> Ended | None:
+    async def _failed(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
         paid = call.wire.sent and decision.kind in ("ambiguous", "malformed")
         key, charged = call.request.key, call.claim.worst_micros * paid
+        if reply is not None:
+            charged = answer_of(reply, call.settings, call.claim)["usd_micros"]
         call.charged_micros += charged
         limited, again = decision.kind == "rate_limit", call.is_tried_again(decision.kind)
         if again:
@@ -307,11 +309,12 @@ class Gateway:
             return Malformed(decision.error, *told, retryable=True), None
         return Failed(decision.error, *told, retryable=decision.kind != "row" or decision.error in MENDABLE), None
 
-    def _secrets(self, api_key_env: str | None) -> list[str]:
-        """The secrets to hide in answers, looked up once: the environment is long, and there are many calls."""
-        if api_key_env not in self._answer_secrets:
-            self._answer_secrets[api_key_env] = answer_secrets(api_key_env)
-        return self._answer_secrets[api_key_env]
+    def _secrets(self) -> Secrets:
+        """The secrets to hide in answers and errors, looked up again only after another key was sent: there are many calls."""
+        if self._sent != len(SENT):
+            self._sent = len(SENT)
+            self._secrets_known = known_secrets(known.api_key_env for known in self._models.values() if known.api_key_env)
+        return self._secrets_known
 
 
 def _used(record: Mapping[str, Any], call: Call) -> tuple[int, int]:

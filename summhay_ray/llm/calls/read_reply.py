@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from summhay_ray.llm.calls.vectors_and_scores import is_usable
 from summhay_ray.llm.limits.excess import enough
 from summhay_ray.llm.limits.messages import Claim
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.providers.secrets import hidden
+from summhay_ray.llm.providers.secrets import Secrets
 from summhay_ray.outcome import Answer, Malformed, Outcome, Refusal
 from summhay_ray.store import Dimensions, LogIndex, encode_record
 from summhay_ray.text import count_tokens as count
@@ -27,10 +27,38 @@ DEEPEST = 100
 BAD_NUMBERS = "bad_numbers"
 """Class of answers whose vectors or scores have a flaw."""
 
-_FINISH = {"max_tokens": "length", "model_length": "length", "eos": "stop", "eos_token": "stop", "end_turn": "stop"}
-"""Finish reasons that some endpoints use in place of OpenAI's. A cut answer must be recognized at every provider."""
+_ENDS: dict[str, str] = {
+    # Whole.
+    **dict.fromkeys(("complete", "completed", "end_turn", "eos", "eos_token", "stop", "stop_sequence"), "stop"),
+    **dict.fromkeys(("tool_call", "tool_calls", "tool_use"), "tool_calls"),
+    # Cut: at the limit of tokens, at the end of the context window, or before its end.
+    **dict.fromkeys(
+        ("length", "max_completion_tokens", "max_length", "max_new_tokens", "max_output_tokens", "max_tokens"), "length"
+    ),
+    **dict.fromkeys(("compaction", "incomplete", "model_context_window_exceeded", "model_length", "pause_turn"), "length"),
+    **dict.fromkeys(("continuation", "repetition", "repetition_truncation", "token_limit"), "length"),
+    # Filtered by the provider, or refused by the model.
+    **dict.fromkeys(("blocklist", "content_filter", "content_filtered", "error_toxic", "guardrail_intervened"), "content_filter"),
+    **dict.fromkeys(("image_prohibited_content", "image_recitation", "image_safety", "jailbreak", "language"), "content_filter"),
+    **dict.fromkeys(("model_armor", "prohibited_content", "recitation", "safety", "sensitive", "spii"), "content_filter"),
+    **dict.fromkeys(("refusal", "refused"), "refusal"),
+    # Failed on the way: tried again.
+    **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "connection_error", "error", "failed", "failure"), "error"),
+    **dict.fromkeys(("insufficient_system_resource", "internal_error", "interrupted", "malformed_function_call"), "error"),
+    **dict.fromkeys(("malformed_response", "network_error", "other", "overloaded", "rate_limit_exceeded"), "error"),
+    **dict.fromkeys(("resource_exhausted", "server_error", "service_unavailable", "timeout", "too_many_tool_calls"), "error"),
+    "unexpected_tool_call": "error",
+}
+"""A provider's finish reason, in lower case -> how the answer ended. A new one is a word here.
 
-_REFUSED = ("refusal", "content_filter")
+An answer with an unknown word counts as whole, since most new words name another way to end well. It keeps the word, which
+`status` reports among the answers that did not end with `stop`.
+"""
+
+BROKEN = "error"
+"""How an answer ended that failed on the way. It is charged, and tried again."""
+
+_UNUSED = ("refusal", "content_filter", BROKEN)
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 _NEW_FIELDS = ("cache_write_tokens", "reasoning_tokens", "claimed_tokens", "claimed_micros", "zero_vectors")
 _FIELDS = ("model", "text", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "usd_micros", "attempts")
@@ -73,9 +101,10 @@ def reply_of(body: Any) -> Reply:
     if not choices:
         return Reply("", "no_choices", usage, body)
     said = [_said_in(choices[0]), *map(_further, choices[1:])]
-    texts = ["" if finish in _REFUSED else text for text, finish in said]
-    # Refused choices have no text. If all choices are refused, so is the call.
-    first = next((index for index, text in enumerate(texts) if text.strip()), 0)
+    texts = ["" if finish in _UNUSED else text for text, finish in said]
+    # Refused and broken choices have no text. If all choices are, so is the call; if some are broken, it is tried again.
+    broken = next((index for index, (_, finish) in enumerate(said) if finish == BROKEN), 0)
+    first = next((index for index, text in enumerate(texts) if text.strip()), broken)
     logprobs = _part(choices[0], "logprobs").get("content")
     logprobs = logprobs if isinstance(logprobs, list) else None
     text = texts[0] if first else said[0][0]
@@ -86,12 +115,23 @@ def _said_in(choice: Any) -> tuple[str, str]:
     """A choice's text and finish reason. Raises ValueError if it has no message."""
     if not isinstance(choice, dict) or not isinstance(message := choice.get("message"), dict):
         raise ValueError("no chat completion: its first choice has no message")
-    text, finish = _text(message.get("content")), choice.get("finish_reason")
+    text = _text(message.get("content"))
     refusal = message.get("refusal") or _part(message, "provider_specific_fields").get("refusal")
     if not text and isinstance(refusal, str) and refusal:
         return refusal, "refusal"
-    finish = finish if isinstance(finish, str) else ""
-    return text, _FINISH.get(finish, finish)
+    return text, BROKEN if choice.get("error") else ended(finish_word(choice))
+
+
+def finish_word(choice: Mapping[str, Any]) -> str:
+    """The provider's own finish reason of a choice; empty if there is none. litellm keeps the word that it replaced."""
+    word = _part(choice, "provider_specific_fields").get("native_finish_reason") or choice.get("finish_reason")
+    word = word.get("type") if isinstance(word, dict) else word
+    return word if isinstance(word, str) else ""
+
+
+def ended(word: str) -> str:
+    """How an answer with this finish reason ended: stop, length, tool_calls, content_filter, refusal or error; else the word."""
+    return _ENDS.get(word.rpartition(".")[2].strip().lower().replace("-", "_"), word)
 
 
 def _further(choice: Any) -> tuple[str, str]:
@@ -102,7 +142,7 @@ def _further(choice: Any) -> tuple[str, str]:
         return "", ""
 
 
-def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Sequence[str]) -> Written:
+def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, asked: Claim, secrets: Secrets) -> Written:
     """The log's record of a reply, and its line: `known` and what `answer_of` finds, without secrets and as valid JSON.
 
     A body that is nested too deeply for some JSON readers is left out.
@@ -115,15 +155,15 @@ def written(known: Mapping[str, Any], reply: Reply, settings: ModelSettings, ask
     except (RecursionError, TypeError, ValueError):
         line = b""
     deep = (not line or line.count(b"[") + line.count(b"{") > DEEPEST) and _deep(reply.raw)
-    odd = b"\\ud" in line or any(json.dumps(secret)[1:-1].encode() in line for secret in secrets)
-    # Log probabilities are JSON in JSON, in which a secret may be written otherwise.
+    odd = b"\\ud" in line or secrets.are_in(line.decode())
+    # In log probabilities a secret is spread over tokens.
     if line and not deep and not odd and reply.logprobs is None:
         return record, line
     if reply.raw is not None:
         answer["raw"] = None if deep else json.loads(json.dumps(reply.raw, default=str, skipkeys=True))
     if reply.logprobs is not None:
-        answer["logprobs"] = json.dumps(hidden(reply.logprobs, secrets))
-    record = {**known, **hidden(answer, secrets)}
+        answer["logprobs"] = json.dumps(secrets.hide(reply.logprobs))
+    record = {**known, **secrets.hide(answer)}
     return record, encode_record(record)
 
 
@@ -179,7 +219,7 @@ def answer_of(reply: Reply, settings: ModelSettings, asked: Claim) -> dict[str, 
     if reply.further:
         answer["further_texts"] = reply.further
     if reply.logprobs is not None:
-        answer["logprobs"] = json.dumps(hidden(reply.logprobs, ()))
+        answer["logprobs"] = json.dumps(Secrets().hide(reply.logprobs))
     if reply.raw is not None:
         answer["raw"] = reply.raw
     return answer
@@ -340,9 +380,11 @@ def stored_answer(index: LogIndex, request: Request, dimensions: Dimensions) -> 
 
 def outcome_of(raw: RawAnswer) -> Outcome[RawAnswer]:
     """The outcome of a raw answer before anything is parsed: an answer, a refusal, or malformed if it is empty."""
-    if raw.finish_reason == "content_filter":
+    # Earlier versions kept the provider's word.
+    end = ended(raw.finish_reason)
+    if end == "content_filter":
         return Refusal("content_filter", "the provider filtered the answer", raw.key, raw.attempts, raw.usd_micros)
-    if raw.finish_reason == "refusal":
+    if end == "refusal":
         return Refusal("refusal", "the model refused to answer", raw.key, raw.attempts, raw.usd_micros)
     if not any(text.strip() for text in raw.texts):
         return Malformed("empty_answer", "the model answered with nothing", raw.key, raw.attempts, raw.usd_micros)

@@ -20,7 +20,7 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 """What kind of failure it is:
 
 - rate_limit, transient: try again.
-- ambiguous: sent, but no answer came; charged, and tried once more.
+- ambiguous: sent, but no whole answer came; charged, and tried once more.
 - malformed: the answer cannot be used; charged, and not tried again.
 - row: this request will never succeed.
 - model: no request to this model will succeed.
@@ -86,35 +86,49 @@ def _pattern(words: str) -> re.Pattern[str]:
     return re.compile(words, re.IGNORECASE | re.DOTALL)
 
 
-_BY_TEXT: tuple[tuple[str, re.Pattern[str], Decision], ...] = (
-    ("bad_request", _pattern(r"(invalid|incorrect) api key|api key not valid"), Decision("model", "authentication")),
+CONTEXT_WINDOW = _pattern(
+    # OpenAI, DeepSeek, SGLang, Together, Mistral, llama.cpp, Ollama, LM Studio, MiniMax; also as the error's type or code.
+    r"context[ _](length|size|window|limit)|"
+    # vLLM, xAI, OpenRouter.
+    r"maximum (allowed )?(prompt|model|input) length|"
+    # Anthropic, Bedrock, Ollama.
+    r"(prompt|input)( is)? too long|"
+    # Groq, OpenAI.
+    r"reduce (the length of|your) (the )?(messages|prompt|input)|"
+    # Gemini, Moonshot, GitHub, Cohere.
+    r"exceed(s|ed)?( [\w']+){0,2} (maximum number of tokens|token limit|limit of \d)|input tokens exceed|"
+    r"token limit exceeded|too many (input )?tokens|"
+    # TGI; a llama.cpp for embeddings; DashScope; Cerebras.
+    r"`inputs` (tokens \+|must have less than)|too large to process|range of input length|current length is \S+ while limit is"
+)
+"""How providers and servers say that a prompt does not fit, whatever status they give it."""
+
+_BY_TEXT: tuple[tuple[frozenset[str], re.Pattern[str], Decision], ...] = (
+    (frozenset({"bad_request"}), _pattern(r"(invalid|incorrect) api key|api key not valid"), Decision("model", "authentication")),
     (
-        "bad_request",
+        frozenset({"bad_request"}),
         _pattern(r"credit balance is too low|billing_hard_limit_reached|insufficient_quota"),
         Decision("model", "payment_required"),
     ),
     (
-        "bad_request",
+        frozenset({"bad_request"}),
         _pattern(
             r"content_filter|content_policy|content management policy|content filtering policy|result of (our|the) safety system"
         ),
         Decision("row", "content_filter"),
     ),
     (
-        "bad_request",
-        _pattern(
-            r"context_length_exceeded|maximum context length|context window|(prompt|input) is too long|too many input tokens|"
-            r"exceeds the maximum number of tokens|exceed context limit"
-        ),
+        frozenset({"bad_request", "request_too_large", "server_error", "unavailable"}),
+        CONTEXT_WINDOW,
         Decision("row", "context_window"),
     ),
     # OpenAI answers 403 where a model gives no log probabilities. A request without them may still succeed.
-    ("permission_denied", _pattern(r"\brequest logprobs\b"), Decision("row", "bad_request")),
+    (frozenset({"permission_denied"}), _pattern(r"\brequest logprobs\b"), Decision("row", "bad_request")),
     # A router answers 403 where its moderation flagged the text. The model still takes other prompts.
-    ("permission_denied", _pattern(r"(?=.*\bflagged\b).*\bmoderation\b"), Decision("row", "content_filter")),
+    (frozenset({"permission_denied"}), _pattern(r"(?=.*\bflagged\b).*\bmoderation\b"), Decision("row", "content_filter")),
     # SDKs refuse to send without a key.
     (
-        "server_error",
+        frozenset({"server_error"}),
         _pattern(r"missing credentials|api_key client option must be set|api key (is )?missing"),
         Decision("model", "authentication"),
     ),
@@ -140,7 +154,10 @@ def decide(error: BaseException, wire: Wire | None = None) -> Decision:
     names = [cls.__name__ for cls in type(error).__mro__]
     if "ProviderError" in names:
         text = f"{error} {getattr(error, 'body', '')[:_READ]}"
-        return _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
+        decision = _by_status(getattr(error, "status_code", 0), text, _retry_after(getattr(error, "headers", {})))
+        # What came of an answer that broke off is paid, and so is each further attempt.
+        paid = "AnswerBroken" in names and decision.kind in ("transient", "rate_limit")
+        return Decision("ambiguous", decision.error) if paid else decision
     if known := next((known for name, known in _BY_CLASS.items() if name in names), None):
         return Decision(*known)
     if wire is None or wire.sent:
@@ -159,7 +176,7 @@ def _by_status(status: int, text: str, after_s: float | None) -> Decision:
     if kind == "rate_limit":
         return _limited(text, after_s)
     for named, words, decision in _BY_TEXT:
-        if named == word and words.search(text):
+        if word in named and words.search(text):
             return decision
     if kind != "transient":
         return Decision(kind, word)

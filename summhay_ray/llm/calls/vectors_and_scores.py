@@ -28,7 +28,7 @@ SHOWN = 2000
 
 def vectors_reply(body: Any, n: int) -> Reply:
     """The reply in the body of OpenAI's embeddings. Raises ValueError unless the body has an entry for each of the `n` texts."""
-    entries, rest = _entries(body, "data", n, "embedding")
+    entries, rest = _entries(body, "data", n, ("embedding",))
     usage = _usage(body.get("usage"))
     vectors: list[array[float]] = []
     for place, entry in enumerate(entries):
@@ -47,7 +47,7 @@ def vectors_reply(body: Any, n: int) -> Reply:
 
 def scores_reply(body: Any, n: int) -> Reply:
     """The reply in the body of Cohere's rerank. Raises ValueError unless the body has an entry for each of the `n` documents."""
-    entries, rest = _entries(body, "results", n, "relevance_score")
+    entries, rest = _entries(body, "results", n, ("relevance_score", "score"))
     meta = _mapping(body.get("meta"))
     usage = _usage(body.get("usage")) or _usage({**_mapping(meta.get("tokens")), **_mapping(meta.get("billed_units"))})
     for place, entry in enumerate(entries):
@@ -110,19 +110,22 @@ def dimensions_of(text: str) -> int:
 NOT_FINITE = "holds a number that is not finite as a 4-byte float"
 
 
-def _entries(body: Any, name: str, n: int, value: str) -> tuple[list[Any], dict[str, Any]]:
-    """The field `value` of all entries of the list `name`, in the order of their indices, and the rest of the body.
+def _entries(body: Any, name: str, n: int, fields: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
+    """The first of the fields in each entry of the list `name`, and the rest of the body.
 
-    Raises ValueError unless the indices are 0 to n - 1.
+    They are in the order of the entries' indices; if no entry has one, in that of the list. Raises ValueError unless the
+    indices are 0 to n - 1.
     """
     entries = body.get(name) if isinstance(body, Mapping) else None
     if not isinstance(entries, list):
         raise ValueError(f"the body has no list {name!r}")
-    placed = {
-        entry["index"]: entry.get(value) for entry in entries if isinstance(entry, Mapping) and type(entry.get("index")) is int
-    }
-    if len(entries) != n or placed.keys() != set(range(n)):
+    indices = [entry.get("index") if isinstance(entry, Mapping) else False for entry in entries]
+    if all(index is None for index in indices):
+        indices = list(range(len(entries)))
+    if len(entries) != n or any(type(index) is not int for index in indices) or {*indices} != {*range(n)}:
         raise ValueError(f"{len(entries)} entries for {n} texts; expected one for each")
+    values = [next((entry[field] for field in fields if field in entry), None) for entry in entries]
+    placed = dict(zip(indices, values, strict=True))
     return [placed[place] for place in range(n)], {key: inner for key, inner in body.items() if key != name}
 
 

@@ -293,6 +293,24 @@ def _read(line: str) -> tuple[str, Provider]:
 PROVIDERS = dict(_read(line) for line in re.split(r"\n(?! )", _TABLE.strip()))
 """Prefix of names of models -> the provider."""
 
+SECRET_VARIABLES = frozenset(
+    {
+        *(variable for provider in PROVIDERS.values() for variable in provider.variables),
+        # litellm reads such a variable for most providers without one in the table, too.
+        *(f"{name.upper().replace('-', '_')}_API_KEY" for name in PROVIDERS),
+        # Logins, and further names of keys, that litellm or an SDK reads. Accounts, regions and addresses are no secrets.
+        *("AICORE_CLIENT_SECRET", "AICORE_SERVICE_KEY", "AIMLAPI_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_AWS_API_KEY"),
+        *("ANTHROPIC_IDENTITY_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY"),
+        *("AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN", "AZURE_AD_TOKEN", "AZURE_CERTIFICATE_PASSWORD", "AZURE_CLIENT_SECRET"),
+        *("AZURE_PASSWORD", "DATABRICKS_CLIENT_SECRET", "DATABRICKS_TOKEN", "FIREWORKSAI_API_KEY", "FIREWORKS_AI_TOKEN"),
+        *("GIGACHAT_ACCESS_TOKEN", "GIGACHAT_CREDENTIALS", "GOOGLE_APPLICATION_CREDENTIALS", "HUGGING_FACE_HUB_TOKEN"),
+        *("JINA_AI_TOKEN", "MISTRAL_AZURE_API_KEY", "OCI_KEY", "OPENAI_ADMIN_KEY", "TOGETHER_AI_TOKEN", "VERCEL_OIDC_TOKEN"),
+        *("VERTEXAI_CREDENTIALS", "VERTEX_CREDENTIALS", "VOYAGE_AI_TOKEN", "WATSONX_APIKEY", "WATSONX_TOKEN"),
+        *("WATSONX_ZENAPIKEY", "WX_API_KEY"),
+    }
+)
+"""Every variable whose value is a secret: the table's, and those of which litellm makes a login. `secrets` hides their values."""
+
 WITH_DOMAINS = {name: provider for name, provider in PROVIDERS.items() if provider.domains}
 """The providers that have domains of their own."""
 

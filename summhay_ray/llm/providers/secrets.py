@@ -1,20 +1,40 @@
-"""Reads providers' keys, and hides them in all that is logged, reported or raised. Part of the llm room."""
+"""Reads providers' keys, and hides them in all that is logged, reported or raised. Part of the llm room.
+
+A secret is known by its value: what was sent as a key, and what the variables hold that are meant for keys (`SECRET_VARIABLES`,
+every `api_key_env`, the passwords of proxies). Its name or its look does not matter.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import functools
+import html
+import json
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+
+from summhay_ray.llm.providers.provider_table import SECRET_VARIABLES
 
 HIDDEN = "***"
-_SHORTEST = 8
+
+SHORTEST = 8
 """Shorter values (none, EMPTY, ...) are not secrets, and hiding them would damage texts."""
-_LONGEST_WORD = 16
+
+UNMISTAKABLE = 16
+"""A text that holds a secret of at least this length holds it on purpose: no word is so long."""
+
+SENT: set[str] = set()
+"""The values that this process has read or sent as keys, tokens of a login among them."""
+
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
+_SECRET_FIELD = re.compile(r"key|token|secret|password", re.IGNORECASE)
+_SECRET_HEADER = re.compile(r"authorization$|cookie$|(?<!idempotency-)key$|(token|secret|password|sig)$", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\b(sk|key|AIza)[-_A-Za-z0-9]{12,}|(?<=://)[^\s/@]+(?=@)|(?<=[Bb]earer )[^\s\"',]{8,}")
 
 
@@ -29,6 +49,7 @@ def key_in(*variables: str) -> str | None:
     """
     for name in variables:
         if value := _value(name):
+            SENT.add(value)
             return value
     return None
 
@@ -51,38 +72,162 @@ def _file_key(name: str) -> str | None:
         raise NoKey(f"{name}_FILE names {path!r}, which cannot be read as a key ({type(error).__name__})") from error
 
 
-def known_secrets(api_key_env: str | None) -> list[str]:
-    """The secret values in this process's environment and key files, longest first."""
-    secrets = {value for name, value in os.environ.items() if name == api_key_env or _SECRET_NAME.search(name)}
-    for name in [name.removesuffix("_FILE") for name in os.environ if name.endswith("_FILE")]:
-        if name == api_key_env or _SECRET_NAME.search(name):
-            with contextlib.suppress(NoKey):
-                secrets.add(_file_key(name) or "")
-    # Also without a final line break, as keys are sent.
-    secrets |= {value.strip() for value in secrets}
-    return sorted((value for value in secrets if len(value) >= _SHORTEST), key=len, reverse=True)
+def note_sent(fields: Iterable[tuple[str, str]]) -> None:
+    """Remember the keys among the headers or query parameters of a request that is sent, given as (name, value).
+
+    A signature (`AWS4-HMAC-SHA256 Credential=..., ...`) is none: it is worth nothing for another request.
+    """
+    for name, value in fields:
+        words = value.split()
+        if _SECRET_HEADER.search(name) and 1 <= len(words) <= 2:
+            SENT.add(words[-1])
 
 
-def answer_secrets(api_key_env: str | None) -> list[str]:
-    """The secrets to hide in answers: only those that look random, since a common word in an answer is not a leak."""
-    random_looking = [value for value in known_secrets(api_key_env) if len(value) >= _LONGEST_WORD and re.search(r"\d", value)]
-    return [value for value in random_looking if re.search(r"[A-Za-z]", value) and not re.search(r"\s", value)]
+class Secrets:
+    """Values to hide: those of at least `SHORTEST` characters, in any spelling that JSON, URLs or HTML give them."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        long_enough = {value for value in values if len(value) >= SHORTEST}
+        self.values = tuple(sorted(long_enough, key=lambda value: (-len(value), value)))
+        """The longest first."""
+        # A search for a word is much quicker than one for a pattern, and each spelling of a value holds its longest plain word.
+        self._words = [(max(re.findall(_PLAIN, value), key=len, default=""), value) for value in self.values]
+
+    def unmistakable(self, but: str | None = None) -> Secrets:
+        """Those of at least `UNMISTAKABLE` characters but one: what holds one is refused, and must not be refused by mistake."""
+        return Secrets(value for value in self.values if len(value) >= UNMISTAKABLE and value != but)
+
+    def are_in(self, text: str) -> bool:
+        """Whether the text holds a secret."""
+        return any(pattern.search(text) for pattern in self._patterns(text))
+
+    def _patterns(self, text: str) -> Iterator[re.Pattern[str]]:
+        return (_pattern_of(value) for word, value in self._words if word in text)
+
+    def hide(self, value: Any) -> Any:
+        """A JSON value without the secrets, lone surrogates (which no table can hold), NaN or infinity.
+
+        A secret may be spread over the strings of a list, the tokens of log probabilities or the parts of a message.
+        """
+        if isinstance(value, str):
+            for pattern in self._patterns(value):
+                value = pattern.sub(HIDDEN, value)
+            return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if isinstance(value, dict):
+            return {self.hide(str(name)): self.hide(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.hide(inner) for inner in self._rejoined(value)]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    def _rejoined(self, entries: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+        """The entries of a list; those whose texts, joined, hold a secret hold none any more."""
+        texts = list(map(_text_of, entries))
+        joined = "".join(texts)
+        spans = [match.span() for pattern in self._patterns(joined) for match in pattern.finditer(joined)]
+        end = 0
+        for entry, text in zip(entries, texts, strict=True):
+            begin, end = end, end + len(text)
+            hits = [(first, last) for first, last in spans if first < end and begin < last]
+            shown = text if all(begin <= first and last <= end for first, last in hits) else HIDDEN
+            if not hits:
+                yield entry
+            elif isinstance(entry, str):
+                yield shown
+            elif "token" in entry:
+                # `bytes` and the alternatives spell the token again.
+                rest = {name: inner for name, inner in entry.items() if name not in ("bytes", "top_logprobs")}
+                yield {**rest, "token": shown, **({"top_logprobs": []} if "top_logprobs" in entry else {})}
+            else:
+                yield {**entry, "text": shown}
+
+    def one_line(self, error: BaseException) -> str:
+        """The error's message in one line of at most 500 characters, without anything that is or looks like a key."""
+        text = " ".join(self.hide(str(error)).split())
+        return _KEY_LIKE.sub(HIDDEN, text)[:500] or type(error).__name__
 
 
-def one_line(error: BaseException, secrets: Iterable[str]) -> str:
-    """The error's message in one line of at most 500 characters, without anything that is or looks like a key."""
-    text = " ".join(hidden(str(error), secrets).split())
-    return _KEY_LIKE.sub(HIDDEN, text)[:500] or type(error).__name__
+def known_secrets(named: Iterable[str] = ()) -> Secrets:
+    """The secrets of this process: `SENT`, and what its environment and key files hold now. `named`: each `api_key_env`.
+
+    Other variables whose names sound like a secret's count only if they look random: a common word in an answer is no leak.
+    """
+    names, values = {*SECRET_VARIABLES, *named}, set(SENT)
+    for variable, value in os.environ.items():
+        name = variable.removesuffix("_FILE")
+        if name in names or variable in names:
+            values.update(_credentials(_content(value)))
+        elif _SECRET_NAME.search(name):
+            values.update(filter(_looks_random, [value.strip(), _content(value) if name != variable else ""]))
+        elif name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
+            values.update(_passwords(value))
+    return Secrets(values)
 
 
-def hidden(value: Any, secrets: Iterable[str]) -> Any:
-    """A JSON value without the secrets, lone surrogates (which no table can hold), NaN or infinity."""
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, HIDDEN)
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {str(name): hidden(inner, secrets) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [hidden(inner, secrets) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _content(value: str) -> str:
+    """What a variable holds: its value, or the content of the file that it names."""
+    # A file that cannot be read holds no key; whoever needs one raises NoKey.
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if os.path.isfile(value):
+            return Path(value).read_text(encoding="utf-8").strip()
+    return value.strip()
+
+
+def _credentials(text: str) -> Iterator[str]:
+    """The secrets in a key or in a file of credentials: the whole and each line; in JSON the fields of keys, not of accounts."""
+    try:
+        yield from _fields(json.loads(text))
+    except (AttributeError, ValueError, RecursionError):
+        yield text
+        yield from (line.strip() for line in text.splitlines() if not line.startswith("-----"))
+
+
+def _fields(credentials: Any) -> Iterator[str]:
+    for name, value in credentials.items():
+        if isinstance(value, dict):
+            yield from _fields(value)
+        elif isinstance(value, str) and _SECRET_FIELD.search(name) and not value.startswith(("http://", "https://")):
+            yield from _credentials(value.strip())
+
+
+def _looks_random(value: str) -> bool:
+    return (
+        len(value) >= UNMISTAKABLE and re.search(r"\d", value) is not None and re.fullmatch(r"\S*[A-Za-z]\S*", value) is not None
+    )
+
+
+def _passwords(proxy: str) -> Iterator[str]:
+    """The password in a proxy's URL, and the form in which it is sent."""
+    if found := re.match(r"(?:\w+://)?([^:/@]*):([^/]*)@", proxy):
+        user, password = map(unquote, found.groups())
+        yield from (found[2], password, base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogateescape")).decode("ascii"))
+
+
+_PLAIN = r"[A-Za-z0-9._~-]+"
+_ESCAPE = r"\\{{1,8}}u{}"
+_WHITE = r"(?:\s|\+|%20|(?i:%0[9ad])|\\{1,8}(?:[nrt]|u00(?i:0[9ad]|20))){1,16}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _pattern_of(value: str) -> re.Pattern[str]:
+    """The ways in which JSON (also within JSON), URLs and HTML write a value."""
+    parts = re.split(r"(\s+)", value)
+    return re.compile("".join(_WHITE if part.isspace() else "".join(map(_character, part)) for part in parts))
+
+
+@functools.lru_cache
+def _character(letter: str) -> str:
+    if re.fullmatch(_PLAIN, letter):
+        return re.escape(letter)
+    units = re.findall("....", letter.encode("utf-16-be", "surrogatepass").hex())
+    octets = re.findall("..", letter.encode("utf-8", "surrogatepass").hex())
+    entity = html.escape(letter)
+    forms = [entity, f"&#0?{ord(letter)};", f"(?i:&#x{ord(letter):x};)"] if entity != letter else []
+    forms.append(r"\\{1,8}" if letter == "\\" else r"\\{0,8}" + re.escape(letter))
+    forms.append(f"(?i:{''.join(map(_ESCAPE.format, units))}|%{'%'.join(octets)})")
+    return f"(?:{'|'.join(forms)})"
+
+
+def _text_of(entry: Any) -> str:
+    """The text of a list's entry that may be a piece of a longer one: a string, a token, a part of a message."""
+    held = entry.get("token", entry.get("text")) if isinstance(entry, dict) else entry
+    return held if isinstance(held, str) else ""

@@ -25,7 +25,7 @@ from summhay_ray.llm.providers.gate import key_for
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.providers.provider_of_model import provider_of
 from summhay_ray.llm.providers.provider_table import place_of
-from summhay_ray.llm.providers.secrets import NoKey, answer_secrets
+from summhay_ray.llm.providers.secrets import NoKey, known_secrets, note_sent
 from summhay_ray.llm.transports.direct import KEEPALIVE_S
 from summhay_ray.routes import NoRoute, Wire, route_to
 
@@ -97,6 +97,7 @@ class Outgoing:
                 self._bare(request, key)
         except (NoKey, NoRoute) as why:
             raise self._refused(why) from None
+        note_sent([*request.headers.items(), *request.url.params.items()])
         self.problem, self.wire.route = None, route
         # A login before the request has a URL of its own. GET and HEAD cost nothing and may be repeated.
         if request.method not in ("GET", "HEAD"):
@@ -110,8 +111,9 @@ class Outgoing:
         for name, value in list(request.headers.items()):
             if not _PROTOCOL.fullmatch(name.lower()) and not (key and key in value):
                 del request.headers[name]
-        sent = str(request.url).encode() + request.content
-        if any(secret.encode() in sent for secret in answer_secrets(self.settings.api_key_env) if secret != key):
+        sent = str(request.url) + request.content.decode("utf-8", "replace")
+        named = [self.settings.api_key_env] if self.settings.api_key_env else []
+        if known_secrets(named).unmistakable(but=key).are_in(sent):
             raise NoKey(f"a request to {request.url.host} was not sent: it holds a secret of the worker's environment")
 
     def note(self, event: str, info: Mapping[str, Any], before: bool) -> None:

@@ -171,6 +171,9 @@ def test_keys_are_of_the_content() -> None:
     [
         {},
         {"data": []},
+        {"data": [{"embedding": [1.0]}]},
+        {"data": [{"embedding": [1.0]}, {"index": 1, "embedding": [1.0]}]},
+        {"data": [{"embedding": [1.0]}, [1.0]]},
         *(
             {"data": [{"index": 0, "embedding": [1.0]}, {"index": other, "embedding": [1.0]}]}
             for other in (0, True, [1], "1", None)
@@ -202,4 +205,6 @@ def test_numbers_come_back_as_they_were() -> None:
     results = [{"index": 1, "relevance_score": 0.25}, {"index": 0, "relevance_score": 1}]
     reply = scores_reply({"results": results, "meta": {"billed_units": {"search_units": 2}}}, 2)
     assert scores_of(reply.text) == [1.0, 0.25]
+    assert scores_of(scores_reply({"results": [{"score": 0.5}, {"score": 0.75}]}, 2).text) == [0.5, 0.75]
+    assert vectors_of(vectors_reply({"data": [{"embedding": [2.0]}, {"embedding": [1.0]}]}, 2).text).tolist() == [[2.0], [1.0]]
     assert reply.usage is not None and (reply.usage.input_tokens, reply.usage.searches) == (0, 2)
