@@ -6,6 +6,7 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
+from summhay_ray.text.material import NAMES, NOTE, Block, Material, enclosed, fill, inline, json_line, neutral
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
@@ -23,16 +24,25 @@ __all__ = [
     "BEGINS_FORMULA",
     "FUNCTION_WORDS",
     "MONTHS",
+    "NAMES",
+    "NOTE",
     "TITLES",
     "UNSPACED",
+    "Block",
+    "Material",
     "Script",
     "chunks",
     "citations",
     "count_tokens",
+    "enclosed",
     "encode_tokens",
+    "fill",
     "first_tokens",
+    "inline",
     "is_latin",
+    "json_line",
     "name_words",
+    "neutral",
     "parsed_json",
     "placed_turns",
     "plain_words",
