@@ -21,10 +21,8 @@ import re
 from importlib import resources
 
 from summhay_ray.summarize.base import Form, Shown, Task
-from summhay_ray.text import Block, Material, fill, inline, neutral, text_hash
+from summhay_ray.text import END_MARK, Block, Material, fill, headed, inline, neutral, text_hash
 
-END_MARK = "=== End of documents ==="
-"""The line of built-in prompts that ends the documents."""
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
 """Domain -> the first word of its header lines; `Document` for any other domain."""
 NOTES_MARK = "=== Summaries so far ==="
@@ -88,9 +86,8 @@ def check_prompt(text: str) -> None:
 # Cached, since every query and repeat over a context shows the same documents.
 @functools.lru_cache(maxsize=32)
 def documents_section(shown: tuple[Shown, ...], domain: str) -> Block:
-    """Header line, text and a blank line for each document, in the order shown; then the end mark."""
-    word = HEADER_WORDS.get(domain, "Document")
-    return Block("".join(f"{word} {one.number}:\n{neutral(one.text)}\n\n" for one in shown) + f"\n{END_MARK}")
+    """The documents, in the order shown, with the header lines of the domain."""
+    return headed(((one.number, one.text) for one in shown), HEADER_WORDS.get(domain, "Document"))
 
 
 def n_insights(task: Task) -> int:
@@ -101,7 +98,7 @@ def n_insights(task: Task) -> int:
 
 def _values(task: Task) -> dict[str, Material | Block | int]:
     haystack = task.haystack
-    documents = documents_section(task.shown, haystack.domain)
+    section = documents_section(task.shown, haystack.domain)
     lines = {
         **dict.fromkeys(_TOPICS, haystack.topic),
         "[PARTICIPANTS]": ", ".join(haystack.participants) or "not named",
@@ -109,9 +106,9 @@ def _values(task: Task) -> dict[str, Material | Block | int]:
         "[QUERY]": task.subtopic.query,
     }
     return {
-        **dict.fromkeys(_DOCUMENTS, documents),
+        **dict.fromkeys(_DOCUMENTS, section),
         # Built-in templates write the end mark themselves.
-        **{f"{name}\n{END_MARK}": documents for name in _DOCUMENTS},
+        **{f"{name}\n{END_MARK}": section for name in _DOCUMENTS},
         **dict.fromkeys(_COUNTS, len(task.shown)),
         "[N_insights]": n_insights(task),
         "[N_words]": task.n_words,

@@ -6,7 +6,7 @@ A tokenization that a paper fixes, or that parameters were fitted to, lies besid
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
-from summhay_ray.text.material import NAMES, NOTE, Block, Material, enclosed, fill, inline, json_line, neutral
+from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
@@ -22,6 +22,7 @@ from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
 __all__ = [
     "BACK",
     "BEGINS_FORMULA",
+    "END_MARK",
     "FUNCTION_WORDS",
     "MONTHS",
     "NAMES",
@@ -38,6 +39,7 @@ __all__ = [
     "encode_tokens",
     "fill",
     "first_tokens",
+    "headed",
     "inline",
     "is_latin",
     "json_line",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from summhay_ray.benchmark import Message, RawAnswer, Unreadable, read_json, system, user
-from summhay_ray.text import enclosed
+from summhay_ray.text import enclosed, headed
 
 VALUES: Mapping[str, float] = {"supported": 1.0, "partly": 0.375, "not": 0.0}
 """A model's verdict -> its value; `partly` is the middle of the values between not and supported."""
@@ -31,8 +31,7 @@ def about_one(statement: str, document: str) -> list[Message]:
 def about_all(statement: str, documents: Sequence[str]) -> list[Message]:
     """The question about all documents that are cited for a statement."""
     task = _TASK.format(documents="the documents that are cited for it", each="each document", form=_FORMS)
-    listed = [enclosed("document", text, number) for number, text in enumerate(documents, start=1)]
-    return [system(task), user("\n\n".join([*listed, enclosed("statement", statement)]))]
+    return [system(task), user(f"{headed(enumerate(documents, start=1))}\n\n{enclosed('statement', statement)}")]
 
 
 def read_one(reply: RawAnswer) -> tuple[float, str]:
