@@ -97,13 +97,13 @@ def headed(numbered: Iterable[tuple[int, str]], word: str = "Document") -> Block
 
 
 @functools.lru_cache(maxsize=512)
-def neutral(text: str, heads: re.Pattern[str] = HEADS, tag: re.Pattern[str] = _TAG) -> Material:
+def neutral(text: str, heads: re.Pattern[str] = HEADS, tag: re.Pattern[str] | None = None) -> Material:
     """`text` without imitations of a prompt's structure; see above.
 
-    `heads` matches a line from its first word on, for a prompt with other heads than HEADS; `tag` matches a tag, for one with
-    other tags than those of NAMES. Both are matched with folded text: plain letters, without invisible characters.
+    `heads` matches a line from its first word on, for a prompt with other heads than HEADS; `tag` matches further tags than those
+    of NAMES. Both are matched with folded text: plain letters, without invisible characters.
     """
-    parts = _LINE_BREAK.split(_untagged(text, tag, lambda _: "("))
+    parts = _LINE_BREAK.split(_untagged(text, lambda _: "(", tag))
     quoted = (f"> {part}" if index % 2 == 0 and _is_head(part, heads) else part for index, part in enumerate(parts))
     return Material(_UNSEEN.sub(_escape, "".join(quoted)))
 
@@ -116,7 +116,7 @@ def inline(text: str) -> Material:
 def json_line(value: Any) -> Material:
     """`value` as one line of readable JSON, which any transport can carry. Raises ValueError for NaN and infinite numbers."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return Material(_UNSEEN_IN_JSON.sub(_escape, _untagged(text, _TAG, _escape)))
+    return Material(_UNSEEN_IN_JSON.sub(_escape, _untagged(text, _escape)))
 
 
 def fill(template: str, values: Mapping[str, Material | Block | int]) -> str:
@@ -148,12 +148,13 @@ def _any_of(placeholders: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(placeholders, key=len, reverse=True))))
 
 
-def _untagged(text: str, tag: re.Pattern[str], changed: Callable[[re.Match[str]], str]) -> str:
+def _untagged(text: str, changed: Callable[[re.Match[str]], str], tag: re.Pattern[str] | None = None) -> str:
     """The text with the bracket changed that begins a tag or a token of a chat template."""
+    patterns = (_TAG, _CHAT) if tag is None else (_TAG, _CHAT, tag)
 
     def put(found: re.Match[str]) -> str:
         folded = _folded(text[found.start() : found.start() + _HEAD])
-        return changed(found) if tag.match(folded) or _CHAT.match(folded) else found[0]
+        return changed(found) if any(one.match(folded) for one in patterns) else found[0]
 
     return _BRACKET.sub(put, text)
 

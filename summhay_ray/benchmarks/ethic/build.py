@@ -342,7 +342,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         made.add("Summarizing", prompts.summarizing(sections, len(texts), _word(source.domain)), (), context=sections)
         if (other := self._other(collection, documents)) is not None:
             shared = [f"[{number}]" for number in collection.common(other, documents)]
-            prompt = prompts.attributing(context, prompts.material(other.background))
+            prompt = prompts.attributing(context, prompts.material(other.background, ids=True))
             made.add("Attributing", prompt, shared or ("None",), background_of=other.name)
         return made
 

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from summhay_ray.text import Material, inline, neutral
+from summhay_ray.text import Material, neutral
 
 VERSION = 3
 """Version of the wording. Records built by different versions are different records."""
@@ -26,7 +26,9 @@ AFTER = "\n\nNow, respond to the instruction below.\n\n### Instruction:\n"
 OPTIONS = "\n\n### Options:\n"
 BACKGROUND, TARGET = "\n\n### Background:\n", "\n\n### Target Case:\n"
 CUE = "\n\nAnswer:"
-_HEADINGS = r"(?:context|instruction|options|background|target\s+case)\W*$|now\W+respond\s+to\s+the\s+instruction"
+_HEADINGS = (
+    r"(?:context|instruction|options|background|target\s+case|answer)\W*$|put\s+every\b|now\W+respond\s+to\s+the\s+instruction"
+)
 _HEADS = re.compile(_HEADINGS, re.IGNORECASE)
 _HEADS_AND_IDS = re.compile(rf"{_HEADINGS}|\d{{1,18}}\s*\]", re.IGNORECASE)
 _SECTION = re.compile(r"<\s*(?:section|segment)\s*\d", re.IGNORECASE)
@@ -116,7 +118,7 @@ def lookup(context: str, what: str, section: int) -> str:
 
 def asked(context: str, question: str) -> str:
     """The prompt of Lookup with a question that a model wrote about one part."""
-    return f"{FRAME}{context}{AFTER}{inline(question)} {_COMMAS}{CUE}"
+    return f"{FRAME}{context}{AFTER}{material(' '.join(question.split()))} {_COMMAS}{CUE}"
 
 
 def summarizing(context: str, n: int, word: str = "Section") -> str:
@@ -126,7 +128,7 @@ def summarizing(context: str, n: int, word: str = "Section") -> str:
 
 def organizing(context: str, options: Sequence[str]) -> str:
     """The prompt of Organizing. `options`: summaries of the context's parts, in the order in which they are shown."""
-    listed = "\n".join(f"[{number}] {inline(option)}" for number, option in enumerate(options, start=1))
+    listed = "\n".join(f"[{number}] {material(' '.join(option.split()))}" for number, option in enumerate(options, start=1))
     return f"{FRAME}{context}{AFTER}{ORGANIZING}{OPTIONS}{listed}{CUE}"
 
 
