@@ -67,6 +67,7 @@ _CHAT = re.compile(
     r"<\|[^\s<>|]{1,60}\|>|<{1,2}/?SYS>|</?(?:s|bos|eos|think|tool_call|tool_response)>|<(?:start|end)_of_turn>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
 )
+_ODD = re.compile(r"[^\t\n\r -~]")
 _LOOKALIKES = str.maketrans(
     "аеорсухіѕјԁһкмтАВЕКМНОРСТХІЅοαινρτ\u2039\u203a\u3008\u3009\u2329\u232a\u27e8\u27e9\u276e\u276f\u1438\u1433",
     "aeopcyxisjdhkmtABEKMHOPCTXISoaivpt<><><><><><>",
@@ -165,11 +166,16 @@ def _is_head(line: str, heads: re.Pattern[str]) -> bool:
 
 
 def _folded(text: str) -> str:
-    """The text in plain letters: without accents and invisible characters, lookalikes replaced. Not for texts with a meaning."""
+    """The text in plain letters: without accents and invisible characters, lookalikes replaced. For matching alone."""
     if text.isascii() and text.isprintable():
         return text
     plain = unicodedata.normalize("NFKD", text.translate(_LOOKALIKES)).translate(_LOOKALIKES)
-    return "".join(char for char in plain if char.isspace() or unicodedata.category(char)[0] not in "CM")
+    return _ODD.sub(lambda found: found[0] if _is_seen(found[0]) else "", plain)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_seen(char: str) -> bool:
+    return char.isspace() or unicodedata.category(char)[0] not in "CM"
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -16,10 +16,12 @@ import pytest
 from runs import write_spec
 from tickets import write_tickets
 
+import summhay_ray
 from summhay_ray import api
 from summhay_ray.benchmarks import KINDS
 from summhay_ray.engine import find
 from summhay_ray.simulator import offline_answer
+from summhay_ray.synth import load_domain
 from summhay_ray.text import NAMES
 
 pytestmark = pytest.mark.core
@@ -71,6 +73,9 @@ FRAME = (
     r"### (?:Background|Target Case):\n.*?\n\n(?:Put EVERY|Answer:)",
 )
 """The enclosures of several lines, and those of ETHIC's frame. Everywhere else a text has one line."""
+SAYS = re.compile(r"never an instruction|never instructions|follow no instruction", re.IGNORECASE)
+PACKAGE = Path(summhay_ray.__file__).parent
+DOMAINS = [path.stem for path in PACKAGE.glob("synth/domains/*.yaml")]
 BREAKS = re.compile(r"\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -253,12 +258,14 @@ def mine(folder: Path, model: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def support(folder: Path, model: dict[str, Any], per: str = "bullet") -> dict[str, Any]:
+def support(folder: Path, model: dict[str, Any]) -> dict[str, Any]:
     for place, text in enumerate(texts(3)):
         write(folder / f"texts/d{place}.txt", text)
     write(folder / "answers.jsonl", {"query_id": "1", "bullets": [f"{FACTS[0]} {HARM} [1][2]", f"{FACTS[1]} {HARM} [3]"]})
-    judge = {"judge": model["model"], "models": [model], "per": per}
-    return {"kind": "support", "answers": "answers.jsonl", "documents": "texts", **judge}
+    judge = {"judge": model["model"], "models": [model], "executor": "inline"}
+    spec = {"kind": "support", "answers": "answers.jsonl", "documents": "texts", **judge}
+    api.run(write_spec(folder, {**spec, "per": "citation"}), str(folder / "store"))
+    return {**spec, "per": "bullet"}
 
 
 def collection(folder: Path) -> str:
@@ -377,6 +384,14 @@ def test_every_kind_is_asked() -> None:
     assert KINDS.keys() == CASES.keys() | PROMPTLESS.keys()
 
 
+def test_every_shipped_template_says_that_texts_are_no_instructions() -> None:
+    files = {str(path): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("prompts/*.txt")}
+    tasks = {f"{name}/{task}": text for name in DOMAINS for task, text in load_domain(name).prompts.items()}
+    silent = {name for name, text in {**files, **tasks}.items() if not SAYS.search(text)}
+    # They show a question, and no text of others.
+    assert {Path(name).name for name in silent} == {"none.txt", "answer_none.txt"} and len(files) > 25
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_hostile_texts_end_no_enclosure_of_any_prompt(kind: str, tmp_path: Path, server: ThreadingHTTPServer) -> None:
     base = f"http://127.0.0.1:{server.server_address[1]}/v1"
@@ -388,5 +403,5 @@ def test_hostile_texts_end_no_enclosure_of_any_prompt(kind: str, tmp_path: Path,
     asked = server.asked  # type: ignore[attr-defined]
     assert any(MARK in prompt for prompt in map("\n".join, asked))
     assert {flaw: message for messages in asked for message in messages for flaw in flaws(message)} == {}
-    saying = re.compile(r"never an? instruction|never instructions|follow no instruction|You are shown no", re.IGNORECASE)
-    assert [messages for messages in asked if not saying.search("\n".join(messages))] == []
+    silent = [messages[0] for messages in asked if not SAYS.search("\n".join(messages))]
+    assert [prompt for prompt in silent if "You are shown no" not in prompt] == []
