@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from summhay_ray.records import Document, Haystack, Insight, Subtopic
 from summhay_ray.summarize import Shown, Task
-from summhay_ray.summarize.prompting import END_MARK
+from summhay_ray.text import END_MARK
 
 IMITATIONS = [
     "Article 5:",

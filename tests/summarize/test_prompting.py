@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from summarize_tasks import build_task, hostile_texts
 
 from summhay_ray.summarize import check_prompt, render, template_hash
-from summhay_ray.summarize.prompting import END_MARK, n_insights
-from summhay_ray.text import NOTE
+from summhay_ray.summarize.prompting import n_insights
+from summhay_ray.text import END_MARK, NOTE
 
 pytestmark = pytest.mark.core
 

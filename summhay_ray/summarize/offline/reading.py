@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from summhay_ray.summarize.prompting import END_MARK, NOTES_END, NOTES_MARK
-from summhay_ray.text import NOTE
+from summhay_ray.summarize.prompting import NOTES_END, NOTES_MARK
+from summhay_ray.text import END_MARK, NOTE
 
 _HEADER = re.compile(r"^(?:Article|Conversation|Document) (\d{1,9}):$", re.MULTILINE | re.ASCII)
 _OURS = {name: re.compile(rf"^{name}: (.*)$", re.MULTILINE) for name in ("Subtopic", "Question", "Insights asked for")}
