@@ -37,7 +37,8 @@ def read_cited(bullet: str, ids: Mapping[str, int], n_documents: int) -> Cited:
     inside = tuple(number for number in found.numbers if 1 <= number <= n_documents)
     outside = tuple(number for number in found.numbers if not 1 <= number <= n_documents)
     by_id, ranges = (sum(getattr(group, name) for group in found.groups) for name in ("by_id", "ranges"))
-    return Cited(inside, outside, by_id, ranges, (*found.unknown, *found.unread))
+    unread = (one.strip(" \\[]［］【】〔〕") for one in found.unread)
+    return Cited(inside, outside, by_id, ranges, (*found.unknown, *unread))
 
 
 def rewritten(bullet: str, ids: Mapping[str, int], numbers: Collection[int]) -> str:

@@ -6,7 +6,6 @@ our prompts put the bullets before the insight: all calls about one summary then
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -15,16 +14,15 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
+from summhay_ray.text import Material, fill, json_line, neutral
+
 EXAMPLES = "[[FEW_SHOT_EXAMPLES]]"
 _LOOKS_LIKE_ONE = re.compile(r"\[\[[A-Za-z_]+\]\]")
-_PLACEHOLDER = re.compile(r"\[\[(INSIGHT|INSIGHTS|BULLETS)\]\]")
 _INSIGHT_HEADING = re.compile(r"^Reference Insight(s?):[ \t]*\r?$", re.MULTILINE)
 _BULLETS_HEADING = re.compile(r"^Bullet Points:[ \t]*\r?$", re.MULTILINE)
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DECODER = json.JSONDecoder(strict=False)
-_ENCODED = json.JSONEncoder(ensure_ascii=False).encode
 _NUMBER_WORDS = {1: "One", 2: "Two", 3: "Three"}
 
 
@@ -91,53 +89,55 @@ def template(prompt: str = "", form: Form = ALONE) -> str:
 
 def render(text: str, insight: str, bullets: Sequence[str]) -> str:
     """The template with insight and bullets (numbered from 1) inserted; inserted text is not searched for placeholders."""
-    return _filled(text, {"INSIGHT": insight_line(insight), "BULLETS": bullets_json(bullets)})
+    return fill(text, {"[[INSIGHT]]": insight_line(insight), "[[BULLETS]]": bullets_json(bullets)})
 
 
 def render_together(text: str, insights: Sequence[str], bullets: Sequence[str]) -> str:
     """Like `render`, with all insights, numbered from 1."""
-    return _filled(text, {"INSIGHTS": insights_json(insights), "BULLETS": bullets_json(bullets)})
+    return fill(text, {"[[INSIGHTS]]": insights_json(insights), "[[BULLETS]]": bullets_json(bullets)})
 
 
-def bullets_json(bullets: Sequence[str]) -> str:
+def bullets_json(bullets: Sequence[str]) -> Material:
     """`{"bullets": [{"bullet_id": 1, "text": "..."}]}` on one line, so that no bullet can pose as a line of the prompt."""
     return _bullets_json(tuple(bullets))
 
 
 # Rendered once per summary, not once per insight.
 @lru_cache(maxsize=128)
-def _bullets_json(bullets: tuple[str, ...]) -> str:
-    return _json({"bullets": [{"bullet_id": number, "text": text} for number, text in enumerate(bullets, 1)]})
+def _bullets_json(bullets: tuple[str, ...]) -> Material:
+    return json_line({"bullets": [{"bullet_id": number, "text": text} for number, text in enumerate(bullets, 1)]})
 
 
-def insights_json(insights: Sequence[str]) -> str:
+def insights_json(insights: Sequence[str]) -> Material:
     """`{"insights": [{"insight_id": 1, "text": "..."}]}` in one line."""
     return _insights_json(tuple(insights))
 
 
 # Rendered once for all systems that answer a query.
 @lru_cache(maxsize=128)
-def _insights_json(insights: tuple[str, ...]) -> str:
-    return _json({"insights": [{"insight_id": number, "text": text} for number, text in enumerate(insights, 1)]})
+def _insights_json(insights: tuple[str, ...]) -> Material:
+    return json_line({"insights": [{"insight_id": number, "text": text} for number, text in enumerate(insights, 1)]})
 
 
 # Every system that answers the query is judged by the same insights.
 @lru_cache(maxsize=1024)
-def insight_line(insight: str) -> str:
+def insight_line(insight: str) -> Material:
     """The insight as it is, or as a JSON string where it could be taken for something else.
 
-    That is: where it is empty, has line breaks or control characters or blanks at its ends, is one of the prompt's
-    headings, or is itself a JSON string. So an insight is always one line, and never a section of the prompt.
+    That is: where it is empty, has line breaks or control characters or blanks at its ends, imitates the structure of a prompt
+    (`text.neutral`), is one of this prompt's headings, or is itself a JSON string. So an insight is always one line, and never a
+    section of the prompt.
     """
     plain = (
         insight == insight.strip()
         and insight != ""
         and not _BREAKS_A_LINE.search(insight)
+        and neutral(insight) == insight
         and not _INSIGHT_HEADING.match(insight)
         and not _BULLETS_HEADING.match(insight)
         and _json_string(insight) is None
     )
-    return insight if plain else _json(insight)
+    return Material(insight) if plain else json_line(insight)
 
 
 def read(prompt: str) -> Question:
@@ -202,18 +202,6 @@ def _texts(numbered: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     return tuple(text for _, text in numbered)
 
 
-def _filled(text: str, inserted: dict[str, str]) -> str:
-    pieces = _pieces(text)
-    names = [inserted.get(name, f"[[{name}]]") for name in pieces[1::2]]
-    return "".join(itertools.chain.from_iterable(zip(pieces[::2], [*names, ""], strict=True)))
-
-
-@lru_cache(maxsize=64)
-def _pieces(text: str) -> list[str]:
-    """The template's text and the names of its placeholders, in turn."""
-    return _PLACEHOLDER.split(text)
-
-
 @cache
 def _worked_examples(form: Form) -> str:
     """One summary with three judged insights (full, partial, none), or three of them: the nine shots of section 4.3."""
@@ -232,9 +220,9 @@ def _worked_example(title: str, example: dict[str, Any], together: bool) -> str:
     if together:
         answer = {"judgments": [{"insight_id": number, **verdict} for number, (_, verdict) in enumerate(judged, 1)]}
         texts = [text for text, _ in judged]
-        shown = f"{count} insights:\n{insights_json(texts)}\n\nThe right answer:\n{_json(answer)}"
+        shown = f"{count} insights:\n{insights_json(texts)}\n\nThe right answer:\n{json_line(answer)}"
     else:
-        lines = "\n".join(f'Insight: "{text}"\n{_json(verdict)}' for text, verdict in judged)
+        lines = "\n".join(f'Insight: "{text}"\n{json_line(verdict)}' for text, verdict in judged)
         shown = f"{count} insights, each with its right answer:\n{lines}"
     return f"{title} The summary:\n{bullets_json(example['bullets'])}\n\n{shown}\n\n{example['why']}"
 
@@ -248,12 +236,6 @@ def _json_string(text: str) -> str | None:
     except ValueError:
         return None
     return value if isinstance(value, str) else None
-
-
-def _json(value: Any) -> str:
-    """Readable JSON that any transport can carry: a lone surrogate, which UTF-8 has no bytes for, is escaped."""
-    text = _ENCODED(value)
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 @cache

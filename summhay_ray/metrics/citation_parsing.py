@@ -59,10 +59,10 @@ _NOISE = re.compile(
     r"\d+(?:\s*-\s*\d+)?|[§¶]+\s*\d+(?:\s*-\s*\d+)?",
     re.IGNORECASE,
 )
-_TITLED = re.compile(rf"\s*(?:{_LABEL})?\s*#?(?P<name>\d+)\s*(?::|\s-)\s+(?=\D*[^\W\d_]{{2}}).*", re.IGNORECASE | re.DOTALL)
+_TITLED = re.compile(rf"\s*(?:{_LABEL})?\s*#?(?P<name>\d+)\s*:\s+(?=\D*[^\W\d_]{{2}}).*", re.IGNORECASE | re.DOTALL)
 _NUMBERS = re.compile(r"(?:\d++(?:\s*+(?:-|to|through)\s*+\d++)?+(?:\s++#?|\Z))++")
 _PIECE = re.compile(r"(\d+)(?:\s*(?:-|to|through)\s*(\d+))?")
-_LIKE_AN_ID = re.compile(r"(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}", re.IGNORECASE)
+_LIKE_AN_ID = re.compile(r"(?=\S*[a-z])(?=\S*\d|\S+\.[a-z]{1,5}$)[\w./:#-]{2,}", re.IGNORECASE)
 _QUOTES = " \t\n\"'`“”‘’«»<>*_"
 _LONGEST = 18
 

@@ -10,29 +10,25 @@ include those of the release:
     [SUBTOPIC]   [QUERY]   [N_insights]   [N_words]       of the query
     [NOTES]   [N_notes]                                   earlier summaries, for a reduce or refine step
 
-Placeholders are filled in one pass, so inserted text is never searched for placeholders. Inserted text cannot forge structure: a
-line that imitates a header, an end mark of our prompts or a code fence is quoted with `> `.
+All texts enter by `summhay_ray.text`'s `fill`, and cannot end the documents or imitate a header (`text/material.py`). A user's
+template gets the end mark with its documents, and a line which says that they are material.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import unicodedata
 from importlib import resources
 
 from summhay_ray.summarize.base import Form, Shown, Task
-from summhay_ray.text import text_hash
+from summhay_ray.text import END_MARK, Block, Material, fill, headed, inline, neutral, text_hash
 
-END_MARK = "=== End of documents ==="
-"""The line of built-in prompts that ends the documents."""
 HEADER_WORDS = {"news": "Article", "conversation": "Conversation"}
 """Domain -> the first word of its header lines; `Document` for any other domain."""
 NOTES_MARK = "=== Summaries so far ==="
 """The line of built-in prompts before the summaries of earlier steps."""
 NOTES_END = "=== End of summaries so far ==="
 """The line of built-in prompts after the summaries of earlier steps."""
-QUOTE = "> "
 
 _FIRST = {"bullets": ("conversation", "generic", "news", "none"), "answer": ("answer", "answer_none")}
 _FURTHER = {
@@ -46,23 +42,9 @@ _TOPICS = ("[TOPIC]", "[SCENARIO]")
 _ASKS = ("[SUBTOPIC]", "[QUERY]")
 _MORE = ("[PARTICIPANTS]", "[N_insights]", "[N_words]", "[NOTES]", "[N_notes]")
 _KNOWN = (*_DOCUMENTS, *_COUNTS, *_TOPICS, *_ASKS, *_MORE)
-_PLACEHOLDER = re.compile("|".join(map(re.escape, _KNOWN)))
 _LOOKS_LIKE_ONE = re.compile(r"(?<!\[)\[(?:N_\w+|[A-Z][A-Z_]{2,})\](?!\])")
 _MARKUP = {"[INST]"}
 """Bracketed words of chat templates, which are not misspelt placeholders."""
-
-# Everything that Unicode or an editor treats as a line break, so that no viewer shows a forged header.
-_LINE_BREAK = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
-_DECORATION = re.compile(r"(?:[^\w>]|_)*")
-_FENCE = re.compile(r"\s*(?:```|~~~)")
-_IMITATION = re.compile(
-    r"(?:article|conversation|document)\s*(?:no\b\.?|number|#)?\s*\d+[\s*_]*(?:[:：]|\W*$)"
-    r"|end\s+of\s+(?:the\s+)?(?:articles|conversations|documents)\b"
-    r"|(?:end\s+of\s+)?summaries\s+so\s+far\b",
-    re.IGNORECASE,
-)
-# A header has about 20 visible characters; the rest allows for invisible characters between them.
-_HEAD = 400
 
 
 def render(task: Task) -> str:
@@ -71,7 +53,7 @@ def render(task: Task) -> str:
     The template of a first step is the user's prompt file if there is one, else the built-in prompt for the form and domain, or
     for the form without documents.
     """
-    return fill(_template(task), task)
+    return fill(_template(task), _values(task))
 
 
 def template_hash(task: Task) -> str:
@@ -96,40 +78,16 @@ def check_prompt(text: str) -> None:
         raise ValueError(f"the prompt has no placeholder for the documents: add {' or '.join(_DOCUMENTS)}")
     if not any(name in text for name in _ASKS):
         raise ValueError(f"the prompt has no placeholder for the query: add {' or '.join(_ASKS)}")
-    unknown = sorted({name for name in _LOOKS_LIKE_ONE.findall(text) if not _PLACEHOLDER.fullmatch(name)} - _MARKUP)
+    unknown = sorted({name for name in _LOOKS_LIKE_ONE.findall(text) if name not in _KNOWN} - _MARKUP)
     if unknown:
         raise ValueError(f"{unknown[0]} is not a placeholder; known: {', '.join(_KNOWN)}")
 
 
-def fill(template: str, task: Task) -> str:
-    """`template` with every placeholder replaced in one pass."""
-    documents = documents_section(task.shown, task.haystack.domain)
-    values = _values(task)
-
-    def value(found: re.Match[str]) -> str:
-        name = found.group()
-        if name not in _DOCUMENTS:
-            return values[name]
-        # A header must start its own line.
-        inline = found.start() > 0 and template[found.start() - 1] != "\n"
-        return "\n" + documents if inline else documents
-
-    return _PLACEHOLDER.sub(value, template)
-
-
 # Cached, since every query and repeat over a context shows the same documents.
 @functools.lru_cache(maxsize=32)
-def documents_section(shown: tuple[Shown, ...], domain: str) -> str:
-    """Header line, text and a blank line for each document, in the order shown."""
-    word = HEADER_WORDS.get(domain, "Document")
-    return "".join(f"{word} {document.number}:\n{neutral(document.text)}\n\n" for document in shown)
-
-
-@functools.lru_cache(maxsize=512)
-def neutral(text: str) -> str:
-    """`text` with `> ` before each line that imitates a header, a mark of our prompts or a code fence."""
-    parts = _LINE_BREAK.split(text)
-    return "".join(QUOTE + part if index % 2 == 0 and _imitates(part) else part for index, part in enumerate(parts))
+def documents_section(shown: tuple[Shown, ...], domain: str) -> Block:
+    """The documents, in the order shown, with the header lines of the domain."""
+    return headed(((one.number, one.text) for one in shown), HEADER_WORDS.get(domain, "Document"))
 
 
 def n_insights(task: Task) -> int:
@@ -138,31 +96,25 @@ def n_insights(task: Task) -> int:
     return sum(insight.insight_id in contained for insight in insights) or len(insights)
 
 
-def _imitates(line: str) -> bool:
-    if _FENCE.match(line):
-        return True
-    start = _DECORATION.match(line)
-    head = line[start.end() if start else 0 :][:_HEAD]
-    if not (head.isascii() and head.isprintable()):
-        head = "".join(char for char in unicodedata.normalize("NFKC", head) if unicodedata.category(char)[0] != "C")
-    return _IMITATION.match(head) is not None
-
-
-def _values(task: Task) -> dict[str, str]:
+def _values(task: Task) -> dict[str, Material | Block | int]:
     haystack = task.haystack
-    inline = {
+    section = documents_section(task.shown, haystack.domain)
+    lines = {
         **dict.fromkeys(_TOPICS, haystack.topic),
         "[PARTICIPANTS]": ", ".join(haystack.participants) or "not named",
         "[SUBTOPIC]": task.subtopic.text,
         "[QUERY]": task.subtopic.query,
     }
     return {
-        **dict.fromkeys(_COUNTS, str(len(task.shown))),
-        "[N_insights]": str(n_insights(task)),
-        "[N_words]": str(task.n_words),
-        "[N_notes]": str(len(task.notes)),
-        "[NOTES]": "\n\n".join(map(neutral, task.notes)),
-        **{name: neutral(" ".join(text.split())) for name, text in inline.items()},
+        **dict.fromkeys(_DOCUMENTS, section),
+        # Built-in templates write the end mark themselves.
+        **{f"{name}\n{END_MARK}": section for name in _DOCUMENTS},
+        **dict.fromkeys(_COUNTS, len(task.shown)),
+        "[N_insights]": n_insights(task),
+        "[N_words]": task.n_words,
+        "[N_notes]": len(task.notes),
+        "[NOTES]": Material("\n\n".join(map(neutral, task.notes))),
+        **{name: inline(text) for name, text in lines.items()},
     }
 
 

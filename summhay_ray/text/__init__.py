@@ -18,6 +18,7 @@ from summhay_ray.text.answers import (
 from summhay_ray.text.chunks import chunks
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
+from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
 from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
@@ -32,22 +33,33 @@ from summhay_ray.text.words import FUNCTION_WORDS, MONTHS, UNSPACED, plain_words
 __all__ = [
     "BACK",
     "BEGINS_FORMULA",
+    "END_MARK",
     "FUNCTION_WORDS",
     "MONTHS",
+    "NAMES",
+    "NOTE",
     "TITLES",
     "UNSPACED",
+    "Block",
+    "Material",
     "Script",
     "UnusableAnswer",
     "chunks",
     "citations",
     "count_tokens",
+    "enclosed",
     "encode_tokens",
+    "fill",
     "final_text",
     "first_tokens",
+    "headed",
+    "inline",
     "is_latin",
+    "json_line",
     "json_objects",
     "json_value",
     "name_words",
+    "neutral",
     "parsed_json",
     "placed_turns",
     "plain_words",

@@ -9,7 +9,7 @@ from summarize_tasks import build_task, hostile_texts
 
 from summhay_ray.summarize import render
 from summhay_ray.summarize.offline.reading import read
-from summhay_ray.summarize.prompting import neutral
+from summhay_ray.text import neutral
 
 pytestmark = pytest.mark.core
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from summhay_ray.synth import load_domain
 from summhay_ray.synth.making.domains import TASKS
-from summhay_ray.synth.making.prompting import input_json, numbered, render
+from summhay_ray.synth.making.prompting import numbered, render
+from summhay_ray.text import json_line
 
 pytestmark = pytest.mark.core
 
@@ -39,12 +40,12 @@ def test_a_marker_within_the_input_stays() -> None:
 
 
 def test_other_scripts_stay_readable() -> None:
-    assert input_json({"a": "Überfahrt 東京"}) == '{"a": "Überfahrt 東京"}'
+    assert json_line({"a": "Überfahrt 東京"}) == '{"a": "Überfahrt 東京"}'
 
 
 def test_a_number_that_json_lacks_is_a_bug() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        input_json({"a": float("nan")})
+        json_line({"a": float("nan")})
 
 
 def test_lists_are_numbered_from_one() -> None:

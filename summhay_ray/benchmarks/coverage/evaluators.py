@@ -18,17 +18,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from summhay_ray.benchmark import Message, Request, user
-from summhay_ray.text import FUNCTION_WORDS, plain_words, root, sentences
+from summhay_ray.text import FUNCTION_WORDS, fill, json_line, neutral, plain_words, root, sentences
 
 PROMPT = """Below stand a passage and a query. The query was asked about a long text; the passage is a small piece of it, and \
 may look otherwise than the query says. Judge whether whoever answers the query has to take the passage into account.
 
 ### Passage:
-{passage}
+[[PASSAGE]]
 
 ### Query:
 (It is not to be answered here.)
-{query}
+[[QUERY]]
 
 ### Scores:
 0: the passage is not needed: the query can be answered as well without it.
@@ -47,6 +47,8 @@ which of the two scores fits, and why
 TASK = "Which of these passages of one text are needed to answer the query? Answer with a list of 0 and 1."
 VERSION = 2
 
+_HEADINGS = re.compile(r"(?:passage|query|scores)\W*$", re.IGNORECASE)
+"""The prompt's own headings, which no passage may imitate. Heads of documents may be in a passage."""
 _FINAL = re.compile(r"#\s*Final Score\W*\s*([01])\b", re.IGNORECASE)
 _SHARED = 0.8
 """The share of a reference sentence's content words that a passage must contain to support it by itself.
@@ -70,7 +72,7 @@ _KEPT = 50_000
 
 def chunk_question(passage: str, query: str) -> list[Message]:
     """The messages that ask a model about one passage."""
-    return [user(PROMPT.format(passage=passage, query=query))]
+    return [user(fill(PROMPT, {"[[PASSAGE]]": neutral(passage, _HEADINGS), "[[QUERY]]": neutral(query, _HEADINGS)}))]
 
 
 def verdict(answer: str) -> bool | None:
@@ -82,7 +84,7 @@ def verdict(answer: str) -> bool | None:
 def whole_question(passages: Sequence[str], query: str, references: Sequence[str]) -> list[Message]:
     """The messages that ask an offline evaluator about all passages of a context."""
     material = {"task": TASK, "query": query, "right_answer": list(references), "passages": list(passages)}
-    return [user(json.dumps(material, ensure_ascii=False))]
+    return [user(json_line(material))]
 
 
 def verdicts(answer: str) -> list[bool]:

@@ -299,7 +299,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
     async def _of_text(self, source: TextSource, text: sources.Text, ask: Ask) -> _Made:
         whole = text.text.strip() if source.most_tokens is None else first_tokens(text.text.strip(), source.most_tokens)
         borders = chunks(whole, self.spec.chunk_tokens)
-        parts = [whole[begin:end] for begin, end in borders]
+        parts = [prompts.material(whole[begin:end]) for begin, end in borders]
         context = _headed("Section", parts)
         made = self._made(source.domain, text, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
         what = "speakers" if source.labels == "speakers" else source.domain if source.domain in prompts.RECALLING else "Books"
@@ -331,7 +331,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         if source.most_documents is not None and len(documents) > source.most_documents:
             kept = sorted(self._random("documents", collection.name).sample(sorted(documents), source.most_documents))
             documents = {number: documents[number] for number in kept}
-        texts = [text.strip() for text in documents.values()]
+        texts = [prompts.material(text.strip(), ids=True) for text in documents.values()]
         context = "\n\n".join(f"[{number}]\n{text}" for number, text in zip(documents, texts, strict=True))
         made = self._made(source.domain, collection, context, documents=list(documents))
         if "Recalling" in self.spec.tasks and source.labels == "labeler":
@@ -342,7 +342,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         made.add("Summarizing", prompts.summarizing(sections, len(texts), _word(source.domain)), (), context=sections)
         if (other := self._other(collection, documents)) is not None:
             shared = [f"[{number}]" for number in collection.common(other, documents)]
-            made.add("Attributing", prompts.attributing(context, other.background), shared or ("None",), background_of=other.name)
+            prompt = prompts.attributing(context, prompts.material(other.background, ids=True))
+            made.add("Attributing", prompt, shared or ("None",), background_of=other.name)
         return made
 
     async def _of_cited(self, source: CitedSource, decision: sources.Cited, ask: Ask) -> _Made:
@@ -350,7 +351,8 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
         gold labels are the segments where a mark replaced a citation of the decision.
         """
         borders = [chunks(_unbroken(text), self.spec.chunk_tokens) for text in decision.citing]
-        parts = [text[begin:end] for text, cut in zip(decision.citing, borders, strict=True) for begin, end in cut]
+        cuts = zip(decision.citing, borders, strict=True)
+        parts = [prompts.material(text[begin:end]) for text, cut in cuts for begin, end in cut]
         word = _word(source.domain)
         context = _headed(word, parts)
         made = self._made(source.domain, decision, context, chunk_tokens=self.spec.chunk_tokens, chunks=borders)
@@ -360,7 +362,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             await self._ask_of_one(made, parts, context, ask)
         made.add("Summarizing", prompts.summarizing(context, len(parts), word), ())
         if "Attributing" in self.spec.tasks:
-            target, marked_by = f"{decision.title}\n{decision.summary}", {"marks": source.marks}
+            target, marked_by = prompts.material(f"{decision.title}\n{decision.summary}"), {"marks": source.marks}
             forms: set[str] = set()
             if source.marks == "labeler":
                 forms = await self._forms(parts, target, ask)
@@ -369,7 +371,7 @@ class EthicBuild(Benchmark[EthicBuildSpec]):
             cut = [chunks(text, self.spec.chunk_tokens) for text in marked]
             segments = [text[begin:end] for text, places in zip(marked, cut, strict=True) for begin, end in places]
             gold = [f"Segment {number}" for number, text in enumerate(segments, start=1) if _TARGET in text]
-            segments = [text.replace(_TARGET, _MARK) for text in segments]
+            segments = [prompts.material(text.replace(_TARGET, _MARK)) for text in segments]
             shown = _headed("Segment", segments)
             made.add(
                 "Attributing", prompts.attributing_law(shown, target), gold or ("None",), context=shown, chunks=cut, **marked_by

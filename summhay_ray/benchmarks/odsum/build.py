@@ -49,6 +49,7 @@ from summhay_ray.benchmarks.odsum.on_collection import OnCollection
 from summhay_ray.benchmarks.summarizing import read_summary
 from summhay_ray.encoders import Encoding, known_revision, load_encoder
 from summhay_ray.outputs import write_new
+from summhay_ray.text import Block, Material, enclosed, fill, inline
 
 
 class BuildSpec(Spec):
@@ -200,7 +201,12 @@ class OdsumBuild(OnCollection[BuildSpec]):
         if not self.spec.contextualize:
             return query.text
         title = query.gold[0].rpartition("/")[2].partition("#")[0] if query.gold else ""
-        values = {"TITLE": title, "QUESTION": query.text, "ANSWER": query.references[0] if query.references else ""}
+        answer = enclosed("answer", query.references[0] if query.references else "")
+        values: dict[str, Material | Block] = {
+            "[[TITLE]]": inline(title),
+            "[[QUESTION]]": inline(query.text),
+            "[[ANSWER]]": answer,
+        }
         return await _generated("contextualize", values, ask)
 
     def score(self, tables: Tables) -> Tables:
@@ -236,22 +242,16 @@ def _split(collection: Collection, pattern: str | None) -> Collection:
 
 
 async def _merged(stage: str, texts: Sequence[str], ask: Ask) -> str:
-    parts = "\n".join(f"<part>\n{text.replace('</part>', '&lt;/part&gt;')}\n</part>" for text in texts)
-    return await _generated(stage, {"PARTS": parts}, ask)
+    return await _generated(stage, {"[[PARTS]]": Block("\n".join(enclosed("part", text) for text in texts))}, ask)
 
 
-async def _generated(stage: str, values: Mapping[str, str], ask: Ask) -> str:
+async def _generated(stage: str, values: Mapping[str, Material | Block], ask: Ask) -> str:
     """The model's text. Raises NoReply, which fails the item, where the text is empty or a refusal."""
-    reply = await ask(stage, [user(_filled(_prompt(stage), values))])
+    reply = await ask(stage, [user(fill(_prompt(stage), values))])
     outcome = read_summary(Answer(reply, reply.key, reply.attempts, reply.usd_micros))
     if not isinstance(outcome, Answer):
         raise NoReply(stage, outcome)
     return outcome.value.text
-
-
-def _filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with its placeholders replaced in one pass: inserted text is never searched for placeholders."""
-    return re.sub(r"\[\[([A-Z]+)\]\]", lambda match: values[match[1]], template)
 
 
 @functools.cache

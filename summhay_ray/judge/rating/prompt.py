@@ -1,10 +1,11 @@
 """Part of the judge room, private to it: fill a rating's prompt template, and read the parts back from a prompt.
 
 Placeholders: `[[SOURCE]]`, `[[SUMMARY]]`, `[[REFERENCE]]`, or as released prompts spell them: `{{article}}`, `{{document}}`,
-`{{summary}}`, `{{reference}}`. Each may occur repeatedly. All are filled in one pass: inserted text is never searched again.
+`{{summary}}`, `{{reference}}`. Each may occur repeatedly.
 
-Our own prompts put the source first, between `<source>` and `</source>`, so that all prompts about a document share a prefix that
-providers can cache. A tag inside an inserted text is escaped (`&lt;source&gt;`), so that it cannot end its part.
+Each text is enclosed, such as between `<source>` and `</source>` (`text.enclosed`), whether or not the template writes the tags
+around its placeholder. Our own prompts put the source first, so that all prompts about a document share a prefix that providers
+can cache.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-_PLACEHOLDER = re.compile(r"\[\[([A-Z_]+)\]\]|\{\{\s*([A-Za-z_]+)\s*\}\}")
+from summhay_ray import text
+
+_NAME = r"\[\[[A-Z_]+\]\]|\{\{\s*[A-Za-z_]+\s*\}\}"
+# With the tags around it, if the template writes them itself.
+_PLACEHOLDER = re.compile(rf"<(?P<tag>source|reference|summary)>\n(?P<within>{_NAME})\n</(?P=tag)>|{_NAME}")
 _ALIASES = {"ARTICLE": "SOURCE", "DOCUMENT": "SOURCE"}
-_TAG = re.compile(r"<(/?(?:source|reference|summary))>", re.IGNORECASE)
 _SCALE = re.compile(r"whole number from (\d+) to (\d+)", re.IGNORECASE)
 
 
@@ -30,12 +34,9 @@ def check(template: str, needs: Sequence[str], where: str) -> None:
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """The template with its placeholders replaced by `values` (placeholder name -> text); one without a value stays."""
-
-    def value(match: re.Match[str]) -> str:
-        name = _name(match)
-        return _escaped(values[name]) if name in values else match[0]
-
-    return _PLACEHOLDER.sub(value, template)
+    named = {found[0]: _name(found) for found in _PLACEHOLDER.finditer(template)}
+    blocks = {written: _enclosed(name, values[name]) for written, name in named.items() if name in values}
+    return text.fill(template, blocks)
 
 
 def part(prompt: str, name: str) -> str | None:
@@ -56,11 +57,12 @@ def shipped(name: str) -> str:
     return resources.files("summhay_ray.judge.rating").joinpath("prompts", name).read_text(encoding="utf-8")
 
 
-def _name(match: re.Match[str]) -> str:
-    name = (match[1] or match[2]).upper()
+def _name(found: re.Match[str]) -> str:
+    name = (found["within"] or found[0]).strip("[]{} \t\n").upper()
     return _ALIASES.get(name, name)
 
 
+# Several criteria rate by one source.
 @functools.lru_cache(maxsize=256)
-def _escaped(text: str) -> str:
-    return _TAG.sub(r"&lt;\1&gt;", text)
+def _enclosed(name: str, value: str) -> text.Block:
+    return text.enclosed(name.lower() if name.lower() in text.NAMES else "part", value)

@@ -1,13 +1,13 @@
 """Room summarize, offline models: extracts documents and query from a prompt's text. Imported by this folder; imports prompting.
 
-In built-in prompts the end mark closes the documents and three labelled lines hold the query. Both are exact, since rendering
+The end mark closes the documents, and in built-in prompts three labelled lines hold the query. Both are exact, since rendering
 quotes imitations of them in documents. Bullets of earlier summaries count as text of the documents that they cite; paragraphs of
-earlier answers, which cite none, count as further documents. For users' prompt files (such as the release's) reading is best
-effort:
+earlier answers, which cite none, count as further documents. For users' prompt files (such as the release's) reading the query is
+best effort:
 
-- The instructions are the text before the first header, and a tail after the last document. The tail begins at the first
-  paragraph that requests a number of insights or mentions `the following topic` or `the articles above`. Without such a paragraph
-  it is the last one, or empty where the text before the documents requests a number.
+- The instructions are the text before the first header, and what follows the end mark. In a prompt without an end mark, they end
+  with a tail that begins at the first paragraph that requests a number of insights or mentions `the following topic` or `the
+  articles above`. Without such a paragraph it is the last one, or empty where the text before the documents requests a number.
 - The number is that of `7 main insights`, `exactly 7 bullet points` and the like, or else 5.
 - The query is the text in double quotes and after `topic:`, `question:` or `query:`, or else all of the instructions.
 """
@@ -17,7 +17,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from summhay_ray.summarize.prompting import END_MARK, NOTES_END, NOTES_MARK
+from summhay_ray.summarize.prompting import NOTES_END, NOTES_MARK
+from summhay_ray.text import END_MARK, NOTE
 
 _HEADER = re.compile(r"^(?:Article|Conversation|Document) (\d{1,9}):$", re.MULTILINE | re.ASCII)
 _OURS = {name: re.compile(rf"^{name}: (.*)$", re.MULTILINE) for name in ("Subtopic", "Question", "Insights asked for")}
@@ -61,7 +62,7 @@ def read(prompt: str) -> Question:
     body, mark, tail = prompt.partition(f"\n{END_MARK}\n")
     length = _ANSWER.search(tail if mark else prompt)
     if mark or notes or length:
-        documents, asked = (_documents(body), tail) if mark else ((), prompt)
+        documents, asked = (_documents(body), _around(body, tail)) if mark else ((), prompt)
         if length:
             words = int(length.group(1))
             query = _OURS["Question"].search(asked)
@@ -78,6 +79,15 @@ def read(prompt: str) -> Question:
     before = prompt[: found[0].start()]
     start = _tail_start(prompt, found[-1].end(), _NUMBER.search(before) is not None)
     return Question(_documents(prompt[found[0].start() : start]), *_asked(before + "\n" + prompt[start:]))
+
+
+def _around(body: str, tail: str) -> str:
+    """What asks for an answer: the text after the end mark and, where a user's template asks before the documents, that too."""
+    if _ANSWER.search(tail) or all(pattern.search(tail) for pattern in _OURS.values()):
+        return tail
+    first = _HEADER.search(body)
+    before = body[: first.start() if first else len(body)].removesuffix(NOTE + "\n")
+    return f"{before}\n{tail}"
 
 
 def _documents(text: str) -> tuple[tuple[int, str], ...]:

@@ -17,9 +17,8 @@ from summhay_ray.synth.making.kinds import Difficulty, Shape, Task, Topic
 from summhay_ray.synth.making.outline import half, least_insights
 from summhay_ray.synth.making.pieces import HEADLINE
 from summhay_ray.synth.making.placement import placements, planned_insights
-from summhay_ray.synth.making.prompting import input_json
 from summhay_ray.synth.parsing import MOST_TOKENS
-from summhay_ray.text import count_tokens
+from summhay_ray.text import count_tokens, json_line
 
 FAILS = 0.08
 """Expected share of subtopics, insights and queries that fail a check (Table 4: people assign 9 % of insights elsewhere)."""
@@ -212,13 +211,13 @@ def _tally(plan: _Plan, task: Task, calls: float, sizes: _Sizes) -> CallTotals:
     if not n:
         return CallTotals()
     recipe = plan.recipe
-    base = count_tokens(recipe.domain.prompts[task]) + count_tokens(input_json(recipe.given))
+    base = count_tokens(recipe.domain.prompts[task]) + count_tokens(json_line(recipe.given))
     if task in ("subtopics", "insights", "document"):
-        base += count_tokens(input_json({"context": list(recipe.topic.context)}))
+        base += count_tokens(json_line({"context": list(recipe.topic.context)}))
     shown = 0.0
     if sizes.bound != "least":
         manner = {"participants": recipe.participants, "genre": recipe.domain.genre, "tone": recipe.domain.tone}
-        shown = count_tokens(input_json(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
+        shown = count_tokens(json_line(manner)) + _FIELDS + sum(_shown(plan, task, sizes))
     return CallTotals(n, round(n * (base + shown)), round(n * _answered(plan, task, sizes)))
 
 

@@ -7,27 +7,19 @@ line of JSON. Models and the offline writer find all data in that line, and no t
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from summhay_ray.synth.making.domains import INPUT, TASKS
 from summhay_ray.synth.making.kinds import Input
+from summhay_ray.text import fill, json_line
 
 _MARK = "\nInput:\n"
-_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def render(template: str, given: Input) -> str:
     """The template with the input in place of its marker, as one line of JSON; a marker within the input stays."""
-    before, _, after = template.rstrip("\n").rpartition(INPUT)
-    return f"{before}{input_json(given)}{after}"
-
-
-def input_json(given: Input) -> str:
-    """The input as one line of readable JSON that any transport can carry: line separators and lone surrogates are escaped."""
-    text = json.dumps(given, ensure_ascii=False, allow_nan=False)
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return fill(template.rstrip("\n"), {INPUT: json_line(given)})
 
 
 def numbered(texts: Iterable[str]) -> list[dict[str, Any]]:
@@ -53,7 +45,7 @@ def with_input(prompt: str, given: Input) -> str:
     """A rendered prompt with another input. Raises LookupError, as `read_input` does."""
     read_input(prompt)
     before, mark, _ = f"\n{prompt}".rpartition(_MARK)
-    return f"{before}{mark}{input_json(given)}".removeprefix("\n")
+    return f"{before}{mark}{json_line(given)}".removeprefix("\n")
 
 
 def task_of(prompt: str) -> str | None:
