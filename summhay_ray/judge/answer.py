@@ -16,15 +16,11 @@ from typing import Any
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.text import UnusableAnswer, final_text, json_objects
+from summhay_ray.text import UnusableAnswer, final_text, json_objects, whole_number
 
 _LABEL = re.compile(r"(?:(?P<FULL>full|fully)|(?P<PARTIAL>partial|partially)|(?P<NO>no|not(?=covered)))(?:coverage|covered)?")
 _MOST_APART = 0.5
 """A value further than this from that of its label is ignored."""
-_MISSING = Malformed("missing_insight", "the answer does not mention the insight")
-_UNCLEAR = Malformed(
-    "unclear_insight", "the answer's insight_ids are not those of the prompt, so its verdicts cannot be assigned"
-)
 
 Read = Verdict | Malformed
 
@@ -52,24 +48,22 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
     said: dict[int | None, list[Read]] = {}
     try:
         for value in _objects(text, finish_reason):
-            number = 1 if n_insights == 1 and "insight_id" not in value else _number(value.get("insight_id"), "insight")
+            number = 1 if n_insights == 1 and "insight_id" not in value else whole_number(value.get("insight_id"), "insight")
             said.setdefault(number, []).append(_verdict_of(value))
     except UnusableAnswer as error:
         return [Malformed(error.error, str(error))] * n_insights
     asked = set(range(1, n_insights + 1))
     if None in said or (said.keys() - asked and asked - said.keys()):
-        return [_UNCLEAR] * n_insights
-    return [_one(said[number]) if number in said else _MISSING for number in sorted(asked)]
+        message = "the answer's insight_ids are not those of the prompt, so its verdicts cannot be assigned"
+        return [Malformed("unclear_insight", message)] * n_insights
+    missing = Malformed("missing_insight", "the answer does not mention the insight")
+    return [_one(said[number]) if number in said else missing for number in sorted(asked)]
 
 
 def _objects(text: str, finish_reason: str) -> list[dict[str, Any]]:
     """The answer's objects with a coverage, nested ones included. Raises UnusableAnswer."""
-    found: list[dict[str, Any]] = []
-    left = [final_text(text, finish_reason)]
-    while left:
-        for value in json_objects(left.pop(), "coverage", optional=("bullet_id", "insight_id", "value", "uncertainty")):
-            found.append(value)
-            left.append(json.dumps(list(value.values())))
+    optional = ("bullet_id", "insight_id", "value", "uncertainty")
+    found = json_objects(final_text(text, finish_reason), "coverage", optional=optional, nested=True)
     if not found:
         raise UnusableAnswer("no_json", 'the answer has no JSON object with a "coverage"')
     return found
@@ -128,18 +122,8 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
         value = json.loads(bullet_id)
     except ValueError:
         return None
-    number = _number(value[0] if isinstance(value, list) and len(value) == 1 else value, "bullet")
+    number = whole_number(value[0] if isinstance(value, list) and len(value) == 1 else value, "bullet")
     return number if number is not None and 1 <= number <= n_bullets else None
-
-
-def _number(value: Any, what: str) -> int | None:
-    """The whole number that an id is: 3, 3.0, "3", "#3" and "insight 3" (of an insight) are 3."""
-    if isinstance(value, str):
-        match = re.fullmatch(rf"(?:{what}\s*(?:point\s*)?)?#?\s*([0-9]{{1,9}})\.?", value.strip(), re.IGNORECASE)
-        return int(match[1]) if match else None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _names_a_bullet(bullet_id: str) -> bool:
