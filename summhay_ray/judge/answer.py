@@ -84,8 +84,8 @@ def _verdict_of(value: dict[str, Any]) -> Read:
     coverage = f"{match.lastgroup}_COVERAGE"
     if {text.strip() for text in value.values() if isinstance(text, str)} & (COVERAGE_VALUE.keys() - {coverage}):
         return Malformed("two_verdicts", "the answer's JSON object names two coverages")
-    if coverage == "NO_COVERAGE" and _names_a_bullet(bullet):
-        return _covered_after_all(bullet)
+    if coverage == "NO_COVERAGE" and (failure := _bullet_failure(bullet)):
+        return failure
     return Verdict(coverage, bullet, expected_of(value.get("value"), coverage), _fraction(value.get("uncertainty")))
 
 
@@ -107,8 +107,7 @@ def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
     if not 0 <= verdict.expected <= 1:
         return Malformed("unusable_value", f"the judge's value is {verdict.expected}; expected 0 to 1")
     if verdict.coverage == "NO_COVERAGE":
-        named = _names_a_bullet(verdict.bullet_id)
-        return _covered_after_all(verdict.bullet_id) if named else replace(verdict, bullet_id='"NA"')
+        return _bullet_failure(verdict.bullet_id) or replace(verdict, bullet_id='"NA"')
     bullet = usable_bullet(verdict.bullet_id, n_bullets)
     if bullet is None:
         message = f"{verdict.coverage} names bullet {verdict.bullet_id:.60}, but the summary has bullets 1..{n_bullets}"
@@ -126,13 +125,11 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
     return number if number is not None and 1 <= number <= n_bullets else None
 
 
-def _names_a_bullet(bullet_id: str) -> bool:
-    """Whether a bullet id (JSON) holds a positive number; any word means that there is no bullet."""
-    return re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)) is not None
-
-
-def _covered_after_all(bullet_id: str) -> Malformed:
-    return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
+def _bullet_failure(bullet_id: str) -> Malformed | None:
+    """The failure of a NO_COVERAGE whose bullet id (JSON) holds a positive number; any word means that there is no bullet."""
+    if re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)):
+        return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
+    return None
 
 
 def _unknown(word: str) -> Malformed:
