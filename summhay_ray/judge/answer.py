@@ -16,15 +16,11 @@ from typing import Any
 from summhay_ray.judge.base import Verdict
 from summhay_ray.outcome import Malformed
 from summhay_ray.records import COVERAGE_VALUE
-from summhay_ray.text import UnusableAnswer, final_text, json_objects
+from summhay_ray.text import UnusableAnswer, final_text, json_objects, whole_number
 
 _LABEL = re.compile(r"(?:(?P<FULL>full|fully)|(?P<PARTIAL>partial|partially)|(?P<NO>no|not(?=covered)))(?:coverage|covered)?")
 _MOST_APART = 0.5
 """A value further than this from that of its label is ignored."""
-_MISSING = Malformed("missing_insight", "the answer does not mention the insight")
-_UNCLEAR = Malformed(
-    "unclear_insight", "the answer's insight_ids are not those of the prompt, so its verdicts cannot be assigned"
-)
 
 Read = Verdict | Malformed
 
@@ -52,24 +48,22 @@ def read_verdicts(text: str, n_insights: int, finish_reason: str = "stop") -> li
     said: dict[int | None, list[Read]] = {}
     try:
         for value in _objects(text, finish_reason):
-            number = 1 if n_insights == 1 and "insight_id" not in value else _number(value.get("insight_id"), "insight")
+            number = 1 if n_insights == 1 and "insight_id" not in value else whole_number(value.get("insight_id"), "insight")
             said.setdefault(number, []).append(_verdict_of(value))
     except UnusableAnswer as error:
         return [Malformed(error.error, str(error))] * n_insights
     asked = set(range(1, n_insights + 1))
     if None in said or (said.keys() - asked and asked - said.keys()):
-        return [_UNCLEAR] * n_insights
-    return [_one(said[number]) if number in said else _MISSING for number in sorted(asked)]
+        message = "the answer's insight_ids are not those of the prompt, so its verdicts cannot be assigned"
+        return [Malformed("unclear_insight", message)] * n_insights
+    missing = Malformed("missing_insight", "the answer does not mention the insight")
+    return [_one(said[number]) if number in said else missing for number in sorted(asked)]
 
 
 def _objects(text: str, finish_reason: str) -> list[dict[str, Any]]:
     """The answer's objects with a coverage, nested ones included. Raises UnusableAnswer."""
-    found: list[dict[str, Any]] = []
-    left = [final_text(text, finish_reason)]
-    while left:
-        for value in json_objects(left.pop(), "coverage", optional=("bullet_id", "insight_id", "value", "uncertainty")):
-            found.append(value)
-            left.append(json.dumps(list(value.values())))
+    optional = ("bullet_id", "insight_id", "value", "uncertainty")
+    found = json_objects(final_text(text, finish_reason), "coverage", optional=optional, nested=True)
     if not found:
         raise UnusableAnswer("no_json", 'the answer has no JSON object with a "coverage"')
     return found
@@ -90,8 +84,8 @@ def _verdict_of(value: dict[str, Any]) -> Read:
     coverage = f"{match.lastgroup}_COVERAGE"
     if {text.strip() for text in value.values() if isinstance(text, str)} & (COVERAGE_VALUE.keys() - {coverage}):
         return Malformed("two_verdicts", "the answer's JSON object names two coverages")
-    if coverage == "NO_COVERAGE" and _names_a_bullet(bullet):
-        return _covered_after_all(bullet)
+    if coverage == "NO_COVERAGE" and (failure := _bullet_failure(bullet)):
+        return failure
     return Verdict(coverage, bullet, expected_of(value.get("value"), coverage), _fraction(value.get("uncertainty")))
 
 
@@ -113,8 +107,7 @@ def usable_verdict(verdict: Verdict, n_bullets: int) -> Verdict | Malformed:
     if not 0 <= verdict.expected <= 1:
         return Malformed("unusable_value", f"the judge's value is {verdict.expected}; expected 0 to 1")
     if verdict.coverage == "NO_COVERAGE":
-        named = _names_a_bullet(verdict.bullet_id)
-        return _covered_after_all(verdict.bullet_id) if named else replace(verdict, bullet_id='"NA"')
+        return _bullet_failure(verdict.bullet_id) or replace(verdict, bullet_id='"NA"')
     bullet = usable_bullet(verdict.bullet_id, n_bullets)
     if bullet is None:
         message = f"{verdict.coverage} names bullet {verdict.bullet_id:.60}, but the summary has bullets 1..{n_bullets}"
@@ -128,27 +121,15 @@ def usable_bullet(bullet_id: str, n_bullets: int) -> int | None:
         value = json.loads(bullet_id)
     except ValueError:
         return None
-    number = _number(value[0] if isinstance(value, list) and len(value) == 1 else value, "bullet")
+    number = whole_number(value[0] if isinstance(value, list) and len(value) == 1 else value, "bullet")
     return number if number is not None and 1 <= number <= n_bullets else None
 
 
-def _number(value: Any, what: str) -> int | None:
-    """The whole number that an id is: 3, 3.0, "3", "#3" and "insight 3" (of an insight) are 3."""
-    if isinstance(value, str):
-        match = re.fullmatch(rf"(?:{what}\s*(?:point\s*)?)?#?\s*([0-9]{{1,9}})\.?", value.strip(), re.IGNORECASE)
-        return int(match[1]) if match else None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _names_a_bullet(bullet_id: str) -> bool:
-    """Whether a bullet id (JSON) holds a positive number; any word means that there is no bullet."""
-    return re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)) is not None
-
-
-def _covered_after_all(bullet_id: str) -> Malformed:
-    return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
+def _bullet_failure(bullet_id: str) -> Malformed | None:
+    """The failure of a NO_COVERAGE whose bullet id (JSON) holds a positive number; any word means that there is no bullet."""
+    if re.search(r"(?<![-\d.])0*[1-9]", re.sub(r"\\u[0-9a-f]{4}", "", bullet_id)):
+        return Malformed("unusable_bullet", f'NO_COVERAGE names bullet {bullet_id:.60}; expected "NA"')
+    return None
 
 
 def _unknown(word: str) -> Malformed:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from summhay_ray.outcome import Malformed
 from summhay_ray.synth.checking.words import quoted
 from summhay_ray.synth.making.kinds import Input, Task
-from summhay_ray.text import UnusableAnswer, count_tokens, final_text, json_value, plain_words
+from summhay_ray.text import UnusableAnswer, count_tokens, final_text, json_value, plain_words, whole_number
 
 MOST_TOKENS: Mapping[str, int] = {"name": 60, "subtopic": 150, "insight": 300, "query": 200}
 """Longest text of each field: planned costs rest on these limits (the paper's insights have about 35 tokens)."""
@@ -23,8 +23,6 @@ _MAX_EVIDENCE = 2000
 _LEAST_SHARE = 0.4
 """Least share of the requested words that a text must have."""
 
-_TEXTS: tuple[Task, ...] = ("document", "chapter", "edit_document")
-"""Tasks whose answer is plain text; all others are answered with JSON."""
 _FIELD: Mapping[Task, str] = {
     "subtopics": "subtopics",
     "overlapping_subtopics": "overlaps",
@@ -37,13 +35,10 @@ _FIELD: Mapping[Task, str] = {
     "chapter_check": "insight",
     "insights_present": "present",
 }
-"""The field of the answer's JSON object that holds the answer."""
-_SUBTOPICS: tuple[Task, ...] = ("overlapping_subtopics", "assign_subtopic")
-"""Tasks whose ids refer to the input's subtopics; in the others they refer to its insights."""
+"""Task -> the field of the answer's JSON object that holds the answer. The answers of other tasks are plain text."""
 _FENCE = re.compile(r"\s*(```|~~~)[^\n]*\n(.*?)\n?\s*\1\s*", re.DOTALL)
 _ANNOUNCES = r"sure|certainly|of course|okay|here(?: is| are|'s|’s)|below is|the (?:edited|mended)"
 _OPENING = re.compile(rf"(?:{_ANNOUNCES})\b.{{0,160}}:", re.IGNORECASE)
-_ID = re.compile(r"#?\s*([0-9]{1,6})")
 _NO = re.compile(
     r"(?:no|0|false|absent|missing|partial(?:ly)?|not (?:present|found|stated|mentioned)|none|n/?a)\.?", re.IGNORECASE
 )
@@ -65,17 +60,43 @@ def read(task: Task, given: Input, text: str, finish_reason: str = "stop") -> An
     """
     try:
         answer = final_text(text, finish_reason)
-        if task in _TEXTS:
-            return _long_enough(task, _document(answer), given)
-        return _READERS[task](json_value(answer, _FIELD[task]), given)
+        return _value(task, json_value(answer, _FIELD[task]), given) if task in _FIELD else _document(task, answer, given)
     except UnusableAnswer as error:
         return Malformed(error.error, str(error))
 
 
-def _document(answer: str) -> str:
+def _value(task: Task, value: Mapping[str, Any], given: Input) -> Any:
+    said = value[_FIELD[task]]
+    n = len(given.get("subtopics" if task in ("overlapping_subtopics", "assign_subtopic") else "insights", ()))
+    match task:
+        case "query":
+            return _line(value, "query")
+        case "conflicting_insight":
+            return _line(value, "name"), _line(value, "insight")
+        case "assign_subtopic" | "chapter_check":
+            return None if said is None else _index(said, n)
+    if not isinstance(said, list):
+        raise UnusableAnswer("wrong_type", f'"{_FIELD[task]}" is {_shown(said)}; expected a list')
+    match task:
+        case "query_leaks":
+            return tuple(sorted({_index(each, n) for each in said}))
+        case "overlapping_subtopics" | "duplicate_insights":
+            return tuple(sorted({_pair(each, n) for each in said}))
+        case "insights_present":
+            return _present(said, n, given["document"])
+    if len(said) != given["n"]:
+        raise UnusableAnswer("wrong_number", f'"{_FIELD[task]}" has {len(said)} entries; expected exactly {given["n"]}')
+    text = "subtopic" if task == "subtopics" else "insight"
+    if not all(isinstance(entry, dict) for entry in said):
+        raise UnusableAnswer("wrong_type", f'an entry of "{_FIELD[task]}" is not an object with "name" and "{text}"')
+    return tuple((_line(entry, "name"), _line(entry, text)) for entry in said)
+
+
+def _document(task: Task, answer: str, given: Input) -> str:
     """The text, without code fences around all of it and without a line that announces it.
 
     Runs of empty lines and of tabs are collapsed: a derailed model may write thousands, and each costs a token in later prompts.
+    Raises UnusableAnswer for far fewer words than requested, which are most likely a refusal.
     """
     text = _unfenced(answer)
     first, _, rest = text.partition("\n")
@@ -85,7 +106,12 @@ def _document(answer: str) -> str:
         raise UnusableAnswer("not_text", "the answer is JSON; expected the document's text alone")
     if '"task":' in text and '"insight' in text:
         raise UnusableAnswer("not_text", "the answer repeats the input; expected the document's text alone")
-    return _whole(_TABS.sub("\t", _EMPTY_LINES.sub("\n\n", _CONTROLS.sub("", text))).strip(), "the text")
+    text = _whole(_TABS.sub("\t", _EMPTY_LINES.sub("\n\n", _CONTROLS.sub("", text))).strip(), "the text")
+    wanted = len(plain_words(given["document"])) if task == "edit_document" else given["words"]
+    number = len(plain_words(text))
+    if number < _LEAST_SHARE * wanted:
+        raise UnusableAnswer("too_short", f"the text has {number} words, but about {wanted} were requested: {text[:60]!r}")
+    return text
 
 
 def _is_json(text: str) -> bool:
@@ -97,15 +123,6 @@ def _is_json(text: str) -> bool:
         return named
     rest = plain_words(text[end:])
     return not text[end:].strip() or (named and len(rest) <= len(plain_words(text[:end])))
-
-
-def _long_enough(task: Task, text: str, given: Input) -> str:
-    """The text. Raises UnusableAnswer for far fewer words than requested, which are most likely a refusal."""
-    wanted = len(plain_words(given["document"])) if task == "edit_document" else given["words"]
-    number = len(plain_words(text))
-    if number < _LEAST_SHARE * wanted:
-        raise UnusableAnswer("too_short", f"the text has {number} words, but about {wanted} were requested: {text[:60]!r}")
-    return text
 
 
 def _unfenced(text: str) -> str:
@@ -133,79 +150,35 @@ def _line(value: Mapping[str, Any], name: str) -> str:
     return text
 
 
-def _items(value: Mapping[str, Any], name: str) -> list[Any]:
-    entries = value[name]
-    if not isinstance(entries, list):
-        raise UnusableAnswer("wrong_type", f'"{name}" is {_shown(entries)}; expected a list')
-    return entries
+def _index(value: Any, n: int) -> int:
+    """The index (from 0) of an id (from 1) of one of `n` entries."""
+    number = whole_number(value)
+    if number is None or not 1 <= number <= n:
+        raise UnusableAnswer("unknown_id", f"id {_shown(value)} is not in the input; expected 1 to {n}")
+    return number - 1
 
 
-def _index(value: Any, most: int) -> int:
-    """The index (from 0) of an id (3, 3.0, "3" or "#3"; from 1)."""
-    if isinstance(value, str) and (match := _ID.fullmatch(value.strip())):
-        value = int(match[1])
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise UnusableAnswer("unknown_id", f"id {_shown(value)} is not in the input; expected 1 to {most}")
-    return value - 1
+def _pair(entry: Any, n: int) -> tuple[int, int]:
+    if not isinstance(entry, list) or len(entry) != 2:
+        raise UnusableAnswer("wrong_type", f"a pair is {_shown(entry)}; expected two ids")
+    first, second = sorted(_index(each, n) for each in entry)
+    if first == second:
+        raise UnusableAnswer("unknown_id", f"a pair names {first + 1} twice")
+    return first, second
 
 
-def _named(list_name: str, text_name: str) -> Callable[[dict[str, Any], Input], Any]:
-    def reader(value: dict[str, Any], given: Input) -> tuple[tuple[str, str], ...]:
-        entries = _items(value, list_name)
-        if len(entries) != given["n"]:
-            raise UnusableAnswer("wrong_number", f'"{list_name}" has {len(entries)} entries; expected exactly {given["n"]}')
-        if not all(isinstance(entry, dict) for entry in entries):
-            raise UnusableAnswer("wrong_type", f'an entry of "{list_name}" is not an object with "name" and "{text_name}"')
-        return tuple((_line(entry, "name"), _line(entry, text_name)) for entry in entries)
-
-    return reader
-
-
-def _pairs_of(task: Task) -> Callable[[dict[str, Any], Input], Any]:
-    def reader(value: dict[str, Any], given: Input) -> tuple[tuple[int, int], ...]:
-        most = _n_listed(task, given)
-        pairs: dict[tuple[int, int], None] = {}
-        for entry in _items(value, _FIELD[task]):
-            if not isinstance(entry, list) or len(entry) != 2:
-                raise UnusableAnswer("wrong_type", f'an entry of "{_FIELD[task]}" is {_shown(entry)}; expected two ids')
-            first, second = sorted(_index(each, most) for each in entry)
-            if first == second:
-                raise UnusableAnswer("unknown_id", f'"{_FIELD[task]}" pairs {first + 1} with itself')
-            pairs[first, second] = None
-        return tuple(sorted(pairs))
-
-    return reader
-
-
-def _n_listed(task: Task, given: Input) -> int:
-    return len(given["subtopics" if task in _SUBTOPICS else "insights"])
-
-
-def _choice(task: Task) -> Callable[[dict[str, Any], Input], Any]:
-    def reader(value: dict[str, Any], given: Input) -> int | None:
-        chosen = value[_FIELD[task]]
-        return None if chosen is None else _index(chosen, _n_listed(task, given))
-
-    return reader
-
-
-def _leaked(value: dict[str, Any], given: Input) -> tuple[int, ...]:
-    return tuple(sorted({_index(each, len(given["insights"])) for each in _items(value, "leaked")}))
-
-
-def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
+def _present(entries: list[Any], n: int, document: str) -> dict[int, str]:
     evidence: dict[int, str] = {}
     without_evidence = 0
-    for entry in _items(value, "present"):
+    for entry in entries:
         if not isinstance(entry, dict) or "id" not in entry:
             raise UnusableAnswer(
                 "wrong_type", f'an entry of "present" is {_shown(entry)}; expected an object with "id" and "evidence"'
             )
-        index = _index(entry["id"], len(given["insights"]))
+        index = _index(entry["id"], n)
         # Some models list all insights and say of each whether it is there.
-        if any(_says_no(entry[name]) for name in _WHETHER if name in entry):
+        whether = [entry[name] for name in _WHETHER if name in entry]
+        if any(said in (False, 0) or (isinstance(said, str) and _NO.fullmatch(said.strip())) for said in whether):
             continue
         words = _evidence(entry)
         if words:
@@ -213,7 +186,7 @@ def _present(value: dict[str, Any], given: Input) -> dict[int, str]:
         without_evidence += not words
     if without_evidence > len(evidence):
         raise UnusableAnswer("empty_text", f'"evidence" is missing from {without_evidence} entries')
-    invented = [words for words in evidence.values() if not quoted(words, given["document"])]
+    invented = [words for words in evidence.values() if not quoted(words, document)]
     if 2 * len(invented) > len(evidence) > 1:
         raise UnusableAnswer("invented_evidence", f"most of the evidence is not in the document, such as {_shown(invented[0])}")
     return dict(sorted(evidence.items()))
@@ -229,23 +202,5 @@ def _evidence(entry: Mapping[str, Any]) -> str:
     return _whole(joined, '"evidence"') if joined else ""
 
 
-def _says_no(value: Any) -> bool:
-    return value in (False, 0) or (isinstance(value, str) and _NO.fullmatch(value.strip()) is not None)
-
-
 def _shown(value: Any) -> str:
     return json.dumps(value, default=str)[:60]
-
-
-_READERS: Mapping[Task, Callable[[dict[str, Any], Input], Any]] = {
-    "subtopics": _named("subtopics", "subtopic"),
-    "overlapping_subtopics": _pairs_of("overlapping_subtopics"),
-    "insights": _named("insights", "insight"),
-    "conflicting_insight": lambda value, given: (_line(value, "name"), _line(value, "insight")),
-    "duplicate_insights": _pairs_of("duplicate_insights"),
-    "assign_subtopic": _choice("assign_subtopic"),
-    "query": lambda value, given: _line(value, "query"),
-    "query_leaks": _leaked,
-    "chapter_check": _choice("chapter_check"),
-    "insights_present": _present,
-}

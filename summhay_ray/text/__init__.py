@@ -12,6 +12,7 @@ from summhay_ray.text.answers import (
     json_value,
     read_label,
     read_number,
+    whole_number,
     without_fences,
     without_thinking,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "turns",
     "unquoted",
     "whole_nltk",
+    "whole_number",
     "without_fences",
     "without_thinking",
     "words_of",

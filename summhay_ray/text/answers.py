@@ -152,8 +152,8 @@ def json_value(answer: str, *fields: str, kind: type[dict[str, Any]] | type[list
     return found[-1]
 
 
-def json_objects(answer: str, *fields: str, optional: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The JSON objects of an answer that have the fields, in order; of nested ones the outermost.
+def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested: bool = False) -> list[dict[str, Any]]:
+    """The JSON objects of an answer that have the fields, in order. `nested`: those within another such object, too.
 
     Names of `fields` and `optional` are found whatever their case, blanks and underscores. An object that cannot be read counts
     only if none that can follows it. Raises UnusableAnswer ("broken_json") for it.
@@ -168,7 +168,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = ()) -> lis
             inner = re.split(r"[{}]", answer[begin + 1 : begin + 10_000], maxsplit=1)[0]
             keys = {_plain(key) for key in re.findall(r"([\w \t-]+?)[\"'\u2019\u201d]?\s*:", inner)}
             broken |= _plain(fields[0]) in keys if fields else bool(keys)
-        for one in _having(value, fields, names):
+        for one in _having(value, fields, names, nested):
             found.append(one)
             broken = False
         begin = answer.find("{", end)
@@ -179,7 +179,17 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = ()) -> lis
     return found
 
 
-def _having(value: Any, fields: Sequence[str], names: dict[str, str]) -> Iterator[dict[str, Any]]:
+def whole_number(value: Any, name: str = "") -> int | None:
+    """The whole number in a JSON value, or None: 3, 3.0, "3", "#3" and, with the name "insight", "insight 3" are 3."""
+    if isinstance(value, str):
+        match = re.fullmatch(rf"(?:{name}\s*(?:point\s*)?)?#?\s*([0-9]{{1,9}})\.?", value.strip(), re.IGNORECASE)
+        return int(match[1]) if match else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _having(value: Any, fields: Sequence[str], names: dict[str, str], nested: bool) -> Iterator[dict[str, Any]]:
     left = [value]
     while left:
         node = left.pop()
@@ -189,7 +199,8 @@ def _having(value: Any, fields: Sequence[str], names: dict[str, str]) -> Iterato
                 raise UnusableAnswer("broken_json", "an object of the answer has a name twice")
             if all(name in named for name in fields):
                 yield named
-                continue
+                if not nested:
+                    continue
         left += reversed(list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else [])
 
 
@@ -305,7 +316,7 @@ _LINE = re.compile(
     # What the number means: behind a sign, or in words that all are capitals or units.
     r"(?:[.!]?|(?:[ ]?[-–—:;,=(]+|[ ]?->)[*_` \"']*(?P<remark>[^\W\d_].*)"
     r"|[.,]?[*_` (\"']+(?:(?-i:[A-Z][\w’'-]*)(?:[ ](?-i:[A-Z][\w’'-]*)){0,4}"
-    r"|(?:[\w’'-]+ ){0,4}(?:(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?))[.!)\"'*_`]*))",
+    r"|(?:[^\W\d][\w’'-]* ){0,4}(?:(?:in)?consistent|(?:un)?faithful|(?:ir)?relevant|points?|stars?))[.!)\"'*_`]*))",
     re.IGNORECASE,
 )
 _OTHERWISE = re.compile(

@@ -39,6 +39,7 @@ TEXTS = {"SOURCE": "The cook hid the key in the bell.", "SUMMARY": "The key is i
             ("4. Mostly consistent", 4),
         ],
         *[("4.0", 4), ("4.0/5", 4), ("```\n4\n```", 4), ("~~~\n**4**\n~~~\nFine.", 4), ("1. 4", 4), ("1. Consistency: 4", 4)],
+        *[("1. 4 - Mostly faithful", 4), ("1. 4 \u2013 Extremely Faithful", 4)],
         *[('{"score": 4}', 4), ('```json\n{"score": "4"}\n```\nDone.', 4), ('{"consistency": 4.0, "why": "2 of 3"}', 4)],
         *[("Consistency (1-5): 4", 4), ("My rating:\n\n4", 4), ("4 - The summary says 40 boats, not 14.", 4), ("4 stars", 4)],
     ],
@@ -156,7 +157,6 @@ def test_the_expectation_over_the_first_token() -> None:
     assert found is not None and not isinstance(found, Malformed)
     assert found.mass == pytest.approx(0.5 + 0.1 + 0.2)
     assert found.value == pytest.approx((4 * 0.6 + 5 * 0.2) / 0.8)
-    assert found.chances[4] == pytest.approx(0.75) and found.chances[1] == 0
 
 
 @pytest.mark.parametrize("logprob", [10**400, -(10**400), math.inf, -math.inf, math.nan, True, "0", None])

@@ -52,16 +52,12 @@ def error(task: Any, text: str, finish_reason: str = "stop") -> str:
 @pytest.mark.parametrize(("task", "answer", "value"), READ)
 def test_each_task_s_answer_is_read_through_what_models_put_around_it(task: Any, answer: dict[str, Any], value: Any) -> None:
     plain = json.dumps(answer)
-    ways = [
+    thought = f'<think>{{"{next(iter(answer))}": 7}} or not?</think>'
+    ways = (
         plain,
-        json.dumps(answer, indent=2),
-        f"```json\n{plain}\n```",
-        f"Here is what {{I}} found:\n\n{plain}\n\nAsk me for more.",
-        f'<think>{{"{next(iter(answer))}": 7}} or not?</think>{plain}',
-        f"{plain}\n{plain}",
-        plain[:-1] + ",}",
+        f"{thought}Here is what {{I}} found:\n\n```json\n{plain[:-1]},}}\n```\n\nAsk me for more.",
         plain.replace('"', "'"),
-    ]
+    )
     for text in ways:
         found = read(task, GIVEN, text)
         assert found == value and type(found) is type(value), text

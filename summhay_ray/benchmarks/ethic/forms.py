@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from summhay_ray.text import without_fences
+from summhay_ray.text import UnusableAnswer, json_value, without_fences
 
 _LISTED = re.compile(r"\s*(?:[-*+\u2022\u25e6\u2023\u2043\u2013\u2014|<#]|\(?\d{1,4}[.)]\s|\[)")
 _SENTENCE = re.compile(r"\s*[(*_\"']*[A-Z\u00c0-\u00de].*[.!?][)*_\"']*\s*\Z", re.DOTALL)
@@ -48,14 +47,13 @@ def _is_remark(line: str) -> bool:
 
 
 def json_of(text: str) -> Any:
-    """The JSON object or list that the answer begins with; None if it begins with none."""
+    """The one JSON object or list of an answer that begins with it; None if it begins with none."""
     if not text.startswith(("{", "[")):
         return None
     try:
-        value, _ = json.JSONDecoder().raw_decode(text)
-    except (ValueError, RecursionError):
+        return json_value(text, kind=dict if text.startswith("{") else list)
+    except UnusableAnswer:
         return None
-    return value
 
 
 def leaves(value: Any) -> Iterator[str]:

@@ -15,11 +15,11 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.benchmarks.ethic import forms, release_metrics
-from summhay_ray.benchmarks.ethic.release_metrics import CRITERIA, FAILED, SCALE, JudgeRequest, Overlap
+from summhay_ray.benchmarks.ethic.release_metrics import FAILED, Overlap
 from summhay_ray.text import UnusableAnswer, without_thinking
 
 NONE = "none"
@@ -42,9 +42,6 @@ _NOTHING = re.compile(r"\b(?:none|no(?:ne)? of (?:them|the \w+))\b|\bn/a\b", re.
 _HEADER = re.compile(r"[*_]*<[ \t]*(?:section|segment)[ \t]+(\d{1,9})[ \t]*>[*_]*", re.IGNORECASE)
 """At most nine digits: no context has more sections, and `int` refuses numbers with thousands of digits."""
 _LINE_HEADER = re.compile(r"^[ \t#*_]*(?:section|segment)[ \t]+(\d{1,9})[ \t*_]*(?::[ \t*_]*|$)", re.IGNORECASE | re.MULTILINE)
-_FRAME = "### Context:\n"
-_AFTER = "\n\nNow, respond to the instruction"
-_PLACE = re.compile(r"\A(?P<domain>[^_]*)_(?P<id>.*)_(?P<section><(?:Section|Segment) \d+>)_(?P<criterion>[a-z]+)\Z", re.DOTALL)
 _MARKUP_EDGES = " \t\r\n*_#:"
 _SHUFFLES = 2000
 _ENUMERATED = 7
@@ -115,7 +112,7 @@ def overlap(read: Read, gold: frozenset[str]) -> Overlap:
     return Overlap.of(len(gold.intersection(read.items)), len(set(read.items)), len(gold))
 
 
-def _numbers(text: str) -> list[str]:
+def numbers_of(text: str) -> list[str]:
     """The numbers in brackets, or, if there are none, all numbers except list numbering; without leading zeros, each once."""
     plain = same(text)
     inside = [number for part in _BRACKETS.findall(plain) for number in _NUMBER.findall(part)]
@@ -128,50 +125,27 @@ def order(prediction: str) -> Read:
     """The numbers of the options, in the order of the answer."""
     bare = forms.unfenced(prediction)
     listed = ", ".join(forms.column(rows)) if (rows := forms.table_of(bare)) else forms.without_remarks(bare)
-    numbers = _numbers(listed) if prediction != FAILED else []
+    numbers = numbers_of(listed) if prediction != FAILED else []
     return Read(tuple(numbers), not numbers)
 
 
-def lcs(prediction: Sequence[str], answer: Sequence[str]) -> tuple[list[str], float]:
-    """The longest common subsequence, duplicates removed, and its length divided by the longer sequence's: extra tokens cost.
-
-    Raises ValueError for an empty answer.
-    """
-    mine, gold = list(dict.fromkeys(prediction)), list(dict.fromkeys(answer))
-    if not gold:
+def order_score(said: Sequence[str], gold: Sequence[str]) -> float:
+    """The length of the longest common subsequence, divided by that of the longer sequence: extra numbers cost, repeated ones
+    do not. Raises ValueError if the gold order is empty."""
+    mine, place = dict.fromkeys(said), {token: index for index, token in enumerate(dict.fromkeys(gold))}
+    if not place:
         raise ValueError("the gold order is empty")
-    place = {token: index for index, token in enumerate(gold)}
     # Without duplicates, the longest common subsequence is the longest increasing subsequence of the positions.
-    common = _rising([place[token] for token in mine if token in place])
-    return [gold[index] for index in common], len(common) / max(len(gold), len(mine))
+    return _rising(place[token] for token in mine if token in place) / max(len(place), len(mine))
 
 
-def _rising(values: Sequence[int]) -> list[int]:
-    """A longest increasing subsequence of distinct numbers."""
+def _rising(values: Iterable[int]) -> int:
+    """The length of the longest increasing subsequence of distinct numbers."""
     ends: list[int] = []
-    at: list[int] = []
-    before: list[int] = []
-    for index, value in enumerate(values):
-        length = bisect_left(ends, value)
-        before.append(at[length - 1] if length else -1)
-        ends[length : length + 1] = [value]
-        at[length : length + 1] = [index]
-    rising: list[int] = []
-    index = at[-1] if at else -1
-    while index >= 0:
-        rising.append(values[index])
-        index = before[index]
-    return rising[::-1]
-
-
-def organizing(prediction: str, answer: str) -> tuple[list[str], float]:
-    """`lcs` of the answer's order of options and the gold order. Raises ValueError if the gold order has no numbers."""
-    return lcs(order(prediction).items, numbers_of(answer))
-
-
-def numbers_of(answer: str) -> list[str]:
-    """The numbers of the options in a gold order."""
-    return _numbers(answer)
+    for value in values:
+        place = bisect_left(ends, value)
+        ends[place : place + 1] = [value]
+    return len(ends)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -179,13 +153,13 @@ def chance(n: int) -> float:
     """The mean score of a random order of n options: exact up to 7, else over 2,000 seeded shuffles. Answering 1..n scores the
     same, since the options are shuffled."""
     if n <= _ENUMERATED:
-        lengths = [len(_rising(permutation)) for permutation in itertools.permutations(range(n))]
+        lengths = [_rising(permutation) for permutation in itertools.permutations(range(n))]
         return sum(lengths) / len(lengths) / n
     shuffled, draws = list(range(n)), random.Random(n)
     total = 0
     for _ in range(_SHUFFLES):
         draws.shuffle(shuffled)
-        total += len(_rising(shuffled))
+        total += _rising(shuffled)
     return total / _SHUFFLES / n
 
 
@@ -196,15 +170,15 @@ def attributed(prediction: str) -> Read:
     """
     bare = forms.unfenced(prediction)
     if (core := _core_of(bare)) is not None:
-        return Read(tuple(_numbers(core)) or (NONE,))
+        return Read(tuple(numbers_of(core)) or (NONE,))
     text = _MARKUP.sub("", unicodedata.normalize("NFKC", forms.without_remarks(bare)))
     headers = list(_CORE.finditer(text))
     other = list(_OTHER.finditer(text))
     if headers:
         start = headers[-1].end()
         end = next((match.start() for match in other if match.start() >= start), len(text))
-        return Read(tuple(_numbers(text[start:end])) or (NONE,))
-    numbers = _numbers(text[: other[0].start()] if other else text)
+        return Read(tuple(numbers_of(text[start:end])) or (NONE,))
+    numbers = numbers_of(text[: other[0].start()] if other else text)
     if numbers and prediction != FAILED:
         return Read(tuple(numbers))
     return Read((NONE,)) if _NOTHING.search(text) and not other else Read((), True)
@@ -231,25 +205,10 @@ def _is_core(name: str) -> bool:
     )
 
 
-def attributing(prediction: str, answer: Sequence[str]) -> Overlap:
-    """F1 of the core ids against the gold ids; if there are no gold ids, an answer without ids scores 1."""
-    return overlap(attributed(prediction), gold_ids(answer))
-
-
 def gold_ids(labels: Iterable[str]) -> frozenset[str]:
     """The first number of each label; if no label has one, the single item `none`."""
     matches = (_NUMBER.search(same(label)) for label in labels)
     return frozenset(match.group().lstrip("0") or "0" for match in matches if match) or frozenset({NONE})
-
-
-def source_of(user_msg: str) -> str:
-    """The context of a prompt: between the first header and the last "Now, respond ...". Raises ValueError without these."""
-    text = user_msg.replace("\r\n", "\n")
-    _, header, rest = text.partition(_FRAME)
-    context, after, _ = rest.rpartition(_AFTER)
-    if not (header and after):
-        raise ValueError("the prompt lacks '### Context:' or 'Now, respond to the instruction'")
-    return context
 
 
 def sections(text: str) -> dict[int, str]:
@@ -286,21 +245,6 @@ def _section_number(name: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """The sections of a source with their summaries (number -> (section, summary)), and the numbers without a summary."""
-
-    found: Mapping[int, tuple[str, str]]
-    missing: tuple[int, ...]
-
-
-def pairs(source: str, prediction: str) -> Pairs:
-    """Pair the sections of a source with an answer's summaries; a section with an empty summary is missing."""
-    texts, said = sections(source), summaries(prediction)
-    both = {number: (body, said[number]) for number, body in texts.items() if said.get(number)}
-    return Pairs(both, tuple(number for number in texts if number not in both))
-
-
-@dataclass(frozen=True, slots=True)
 class RatedPair:
     """A section and its summary, for the judges. `reading`: which reading gave this pair: ours, release, or both."""
 
@@ -320,7 +264,11 @@ def rated_pairs(user_msg: str, context: str, domain: str, read: str, answer: str
     except AttributeError:
         theirs = {}
     found: list[RatedPair] = []
-    for number, pair in pairs(context, read).found.items():
+    said = summaries(read)
+    for number, body in sections(context).items():
+        if not said.get(number):
+            continue
+        pair = body, said[number]
         twin = next(
             (header for header, texts in theirs.items() if number_of(header) == str(number) and _alike(pair, texts)), None
         )
@@ -339,104 +287,7 @@ def number_of(header: str) -> str:
     return re.sub(r"[^0-9]", "", same(header)).lstrip("0") or "0"
 
 
-def filled(template: str, document: str, summary: str) -> str:
-    """A judge's template with both texts filled in; placeholders inside the texts are left alone."""
-    texts = {"{{Document}}": document, "{{Summary}}": summary}
-    return re.sub(r"\{\{(?:Document|Summary)\}\}", lambda match: texts[match.group()], template)
-
-
-def requests(domain: str, id: str, source: str, prediction: str, templates: Mapping[str, str]) -> list[JudgeRequest]:
-    """The judge's requests, criterion by criterion, for the sections with a summary."""
-    word = "Segment" if domain == "Law" else "Section"
-    matched = pairs(source, prediction).found
-    return [
-        JudgeRequest(f"{domain}_{id}_<{word} {number}>_{criterion}", filled(templates[criterion], *texts))
-        for criterion in CRITERIA
-        for number, texts in matched.items()
-    ]
-
-
-@dataclass
-class _Sums:
-    weighted: list[float] = field(default_factory=list)
-    top: list[float] = field(default_factory=list)
-    outside: list[float] = field(default_factory=list)
-
-
-def rated(token: str, alternatives: Iterable[Mapping[str, Any]]) -> tuple[float | None, float | None, float]:
-    """(expected score, renormalized to the scale; score of the token; mass outside the scale or unseen). None: no score."""
-    mass = dict.fromkeys(SCALE, 0.0)
-    for alternative in alternatives:
-        score, logprob = _score(str(alternative["token"])), float(alternative.get("logprob", -math.inf))
-        if score is not None and not math.isnan(logprob):
-            mass[score] += math.exp(min(0.0, logprob))
-    inside = math.fsum(mass.values())
-    expected = math.fsum(score * share for score, share in mass.items()) / inside if inside > 0 else None
-    top = _score(token)
-    return expected, None if top is None else float(top), max(0.0, 1.0 - inside)
-
-
-def _score(token: str) -> int | None:
-    """The score in a token, without markup around its digit; None if it is not on the scale."""
-    plain = same(token).strip(_EDGES + ":\n\r")
-    return int(plain) if plain in {str(score) for score in SCALE} else None
-
-
-def judged(outputs: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float | int | None]]:
-    """Sample -> its figures: the mean of each criterion over its answers with a score; `weighted` and `top`, the means over the
-    criteria; `n`, the answers with a score, of `n_expected`; `outside`, the mean mass outside the scale.
-
-    Raises ValueError for an id that is not DOMAIN_ID_<Section N>_CRITERION.
-    """
-    by_sample: dict[str, dict[str, _Sums]] = {}
-    for output in outputs:
-        place = _PLACE.match(output["custom_id"])
-        if place is None or place["criterion"] not in CRITERIA:
-            raise ValueError(f"custom_id {output['custom_id']!r}: expected DOMAIN_ID_<Section 1>_con, _faith or _rel")
-        sums = by_sample.setdefault(f"{place['domain']}_{place['id']}", {criterion: _Sums() for criterion in CRITERIA})[
-            place["criterion"]
-        ]
-        expected, top, outside = rated(output["token"], output["top_logprobs"])
-        sums.outside.append(outside)
-        if expected is not None:
-            sums.weighted.append(expected)
-        if top is not None:
-            sums.top.append(top)
-    return {sample: _figures(sums) for sample, sums in by_sample.items()}
-
-
-def _figures(criteria: Mapping[str, _Sums]) -> dict[str, float | int | None]:
-    figures: dict[str, float | int | None] = {}
-    for kind in ("weighted", "top"):
-        means = {criterion: mean(getattr(sums, kind)) for criterion, sums in criteria.items()}
-        figures |= {f"{kind}_{criterion}": value for criterion, value in means.items()}
-        figures[kind] = mean(value for value in means.values() if value is not None)
-    figures["outside"] = mean(value for sums in criteria.values() for value in sums.outside)
-    figures["n"] = sum(len(sums.weighted) for sums in criteria.values())
-    figures["n_expected"] = sum(len(sums.outside) for sums in criteria.values())
-    return figures
-
-
 def mean(values: Iterable[float]) -> float | None:
     """The mean; None if there are no values."""
     listed = list(values)
     return math.fsum(listed) / len(listed) if listed else None
-
-
-def aggregated(scores: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
-    """The mean over all scored samples (`final_score`), per domain, and over the domains' means (`macro_score`).
-
-    Scores that are None or not finite are left out.
-    """
-    kept = {
-        domain: [float(score) for score in listed if score is not None and math.isfinite(float(score))]
-        for domain, listed in scores.items()
-    }
-    domains = {domain: value for domain, listed in kept.items() if (value := mean(listed)) is not None}
-    return {
-        "final_score": mean(score for listed in kept.values() for score in listed),
-        "macro_score": mean(domains.values()),
-        "domain_score": domains,
-        "n_scored": sum(map(len, kept.values())),
-        "n_expected": sum(map(len, scores.values())),
-    }

@@ -163,7 +163,7 @@ def _figures(row: EthicAnswer, text: str) -> tuple[dict[str, Any], bool]:
     """(figures by our reading of an answer, whether it is unparsed); an unparsed answer has no figures."""
     if row.task == "Organizing":
         read = lenient_metrics.order(text)
-        figures: dict[str, Any] = {"score": lenient_metrics.lcs(read.items, lenient_metrics.numbers_of(row.gold[0]))[1]}
+        figures: dict[str, Any] = {"score": lenient_metrics.order_score(read.items, lenient_metrics.numbers_of(row.gold[0]))}
     else:
         attributing = row.task == "Attributing"
         gold = lenient_metrics.gold_ids(row.gold) if attributing else lenient_metrics.gold_items(row.gold)

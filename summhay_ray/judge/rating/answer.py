@@ -15,9 +15,8 @@ from typing import Any
 
 from summhay_ray.judge.rating.base import Scale
 from summhay_ray.outcome import Malformed
-from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number
+from summhay_ray.text import UnusableAnswer, final_text, json_value, read_number, whole_number
 
-_KEYS = ("rating", "score")
 LEAST_MASS = 0.5
 """The least probability of the scale's numbers together, at the first token, for log probabilities to count as a rating. Below it
 the model was more likely to say something else."""
@@ -34,8 +33,6 @@ class ByLogprobs:
     value: float
     mass: float
     """Total probability of the scale's numbers, 0..1; the rest belongs to other tokens."""
-    chances: Mapping[int, float]
-    """Rating -> its share of `mass`; the shares sum to 1."""
 
 
 def read_rating(text: str, scale: Scale, finish_reason: str = "stop") -> float | Malformed:
@@ -78,8 +75,9 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     beyond `HIGHEST`.
     """
     check_logprobs(scale)
-    tokens = _tokens(logprobs)
-    first = next((token for token in tokens if str(token.get("token", "")).strip()), None)
+    tokens = json.loads(logprobs or "[]")
+    listed = tokens if isinstance(tokens, list) else []
+    first = next((one for one in listed if isinstance(one, Mapping) and str(one.get("token", "")).strip()), None)
     if first is None:
         return None
     chances = dict.fromkeys(range(scale.low, scale.high + 1), 0.0)
@@ -91,8 +89,7 @@ def expected_rating(logprobs: str, scale: Scale) -> ByLogprobs | Malformed | Non
     if mass < LEAST_MASS:
         message = f"whole numbers from {scale} have {mass:.2g} of the first token's probability; expected {LEAST_MASS:g} at least"
         return Malformed("no_mass", message)
-    shares = {rating: chance / mass for rating, chance in chances.items()}
-    return ByLogprobs(sum(rating * share for rating, share in shares.items()), min(mass, 1.0), shares)
+    return ByLogprobs(sum(rating * chance / mass for rating, chance in chances.items()), min(mass, 1.0))
 
 
 def check_logprobs(scale: Scale) -> None:
@@ -106,7 +103,7 @@ def check_logprobs(scale: Scale) -> None:
 def _of_json(answer: str, scale: Scale) -> float | Malformed:
     value = json_value(answer)
     named = {str(name).strip().lower(): number for name, number in value.items()}
-    ratings = [_whole(named[name]) for name in _KEYS if name in named]
+    ratings = [_whole(named[name]) for name in ("rating", "score") if name in named]
     if not ratings:
         numbers = [_whole(one) for one in named.values() if not isinstance(one, str) or one.isdecimal()]
         ratings = [number for number in numbers if number is not None]
@@ -130,16 +127,7 @@ def _whole(value: Any) -> int | None:
             return read_number(value)[0]
         except UnusableAnswer:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        return None
-    return int(value)
-
-
-def _tokens(logprobs: str) -> list[Mapping[str, Any]]:
-    if not logprobs:
-        return []
-    tokens = json.loads(logprobs)
-    return [token for token in tokens if isinstance(token, Mapping)] if isinstance(tokens, list) else []
+    return whole_number(value)
 
 
 def _alternatives(token: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

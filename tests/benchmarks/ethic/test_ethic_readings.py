@@ -139,18 +139,9 @@ def test_a_file_that_is_no_tokenizer_is_told_before_anything_is_asked(tmp_path: 
         scored(tmp_path, record("Recalling", "Anna", ["Anna"]), models=[model])
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("<think>x</think>\nAnna", "Anna"),
-        ("x</think>Anna", "Anna"),
-        ("<think>x", ""),
-        ("<think>x</think>\n\n<reasoning>y", ""),
-        ("Anna, <think> Boris", "Anna, <think> Boris"),
-    ],
-)
-def test_reasoning_is_left_out(text: str, answer: str) -> None:
-    assert lenient_metrics.without_reasoning(text) == answer
+def test_reasoning_is_left_out_and_its_end_is_required() -> None:
+    assert lenient_metrics.without_reasoning("<think>x</think>\nAnna") == "Anna"
+    assert lenient_metrics.without_reasoning("<think>x") == ""
 
 
 def words_tokenizer(path: Path) -> Path:

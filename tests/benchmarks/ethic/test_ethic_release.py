@@ -37,26 +37,26 @@ def same(wanted: Any, found: Any) -> bool:
 def test_every_reference_case_is_equal(shared_data: Path, metric: str) -> None:
     lines = (shared_data.parent / "benchmarks" / "ethic" / f"given_{metric}.jsonl").read_text(encoding="utf-8").splitlines()
     given = [json.loads(line) for line in lines]
-    differ = [one["id"] for one in given if not same(one["expected"], cases.evaluate(metric, one["input"], "release"))]
+    differ = [one["id"] for one in given if not same(one["expected"], cases.evaluate(metric, one["input"]))]
     assert len(given) > 30 and differ == []
 
 
 def test_a_refusal_is_unpacked_into_a_mistake_where_options_are_ordered() -> None:
-    assert cases.evaluate("organizing", {"prediction": "FAILED", "answer": "[1]"}, "release") == {"error": "TypeError"}
+    assert cases.evaluate("organizing", {"prediction": "FAILED", "answer": "[1]"}) == {"error": "TypeError"}
 
 
 def test_an_unknown_criterion_and_equal_templates() -> None:
     output = {"custom_id": "Books_a_<Section 1>_other", "token": "4", "top_logprobs": []}
-    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release") == {"error": "KeyError"}
+    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}) == {"error": "KeyError"}
     given = {"domain": "Books", "id": "a.json", "input_sections": "<Section 1>x", "prediction": "<Section 1>y"}
     pairing = {**given, "templates": dict.fromkeys(("con", "faith", "rel"), "{{Document}}")}
-    found = cases.evaluate("summarizing_pairing", pairing, "release")
+    found = cases.evaluate("summarizing_pairing", pairing)
     assert [one["custom_id"] for one in found["requests"]] == ["Books_a_<Section 1>_rel"] * 3
 
 
 def test_what_is_not_finite_is_a_text() -> None:
     output = {"custom_id": "Books_a_<Section 1>_con", "token": "-inf", "top_logprobs": [{"token": "1", "logprob": 1e6}]}
-    found = cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release")["Books_a"]
+    found = cases.evaluate("summarizing_score", {"judge_outputs": [output]})["Books_a"]
     assert (found["top_con"], found["weighted"], found["weighted_rel"]) == ("-Infinity", "Infinity", 0)
 
 
@@ -81,8 +81,7 @@ _ODD = (
 )
 
 
-@pytest.mark.parametrize("compat", ["release", "default"])
-def test_whatever_is_given_comes_back_as_json(compat: Any) -> None:
+def test_whatever_is_given_comes_back_as_json() -> None:
     output = {"custom_id": "Books_a_<Section 1>_con", "token": "4", "top_logprobs": []}
     asked = 0
     for one, other in itertools.product(_ODD, _ODD):
@@ -95,22 +94,18 @@ def test_whatever_is_given_comes_back_as_json(compat: Any) -> None:
             "aggregate": {"task": "Recalling", "scores_per_domain": {"Books": one, "Law": [other]}},
         }
         for metric, given in inputs.items():
-            json.dumps(cases.evaluate(metric, given, compat), allow_nan=False)
+            json.dumps(cases.evaluate(metric, given), allow_nan=False)
             asked += 1
     assert asked == 8 * len(_ODD) ** 2
     long = {"domain": "Books", "id": "a", "input_sections": f"<Section {'9' * 5000}>a", "prediction": f"<Section {'9' * 5000}>b"}
-    found = cases.evaluate("summarizing_pairing", {**long, "templates": dict.fromkeys(("con", "faith", "rel"), "x")}, compat)
-    assert len(found["requests"]) == (3 if compat == "release" else 0)
+    found = cases.evaluate("summarizing_pairing", {**long, "templates": dict.fromkeys(("con", "faith", "rel"), "x")})
+    assert len(found["requests"]) == 3
 
 
 def test_what_is_not_finite_is_read_and_another_task_is_the_scripts_own_mistake() -> None:
     scores = {"Books": ["NaN", 1.0], "Debates": [1.0], "Medicine": [1.0], "Law": [1.0]}
     given = {"task": "Recalling", "scores_per_domain": scores}
-    assert cases.evaluate("aggregate", given, "release")["domain_score"]["Books"] == "NaN"
-    ours = cases.evaluate("aggregate", given, "default")
-    assert (ours["final_score"], ours["n_scored"], ours["n_expected"]) == (1.0, 4, 5)
-    assert cases.evaluate("aggregate", {**given, "task": "Lookup"}, "release") == {"error": "UnboundLocalError"}
+    assert cases.evaluate("aggregate", given)["domain_score"]["Books"] == "NaN"
+    assert cases.evaluate("aggregate", {**given, "task": "Lookup"}) == {"error": "UnboundLocalError"}
     output = {"custom_id": "Books_a_<Section 1>_con", "token": "4", "top_logprobs": [{"token": "4", "logprob": "NaN"}]}
-    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "release")["Books_a"]["weighted_con"] == "NaN"
-    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]}, "default")["Books_a"]["weighted_con"] is None
-    assert cases.evaluate("recalling", {"prediction": None, "answer": ["a"]}, "default")["f1"] == 0
+    assert cases.evaluate("summarizing_score", {"judge_outputs": [output]})["Books_a"]["weighted_con"] == "NaN"

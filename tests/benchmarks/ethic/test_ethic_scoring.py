@@ -55,6 +55,14 @@ def test_precision_and_recall_change_places(mine: list[str], other: list[str]) -
     assert (there.precision, there.recall) == (back.recall, back.precision)
 
 
+def ordered(said: str, gold: str) -> float:
+    return lenient_metrics.order_score(lenient_metrics.order(said).items, lenient_metrics.numbers_of(gold))
+
+
+def attributed(said: str, gold: list[str]) -> float:
+    return lenient_metrics.overlap(lenient_metrics.attributed(said), lenient_metrics.gold_ids(gold)).f1
+
+
 @pytest.mark.parametrize(
     ("answer", "gold", "f1"),
     [
@@ -67,6 +75,8 @@ def test_precision_and_recall_change_places(mine: list[str], other: list[str]) -
         ("1200; 15", ["1,200", "15"], 1.0),
         ("1, 200, 15", ["1", "200", "15"], 1.0),
         ("4.5", ["45"], 0.0),
+        ("[15], [1200]", ["15", "1200"], 1.0),
+        ('{"names": ["Anna", "Boris",]}', ["Anna", "Boris"], 1.0),
     ],
 )
 def test_lists_of_one_and_of_none(answer: str, gold: list[str], f1: float) -> None:
@@ -76,19 +86,20 @@ def test_lists_of_one_and_of_none(answer: str, gold: list[str], f1: float) -> No
 @given(st.permutations(range(1, 9)), st.permutations(range(1, 9)), st.integers(1, 4))
 def test_repeating_an_order_gains_nothing(gold: list[int], said: list[int], times: int) -> None:
     answer, text = ", ".join(f"[{one}]" for one in gold), ", ".join(f"[{one}]" for one in said)
-    once, again = lenient_metrics.organizing(text, answer), lenient_metrics.organizing(", ".join([text] * times), answer)
-    assert once == again
-    assert lenient_metrics.organizing(answer, answer)[1] == 1.0
+    once = ordered(text, answer)
+    assert once == ordered(", ".join([text] * times), answer)
+    assert ordered(answer, answer) == 1.0
     # Our subsequence is as long as that of the scripts: no token stands twice here.
-    assert once[1] == cases.evaluate("organizing", {"prediction": text, "answer": answer}, "release")["score"]
+    assert once == cases.evaluate("organizing", {"prediction": text, "answer": answer})["score"]
 
 
 def test_what_is_foreign_costs_and_line_numbers_do_not() -> None:
     answer = "[4], [1], [3], [2]"
-    assert lenient_metrics.organizing("1. [4]\n2. [1]\n3. [3]\n4. [2]", answer)[1] == 1.0
-    assert lenient_metrics.organizing("[04], [１], [3], [2]\n\nBecause 2 follows 3.", answer)[1] == 1.0
-    assert lenient_metrics.organizing(answer + ", [5], [6], [7], [8]", answer)[1] == 0.5
-    assert cases.evaluate("organizing", {"prediction": "[1]", "answer": ""}, "default") == {"error": "ValueError"}
+    assert ordered("1. [4]\n2. [1]\n3. [3]\n4. [2]", answer) == 1.0
+    assert ordered("[04], [１], [3], [2]\n\nBecause 2 follows 3.", answer) == 1.0
+    assert ordered(answer + ", [5], [6], [7], [8]", answer) == 0.5
+    with pytest.raises(ValueError, match="the gold order is empty"):
+        ordered("[1]", "")
 
 
 @pytest.mark.parametrize(("n", "expected"), [(1, 1.0), (2, 0.75), (3, 2 / 3), (10, 0.43), (28, 0.29), (75, 0.19)])
@@ -101,7 +112,7 @@ FORMS = (
     "- Core IDs: {}\n- Supplementary IDs: [999999999]",
     "**Core IDs**: {}\n\n**Supplementary IDs**: 999999999",
     "## core ids:\n{}\n## supplementary ids:\n[999999999]",
-    "<think>Core IDs: [7]?</think>- Related Segments: {}\n- Supporting Segments:",
+    "- Related Segments: {}\n- Supporting Segments:",
     "{}",
     "```\n- Core IDs: {}\n- Supplementary IDs: [999999999]\n```\n\nThe 7 others are about something else.",
     "- Supplementary IDs: 999999999\n- Core IDs: {}\n\nI found that 3 of these are reviews.",
@@ -111,8 +122,7 @@ FORMS = (
 @given(IDS, st.sampled_from(FORMS), st.sampled_from([", ", "\n", "\n- "]), st.booleans())
 def test_the_core_ids_are_found_in_any_form(ids: list[str], form: str, between: str, segments: bool) -> None:
     text = form.format(between.join(f"[{'Segment ' if segments else ''}{one}]" for one in ids))
-    found = cases.evaluate("attributing", {"prediction": text, "answer": [f"[{one}]" for one in reversed(ids)]}, "default")
-    assert found["f1"] == 1.0
+    assert attributed(text, [f"[{one}]" for one in reversed(ids)]) == 1.0
 
 
 @given(IDS, st.integers(0, 3))
@@ -124,8 +134,8 @@ def test_the_core_ids_are_found_in_json_and_tables(ids: list[str], form: int) ->
         f"| Category | IDs |\n|---|---|\n| **Core IDs** | {row} |\n| Supplementary IDs | [999999999] |",
         "| ID | Category |\n|---|---|\n| 999999999 | Supplementary |\n" + "\n".join(f"| {one} | Core |" for one in ids),
     )[form]
-    assert lenient_metrics.attributing(text, ids).f1 == 1.0
-    assert lenient_metrics.attributing('{"Core IDs": [], "Supplementary IDs": [3]}', ["None"]).f1 == 1.0
+    assert attributed(text, ids) == 1.0
+    assert attributed('{"Core IDs": [], "Supplementary IDs": [3]}', ["None"]) == 1.0
 
 
 @given(
@@ -134,9 +144,9 @@ def test_the_core_ids_are_found_in_json_and_tables(ids: list[str], form: int) ->
 )
 def test_an_order_is_found_in_any_form(order: list[int], form: str) -> None:
     said, answer = form.format(", ".join(map(str, order))), ", ".join(f"[{one}]" for one in order)
-    assert lenient_metrics.organizing(said, answer)[1] == 1.0
+    assert ordered(said, answer) == 1.0
     table = "| Place | Option |\n|---|---|\n" + "\n".join(f"| {place} | {one} |" for place, one in enumerate(order, 1))
-    assert lenient_metrics.organizing(table, answer)[1] == 1.0
+    assert ordered(table, answer) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -150,8 +160,7 @@ def test_an_order_is_found_in_any_form(order: list[int], form: str) -> None:
     ],
 )
 def test_summaries_are_found_in_any_form(answer: str) -> None:
-    found = lenient_metrics.pairs("<Section 1>\nFirst.\n\n<Section 2>\nSecond.", answer)
-    assert found.found == {1: ("First.", "One."), 2: ("Second.", "Two.")}
+    assert lenient_metrics.summaries(answer) == {1: "One.", 2: "Two."}
 
 
 def test_an_and_within_a_label_does_not_split_it() -> None:
@@ -167,7 +176,7 @@ def test_an_and_within_a_label_does_not_split_it() -> None:
 def test_any_answer_is_read(answer: str) -> None:
     for read in (lenient_metrics.items, lenient_metrics.order, lenient_metrics.attributed):
         assert read(answer).unparsed == (not read(answer).items)  # type: ignore[operator]
-    lenient_metrics.pairs("<Section 1>\nFirst.", answer)
+    lenient_metrics.summaries(answer)
 
 
 @pytest.mark.parametrize(
@@ -183,57 +192,10 @@ def test_any_answer_is_read(answer: str) -> None:
     ],
 )
 def test_no_core_id_is_an_answer_and_no_answer_is_none(answer: str, gold: list[str], f1: float) -> None:
-    assert lenient_metrics.attributing(answer, gold).f1 == f1
+    assert attributed(answer, gold) == f1
 
 
-def test_a_section_without_a_summary_is_told_and_placeholders_of_a_text_stay() -> None:
-    source = "before\n<Section 1>\nA says {{Summary}}.\n\n<Section 2>\nB\n\n<Section 10>\nC"
-    found = lenient_metrics.pairs(source, "**Section 1:** a\n\n**Section 10:**\n\nSection 3: d")
-    assert (dict(found.found), found.missing) == ({1: ("A says {{Summary}}.", "a")}, (2, 10))
-    assert lenient_metrics.filled("{{Document}}|{{Summary}}", *found.found[1]) == "A says {{Summary}}.|a"
-    assert lenient_metrics.pairs("no sections", "FAILED").missing == ()
-
-
-def test_a_score_is_that_of_the_mass_on_the_scale() -> None:
-    alternatives = [{"token": " 4.", "logprob": -0.7}, {"token": "４", "logprob": -2.0}, {"token": "The", "logprob": -3.0}]
-    expected, top, outside = lenient_metrics.rated("4", alternatives)
-    assert (expected, top) == (4.0, 4.0) and 0 < outside < 0.4
-    assert lenient_metrics.rated("nan", [{"token": "five", "logprob": 0.0}])[:2] == (None, None)
-
-
-def test_a_lost_judgment_moves_no_other_criterion() -> None:
-    def output(section: int, criterion: str, score: int) -> dict[str, object]:
-        name = f"Books_a_b_<Section {section}>_{criterion}"
-        return {"custom_id": name, "token": str(score), "top_logprobs": [{"token": str(score), "logprob": -0.1}]}
-
-    given = [output(1, "con", 4), output(2, "con", 2), output(1, "rel", 5)]
-    found = cases.evaluate("summarizing_score", {"judge_outputs": given}, "default")["Books_a_b"]
-    # con (4 + 2) / 2 = 3, rel 5, faith has none: (3 + 5) / 2
-    assert (found["weighted_con"], found["weighted_rel"], found["weighted_faith"]) == (3.0, 5.0, None)
-    assert (found["weighted"], found["n"], found["n_expected"]) == (4.0, 3, 3)
-    wrong = cases.evaluate("summarizing_score", {"judge_outputs": [{**given[0], "custom_id": "x"}]}, "default")
-    assert wrong == {"error": "ValueError"}
-
-
-def test_means_are_of_what_is_scored() -> None:
-    scores = {"Books": [1.0, None], "Law": [0.0, 0.5, 0.0], "Medicine": []}
-    found = cases.evaluate("aggregate", {"task": "Recalling", "scores_per_domain": scores}, "default")
-    assert (found["final_score"], found["n_scored"], found["n_expected"]) == (1.5 / 4, 4, 5)
-    assert found["macro_score"] == (1.0 + 0.5 / 3) / 2
-
-
-def test_only_the_last_header_before_the_question_frames_the_context() -> None:
-    said = "x\n\nNow, respond to the instruction"
-    message = f"### Context:\r\n{said} he said.\n\nNow, respond to the instruction.\n\n### Instruction:"
-    assert lenient_metrics.source_of(message) == f"{said} he said."
-
-
-@given(st.text(max_size=300))
-def test_any_text_can_be_read(text: str) -> None:
-    for found in (
-        lenient_metrics.recalling(text, ["a"]).f1,
-        lenient_metrics.organizing(text, "[1], [2]")[1],
-        lenient_metrics.attributing(text, ["[1]"]).f1,
-    ):
-        assert 0 <= found <= 1
-    assert set(lenient_metrics.pairs(text, text).found).isdisjoint(lenient_metrics.pairs(text, text).missing)
+def test_a_section_without_a_summary_is_not_rated() -> None:
+    source = "before\n<Section 1>\nA\n\n<Section 2>\nB\n\n<Section 10>\nC"
+    rated = lenient_metrics.rated_pairs("", source, "Books", "**Section 1:** a\n\n**Section 10:**\n\nSection 3: d", "")
+    assert rated == [lenient_metrics.RatedPair("1", "ours", "A", "a")]
