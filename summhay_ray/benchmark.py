@@ -143,6 +143,8 @@ class CitedAnswer:
     retriever: str = ""
     ordering: str = ""
     """The system's parts, where they are known."""
+    cited: tuple[tuple[str, ...], ...] | None = None
+    """The ids of the documents that each bullet cites, where the answer lists them; None: they are read from the bullets."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.system)

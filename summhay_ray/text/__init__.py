@@ -9,6 +9,7 @@ from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.objects import whole_objects
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
+from summhay_ray.text.rag_answers import RagAnswer, rag_answer_json, read_rag_answer
 from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
 from summhay_ray.text.sentences import sentences
 from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
@@ -25,6 +26,7 @@ __all__ = [
     "MONTHS",
     "TITLES",
     "UNSPACED",
+    "RagAnswer",
     "Script",
     "chunks",
     "citations",
@@ -38,6 +40,8 @@ __all__ = [
     "plain_words",
     "punkt_sentences",
     "quoted",
+    "rag_answer_json",
+    "read_rag_answer",
     "root",
     "sentences",
     "sentences_of",
