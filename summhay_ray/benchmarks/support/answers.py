@@ -150,7 +150,7 @@ def answers_of(run: RunStore) -> CitedAnswers:
 
 
 def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
-    """Write the answers of a run as the TREC tracks for RAG exchange them, a file of JSON lines for each system; returns the paths.
+    """Write the answers of a run as the TREC tracks for RAG exchange them; returns the paths, a file for each system.
 
     A topic is a query's id, preceded by its haystack where haystacks share ids. Citations of documents that do not exist are
     written by the id that the answer gives; numbers that no document has are left out. Raises UserError instead of overwriting.
