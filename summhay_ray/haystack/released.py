@@ -226,8 +226,10 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
         for insight_id, numbers in haystack.gold().items()
-        if not numbers
+        if numbers == frozenset()
     ]
+    if not haystack.contained:
+        lines.append("no document holds an insight: coverage is scored; citations and joint are not")
     moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
     if moved:
         where = f"documents[{moved[0]}].idx is {described(raw['documents'][moved[0]]['idx'])}"

@@ -201,3 +201,27 @@ def test_a_wrong_answer_of_trec_rag_is_refused_with_its_place(folder: Path, cli:
 def rows(cli: Cli, run: str, table: str, folder: Path) -> list[dict[str, Any]]:
     cli("export", run, "--tables", folder, "--format", "jsonl")
     return [json.loads(line) for line in (folder / table / "part-0.jsonl").read_text().splitlines()]
+
+
+def test_a_haystack_without_gold_documents_scores_coverage_alone(folder: Path, cli: Cli, tmp_path: Path) -> None:
+    haystack = json.loads(Path("h.json").read_text())
+    for document in haystack["documents"]:
+        document["insights_included"] = []
+    Path("h.json").write_text(json.dumps(haystack))
+    Path("mine.jsonl").write_text(trec("s0", (FACTS[0], ["notes/a.txt"])) + trec("s1", ("Rain fell in June.", ["notes/b.txt"])))
+    Path("other.jsonl").write_text(trec("s0", ("Rain.", [])) + trec("s1", (FACTS[1], [])))
+    answers = [{"answers": f"{name}.jsonl", "name": name} for name in ("mine", "other")]
+    grid = spec("s.yaml", retrievers=["none"], summarizers=answers)
+    planned = cli("plan", grid)
+    assert "no document holds an insight: coverage is scored" in planned.err and "can be right" not in planned.err
+    run = cli("run", grid, "--json").document["run"]
+    system = next(one for one in cli("score", run, "--json").document["systems"] if one["model"] == "mine")
+    assert (system["coverage"], system["n_scored"]) == (pytest.approx(1 / 3), 3)
+    for name in ("joint", "citation", "citation_precision", "citation_recall", "joint_floor", "citation_floor"):
+        assert system[name] is None, name
+    scores = [row for row in rows(cli, run, "scores", tmp_path / "t") if row["model"] == "mine"]
+    assert {row["joint"] for row in scores} == {row["citation_f1"] for row in scores} == {None}
+    compared = cli("compare", run, "--by", "model", "--json")
+    assert compared.code == 0 and {pair["figure"] for pair in compared.document["pairs"]} == {"coverage"}
+    assert cli("report", run, "--out", tmp_path / "page").code == 0
+    assert cli("score", run).code == 0

@@ -160,8 +160,8 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
     weighted = Section(
         f"Weighted citation precision and recall, by {judge}",
         "As TREC RAG defines them: a citation is worth 1 if the document supports the sentence, 0.5 if in part, 0 if not. "
-        "Precision is the mean over an answer's citations, recall over its sentences, by the best citation of each; a sentence that "
-        "cites no document counts 0. Both are means over answers (n).",
+        "Precision is the mean over an answer's citations, recall over its sentences, by the best citation of each; a sentence "
+        "that cites no document counts 0. Both are means over answers (n).",
         systems.select(_SYSTEM, *(column for name in WEIGHTED for column in _columns(name)), pl.col("n_answers").alias("n")),
         dict.fromkeys(WEIGHTED, "%"),
         name="weighted",
