@@ -225,3 +225,33 @@ def test_a_haystack_without_gold_documents_scores_coverage_alone(folder: Path, c
     assert compared.code == 0 and {pair["figure"] for pair in compared.document["pairs"]} == {"coverage"}
     assert cli("report", run, "--out", tmp_path / "page").code == 0
     assert cli("score", run).code == 0
+
+
+def test_nuggets_are_a_haystack_with_and_without_documents(folder: Path, cli: Cli) -> None:
+    Path("notes").mkdir()
+    for name, text in TEXTS.items():
+        Path(name).write_text(text)
+    nuggets = {"qid": "s0", "query": "What of the depot?", "nuggets": [{"text": FACTS[0], "importance": "vital"}]}
+    bank = {"Until when?": {"answers": {FACTS[1]: {"answer": FACTS[1], "references": [{"doc_id": "b.txt"}, {"doc_id": "c"}]}}}}
+    listed = [
+        {"question": "Until when?", "aggregator_type": "AND", "answers": [{"answer": FACTS[1], "references": ["b.txt", "c"]}]}
+    ]
+    answer = [("The tram line 7 stays closed until 12 May.", ["b.txt", "c.txt"])]
+
+    def scored(line: Any, query: str, **fields: Any) -> dict[str, Any]:
+        Path("n.jsonl").write_text(json.dumps(line))
+        Path("mine.jsonl").write_text(trec(query, (FACTS[0], []), *answer))
+        given = {"haystacks": ["n.jsonl"], "retrievers": ["none"], "summarizers": [{"answers": "mine.jsonl", "name": "mine"}]}
+        run = cli("run", spec("n.yaml", **given, **fields), "--json")
+        assert run.code == 0, run.err
+        (system,) = cli("score", run.document["run"], "--json").document["systems"]
+        return dict(system)
+
+    bare = scored(nuggets, "s0")
+    assert (bare["coverage"], bare["joint"], bare["citation"], bare["n_scored"]) == (1.0, None, None, 1)
+    for asked in (bank, listed):
+        found = scored({"query_id": "s1", "nugget_bank": asked}, "s1", documents="notes")
+        assert (found["citation_precision"], found["citation_recall"], found["joint"]) == (1.0, 1.0, found["coverage"])
+    Path("n.jsonl").write_text('{"qid": "s0", "nuggets": [{"importance": "vital"}]}')
+    refused = cli("plan", "n.yaml")
+    assert refused.code == 2 and "n.jsonl line 1: nuggets[0].text" in refused.err
