@@ -19,7 +19,7 @@ class GivenAnswers(LocalModel):
     def __init__(self, name: str, content: bytes, file: str) -> None:
         """Raises SpecError, naming the line, if the file cannot be used."""
         self.texts, self.rag = read_given_answers(content, file)
-        """Query's id -> text; and its answer with the citations apart, where the file has it so."""
+        """Query's id -> text; and -> `RagAnswer`, where the file has one."""
         self.file = file
         self.name, self.revision = name, hashlib.sha256(content).hexdigest()
 
