@@ -145,6 +145,8 @@ class CitedAnswer:
     """The system's parts, where they are known."""
     error: str = ""
     """Why the answer cannot be read; empty if it can."""
+    cited: tuple[tuple[str, ...], ...] | None = None
+    """The ids of the documents that each bullet cites, where the answer lists them; None: they are read from the bullets."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.system)

@@ -31,6 +31,10 @@ def system_label(retriever: str, ordering: str, model: str) -> str:
     return f"{column_of(retriever, ordering)} + {model}"
 
 
+Gold = Mapping[str, frozenset[int] | None]
+"""insight_id -> numbers of the documents that contain it, empty if none does; None if nobody says which documents do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Insight:
     """A specific fact that repeats across the documents of a haystack (section 3.2)."""
@@ -91,12 +95,14 @@ class Haystack:
         """The insights of one subtopic, in their order."""
         return tuple(insight for insight in self.insights if insight.subtopic_id == subtopic_id)
 
-    def gold(self) -> Mapping[str, frozenset[int]]:
-        """insight_id -> numbers of the documents that contain it (empty for an insight in no document)."""
+    def gold(self) -> Gold:
+        """The gold documents of the insights; None for all of them in a haystack that marks no document."""
         return self._gold
 
     @functools.cached_property
-    def _gold(self) -> Mapping[str, frozenset[int]]:
+    def _gold(self) -> Gold:
+        if not self.contained:
+            return {insight.insight_id: None for insight in self.insights}
         numbers: dict[str, set[int]] = {insight.insight_id: set() for insight in self.insights}
         for document in self.documents:
             for insight_id in document.insight_ids:
@@ -220,7 +226,9 @@ class Score:
     citation_precision: Annotated[float | None, "share of the cited documents that contain the insight"]
     citation_recall: Annotated[float | None, "share of the documents that contain the insight that are cited"]
     citation_f1: Annotated[float | None, "harmonic mean of the two: the citation score"]
-    joint: Annotated[float, "coverage times citation score, 0 where the insight is not covered"]
+    joint: Annotated[
+        float | None, "coverage times citation score, 0 where the insight is not covered; null without gold documents"
+    ]
     system: Annotated[str, "the summary's system: its key, as in the released files"] = ""
     label: Annotated[str, "the system as tables and reports show it"] = ""
     model: Annotated[str, "the system's summarizer as the spec names it"] = ""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray import engine, plugins
 from summhay_ray.api.opened import opened_run, store_uri, stored_run
@@ -17,6 +17,9 @@ from summhay_ray.store import migrate as migrate_store
 
 if TYPE_CHECKING:
     import polars as pl
+
+ExportFormat = Literal["released", "trec-rag"]
+"""What `export` writes."""
 
 
 def runs(store: str | None = None) -> list[RunEntry]:
@@ -92,9 +95,19 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
 
 
-def export(run_id: str, out: str | Path, store: str | None = None, judge: str = "") -> list[Path]:
-    """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write."""
+def export(
+    run_id: str, out: str | Path, store: str | None = None, judge: str = "", kind: ExportFormat = "released"
+) -> list[Path]:
+    """Write the run as released JSON files into the folder `out` and return their paths. `judge`: whose judgments to write.
+
+    `trec-rag`: the answers alone, of any run whose answers cite documents, as the TREC tracks for RAG exchange them: a file of
+    JSON lines for each system.
+    """
     workload, stored = stored_run(run_id, store)
+    if kind == "trec-rag":
+        from summhay_ray.benchmarks.support import export_rag_answers
+
+        return export_rag_answers(stored, Path(out))
     return workload.reader.export(stored, Path(out), judge)
 
 

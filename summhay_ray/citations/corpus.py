@@ -44,6 +44,11 @@ class CitedDocuments:
         """The citations of each bullet."""
         return [read_cited(bullet, self.ids, len(self.documents)) for bullet in bullets]
 
+    def named(self, ids: Sequence[str]) -> Cited:
+        """The citations of a bullet that lists the ids of the documents that it cites."""
+        known = {self.ids[one] for one in ids if one in self.ids}
+        return Cited(tuple(sorted(known)), by_id=len(known), unreadable=tuple(one for one in ids if one not in self.ids))
+
     def plain(self, bullets: Sequence[str]) -> list[str]:
         """The bullets without their citations."""
         return [rewritten(bullet, self.ids, ()) for bullet in bullets]

@@ -186,11 +186,13 @@ def import_released(
 @app.command(rich_help_panel=READ)
 def export(
     run: RunArgument,
-    out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files.")] = "",
+    out: Annotated[str, typer.Option("--out", help="The folder for released SummHay JSON files, or TREC RAG answers.")] = "",
     tables: Annotated[str, typer.Option("--tables", help="The folder or s3://... for the run's tables.")] = "",
     kind: Annotated[
-        Literal["parquet", "csv", "jsonl"] | None,
-        typer.Option("--format", help="The file format of the tables; parquet if left out."),
+        Literal["parquet", "csv", "jsonl", "released", "trec-rag"] | None,
+        typer.Option(
+            "--format", help="Of tables: parquet (by default), csv, jsonl; with --out: released (by default), trec-rag."
+        ),
     ] = None,
     store: StoreOption = None,
     judge: JudgedOption = "",
@@ -204,13 +206,18 @@ def export(
         raise typer.BadParameter("give one of --out FOLDER (released JSON files) and --tables FOLDER (the run's tables)")
     if judge and tables:
         raise typer.BadParameter("--judge belongs to --out; the tables hold the judgments of every judge")
-    if kind and out:
-        raise typer.BadParameter("--format belongs to --tables; --out writes JSON files as released")
-    written = (
-        list(api.export_tables(run, tables, store, kind or "parquet").values())
-        if tables
-        else [str(path) for path in api.export(run, out, store, judge)]
-    )
+    if judge and kind == "trec-rag":
+        raise typer.BadParameter("--judge belongs to the released format; trec-rag holds answers without judgments")
+    if kind in ("parquet", "csv", "jsonl"):
+        if out:
+            raise typer.BadParameter(f"--format belongs to --tables if it is {kind}; --out writes released, or trec-rag")
+        written = list(api.export_tables(run, tables, store, kind).values())
+    elif tables:
+        if kind:
+            raise typer.BadParameter(f"--format belongs to --out if it is {kind}; --tables writes parquet, csv or jsonl")
+        written = list(api.export_tables(run, tables, store).values())
+    else:
+        written = [str(path) for path in api.export(run, out, store, judge, "trec-rag" if kind == "trec-rag" else "released")]
     if as_json:
         document({"run": api.full_id(run, store), "files": written})
     else:

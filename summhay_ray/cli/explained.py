@@ -81,17 +81,14 @@ def _judgment(row: Mapping[str, Any]) -> None:
         facts([("not scored", score["message"])])
         return
     if score["bullet"] is not None:
-        facts(
-            [
-                ("bullet", row["bullet"]),
-                ("cited", score["cited"]),
-                ("gold", score["gold"]),
-                (
-                    "citation",
-                    f"P {score['citation_precision']:.4f}  R {score['citation_recall']:.4f}  F1 {score['citation_f1']:.4f}",
-                ),
-            ]
-        )
+        facts([("bullet", row["bullet"]), ("cited", score["cited"]), ("gold", score["gold"])])
+    if score["joint"] is None:
+        facts([("coverage", f"{score['coverage']}; without gold documents, citations are not scored")])
+        answer(row)
+        return
+    if score["bullet"] is not None:
+        precision, recall, f1 = (score[f"citation_{name}"] for name in ("precision", "recall", "f1"))
+        facts([("citation", f"P {precision:.4f}  R {recall:.4f}  F1 {f1:.4f}")])
     facts([("coverage x citation = joint", f"{score['coverage']} x {score['citation_f1'] or 0:.4f} = {score['joint']:.4f}")])
     answer(row)
 

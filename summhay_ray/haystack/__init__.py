@@ -4,6 +4,7 @@ from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
+from summhay_ray.haystack.nuggets import read_nuggets
 from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
 from summhay_ray.haystack.samples import load_sample, sample_names
 from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_key
@@ -22,6 +23,7 @@ __all__ = [
     "imported_rows",
     "load_sample",
     "parse_system",
+    "read_nuggets",
     "read_released",
     "released_from",
     "sample_names",

@@ -15,6 +15,7 @@ from typing import Any
 
 from summhay_ray.haystack.check import Node, described, parse
 from summhay_ray.haystack.identity import haystack_id_of
+from summhay_ray.haystack.nuggets import NUGGETS
 from summhay_ray.haystack.systems import RELEASED_RETRIEVERS, parse_system
 from summhay_ray.records import Document, Haystack, Insight, Subtopic
 
@@ -60,7 +61,7 @@ def released_from(raw: Any, file: str) -> ReleasedFile:
     root = Node(file, "", raw)
     topic, metadata = root.entry("topic").text(), root.optional("topic_metadata")
     subtopic_nodes = root.entry("subtopics").items("a list of at least one subtopic", least=1)
-    document_nodes = root.entry("documents").items("a list of at least one document", least=1)
+    document_nodes = root.entry("documents").items("a list of at least one document", least=0 if raw.get(NUGGETS) is True else 1)
     identity = haystack_id_of(raw)
     subtopics = _subtopics(subtopic_nodes, identity)
     insights = _insights(subtopic_nodes, subtopics)
@@ -226,8 +227,10 @@ def _oddities(haystack: Haystack, raw: Mapping[str, Any]) -> list[str]:
     lines = [
         f"insight {insight_id!r} is in no document: no citation of it can be right"
         for insight_id, numbers in haystack.gold().items()
-        if not numbers
+        if numbers == frozenset()
     ]
+    if not haystack.contained:
+        lines.append("no document holds an insight: coverage is scored; citations and joint are not")
     moved = [place for place, document in enumerate(raw["documents"]) if document.get("idx", place) != place]
     if moved:
         where = f"documents[{moved[0]}].idx is {described(raw['documents'][moved[0]]['idx'])}"

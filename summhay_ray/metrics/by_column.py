@@ -38,10 +38,10 @@ def score_columns(
     """The scores of the judgments, and the rows of `summaries` that must be scored by `score_summary` instead.
 
     `summaries`: cell_id (unique), haystack_id, bullets. `judgments`: cell_id, judge, insight_id, coverage, bullet_id, those of
-    one cell together, in order. `gold`: haystack_id, insight_id, documents (distinct numbers), one row per insight.
+    one cell together, in order. `gold`: haystack_id, insight_id, documents (distinct numbers; null: unknown), a row per insight.
     The scores have one row per judgment: `summary` and `judgment` (row numbers in the given frames, from 0), and its `figures`
-    (those of citations null where the insight is not covered). They leave out all judgments of a summary with an unusual judgment
-    (the second result), and judgments of cells without a summary.
+    (those of citations null where the insight is not covered; joint, too, where its documents are unknown). They leave out all
+    judgments of a summary with an unusual judgment (the second result), and judgments of cells without a summary.
     """
     import polars as pl
 
@@ -53,7 +53,9 @@ def score_columns(
     counts = _counts(plain.select("insight", bullet=pl.when(covered).then("bullet")), bullets, gold["documents"], compat)
     values = pl.DataFrame(figures(plain["coverage"].to_numpy(), *counts)).cast(pl.Float64)
     scored = pl.concat([plain.select("summary", "judgment"), values], how="horizontal")
-    return scored.with_columns(pl.when(covered).then(pl.col(CITATION_VALUES)).name.keep()), odd
+    known = gold["documents"].is_not_null().gather(plain["insight"])
+    shown = pl.when(covered & known).then(pl.col(CITATION_VALUES)).name.keep()
+    return scored.with_columns(shown, pl.when(known).then("joint").alias("joint")), odd
 
 
 def words_per_bullet(summaries: pl.Series | Sequence[Sequence[str]]) -> pl.Series:
@@ -154,7 +156,7 @@ def _counts(named: pl.DataFrame, bullets: pl.Series, documents: pl.Series, compa
         right += np.bitwise_count(marks[bullet] & wanted[insight])
     beyond = cited.filter(pl.col("number") >= end * 64).unique()
     n_cited += np.bincount(beyond["set"], minlength=len(n_cited))
-    n_gold = documents.list.len().to_numpy()
+    n_gold = documents.list.len().fill_null(0).to_numpy()
     return right, n_cited[bullet], n_gold[insight]
 
 

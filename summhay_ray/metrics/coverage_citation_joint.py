@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from summhay_ray.metrics.citation_parsing import Compat, extract_citations
-from summhay_ray.records import COVERAGE_VALUE, Failure, Judgment, Score
+from summhay_ray.records import COVERAGE_VALUE, Failure, Gold, Judgment, Score
 
 _SHOWN = 40
 _FALLBACK = -1
@@ -40,9 +40,9 @@ CITATION_VALUES = tuple(name for name in VALUES if name.startswith("citation"))
 
 
 def score_summary(
-    judgments: Sequence[Judgment], bullets: Sequence[str], gold: Mapping[str, frozenset[int]], compat: Compat = "default"
+    judgments: Sequence[Judgment], bullets: Sequence[str], gold: Gold, compat: Compat = "default"
 ) -> list[Score | Failure]:
-    """One row per judgment of one summary, in order. `gold`: insight_id -> numbers of the documents that contain the insight.
+    """One row per judgment of one summary, in order. `gold`: of the haystack's insights.
 
     By default a judge's second judgment of an insight is a Failure; the released script counts both.
     """
@@ -50,21 +50,20 @@ def score_summary(
     seen: set[tuple[str, str]] = set()
     for judgment in judgments:
         judged = (judgment.judge, judgment.insight_id)
-        documents = gold.get(judgment.insight_id)
-        if documents is None:
+        if judgment.insight_id not in gold:
             rows.append(_failure(judgment, "unknown_insight", "the judged insight is not in the haystack"))
         elif compat == "default" and judged in seen:
             rows.append(_failure(judgment, "judged_twice", "the insight was judged before in this summary; the first counts"))
         else:
-            rows.append(score_judgment(judgment, bullets, documents, compat))
+            rows.append(score_judgment(judgment, bullets, gold[judgment.insight_id], compat))
         seen.add(judged)
     return rows
 
 
 def score_judgment(
-    judgment: Judgment, bullets: Sequence[str], gold: frozenset[int], compat: Compat = "default"
+    judgment: Judgment, bullets: Sequence[str], gold: frozenset[int] | None, compat: Compat = "default"
 ) -> Score | Failure:
-    """Coverage, citation scores and joint of one insight in one summary (section 4.1).
+    """Coverage, citation scores and joint of one insight in one summary (section 4.1); without `gold` its coverage alone.
 
     By default a judgment is a Failure if its label is unknown, or if the insight is covered but the bullet id is not a number
     from 1 to the number of bullets. `release` follows the released script: an unknown label counts 0, and the bullet id is
@@ -89,8 +88,10 @@ def bullet_index(bullet_id: str, compat: Compat) -> int | None:
     return _released_index(bullet_id) if compat == "release" else _strict_index(bullet_id)
 
 
-def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int]) -> Score:
-    values = figures(value, len(gold.intersection(cited)), len(cited), len(gold))
+def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[int, ...], gold: frozenset[int] | None) -> Score:
+    documents = gold or frozenset()
+    values = figures(value, len(documents.intersection(cited)), len(cited), len(documents))
+    unknown = (*(CITATION_VALUES if bullet is None or gold is None else ()), *(("joint",) if gold is None else ()))
     return Score(
         cell_id=judgment.cell_id,
         judge=judgment.judge,
@@ -98,8 +99,8 @@ def _score(judgment: Judgment, value: float, bullet: int | None, cited: tuple[in
         position=judgment.position,
         bullet=bullet,
         cited=cited,
-        gold=tuple(sorted(gold)),
-        **(values if bullet is not None else {**values, **dict.fromkeys(CITATION_VALUES)}),
+        gold=tuple(sorted(documents)),
+        **{**values, **dict.fromkeys(unknown)},
     )
 
 

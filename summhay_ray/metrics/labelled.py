@@ -71,12 +71,12 @@ def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequ
     `own`: the pairs are the system's; else of all systems of the judge, whose error is then taken to be the same for all. Each
     half of an interval is the root of the sum of two squares: the raw half (further queries), and that of the labels.
     """
-    if score.coverage is None or score.joint is None or not coverage:
+    if score.coverage is None or not coverage:
         return score
     weight = None if own else 1.0
     found = {
         "coverage": corrected_mean(score.coverage, coverage, score.n_scored, weight),
-        "joint": corrected_mean(score.joint, joint, score.n_scored, weight),
+        "joint": None if score.joint is None else corrected_mean(score.joint, joint, score.n_scored, weight),
     }
     intervals = dict(score.ci)
     for figure, one in found.items():

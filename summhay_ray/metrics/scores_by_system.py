@@ -26,10 +26,11 @@ CLUSTER = ("haystack_id", "subtopic_id")
 _Clusters = tuple[tuple[str, str], ...]
 """Haystack and subtopic of each: a cluster is all insights of one summary."""
 
-_COUNT_OF = {name: "covered" if name in CITATION_VALUES else "scored" for name in VALUES}
+_COUNT_OF = {name: "covered" if name in CITATION_VALUES else "graded" if name == "joint" else "scored" for name in VALUES}
+_COUNTS = ("scored", "covered", "graded")
+"""Scored insights; those that are covered, and those whose gold documents are known."""
 _UNIT = 2.0**60
 """Figures are added as multiples of 1 / _UNIT, which are whole numbers: a sum does not depend on their order, to the last bit."""
-_SCORED, _COVERED = 0, 1
 _WHOLE = ("full", "released/full")
 """Retrievers that show the whole haystack."""
 _FIRST = ("none", "random", "released/random")
@@ -41,7 +42,7 @@ _HAYSTACKS_AT_ONCE = 16
 """Haystacks whose draws are multiplied at once."""
 _HIGH = 2.0**26
 FIGURES = {
-    "citation" if name == "citation_f1" else name: (2 + place, _COVERED if name in CITATION_VALUES else _SCORED)
+    "citation" if name == "citation_f1" else name: (len(_COUNTS) + place, _COUNTS.index(_COUNT_OF[name]))
     for place, name in enumerate(VALUES)
 }
 """Figure of a system -> columns of its numerator and its denominator among the clusters' sums."""
@@ -105,6 +106,7 @@ class ByLabels:
 @dataclass(frozen=True, slots=True)
 class SystemScore:
     """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.
+    Citations and joint are of insights with gold documents; None where none has any.
 
     `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
     interval; it is empty where there is nothing to resample (no haystack with two scored subtopics).
@@ -146,6 +148,9 @@ class SystemScore:
 
     def floor(self, figure: str) -> float | None:
         """A figure with every missing insight as 0 (of citations: as covered, without a right citation); None if none is due."""
+        if figure != "coverage" and self.joint is None and self.n_scored:
+            # No insight has gold documents.
+            return None
         n = self.n_covered if figure.startswith("citation") else self.n_scored
         due = n + max(0, self.n_expected - self.n_scored)
         return (getattr(self, figure) or 0.0) * n / due if due else None
@@ -174,7 +179,8 @@ def insight_sums(insights: pl.DataFrame) -> pl.DataFrame:
     """
     import polars as pl
 
-    counts = [pl.len().cast(pl.Int64).alias("scored"), pl.col("citation_f1").count().cast(pl.Int64).alias("covered")]
+    counts = [pl.len().cast(pl.Int64).alias("scored")]
+    counts += [pl.col(name).count().cast(pl.Int64).alias(of) for name, of in (("citation_f1", "covered"), ("joint", "graded"))]
     return insights.group_by(*KEYS, *CLUSTER).agg(*counts, *map(_exact_sum, VALUES))
 
 
@@ -182,7 +188,7 @@ def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Frames of `insight_sums` as one, whose rows do not depend on how the insights were parted."""
     import polars as pl
 
-    return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col("scored", "covered", *VALUES).sum()).sort(*KEYS, *CLUSTER)
+    return pl.concat(sums).group_by(*KEYS, *CLUSTER).agg(pl.col(*_COUNTS, *VALUES).sum()).sort(*KEYS, *CLUSTER)
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
@@ -228,7 +234,7 @@ def _scores(
     groups = pl.concat(frames).unique().sort(*within, *ORDER).with_row_index("group")
     ordered = sums.join(groups, on=keys).sort("group", *CLUSTER)
     clusters = ordered.select(CLUSTER).rows()
-    totals = ordered.select(pl.col("scored", "covered").cast(pl.Float64), *map(_total, VALUES)).to_numpy()
+    totals = ordered.select(pl.col(*_COUNTS).cast(pl.Float64), *map(_total, VALUES)).to_numpy()
     starts = ordered["group"].to_numpy().searchsorted(range(len(groups) + 1))
     counts = expected.group_by(keys).agg(pl.col("n_expected").sum())
     spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
@@ -240,7 +246,7 @@ def _scores(
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
         for name, (top, bottom) in FIGURES.items():
             fields[name] = float(total[top] / total[bottom]) if total[bottom] else None
-        fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[_SCORED]), "n_covered": int(total[_COVERED])}
+        fields |= {"n_expected": row["n_expected"] or 0, "n_scored": int(total[0]), "n_covered": int(total[1])}
         # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
         lengths = row["words_per_bullet"]
         fields["words_per_bullet"] = math.fsum(lengths) / len(lengths) if lengths else None

@@ -22,6 +22,7 @@ from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
 from summhay_ray.text.parsed_json import parsed_json
 from summhay_ray.text.punkt import punkt_sentences
+from summhay_ray.text.rag_answers import RagAnswer, rag_answer_json, read_rag_answer
 from summhay_ray.text.scripts import Script, is_latin, sentences_of, words_of
 from summhay_ray.text.sentences import sentences
 from summhay_ray.text.sheets import BEGINS_FORMULA, quoted, unquoted
@@ -43,6 +44,7 @@ __all__ = [
     "UNSPACED",
     "Block",
     "Material",
+    "RagAnswer",
     "Script",
     "UnusableAnswer",
     "chunks",
@@ -66,8 +68,10 @@ __all__ = [
     "plain_words",
     "punkt_sentences",
     "quoted",
+    "rag_answer_json",
     "read_label",
     "read_number",
+    "read_rag_answer",
     "root",
     "sentences",
     "sentences_of",

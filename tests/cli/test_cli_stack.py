@@ -148,3 +148,110 @@ def test_what_is_odd_in_the_inputs_is_told_with_what_to_do(folder: Path, cli: Cl
         Path("other.yaml").write_text(json.dumps(fields))
         said = cli("plan", "other.yaml")
         assert said.code == 2 and "summhay mine texts" in said.err, fields
+
+
+def trec(topic: str, *responses: tuple[str, Any], **fields: Any) -> str:
+    """A line as TREC RAG has it. `responses`: text and citations of each sentence."""
+    metadata = {"team_id": "team", "run_id": "ours", "topic_id": topic}
+    sentences = [{"text": text, "citations": cited} for text, cited in responses]
+    return json.dumps({"metadata": metadata, "responses": sentences, "references": [], **fields}) + "\n"
+
+
+def test_answers_as_trec_rag_has_them_are_run_judged_and_written_again(folder: Path, cli: Cli, tmp_path: Path) -> None:
+    position = {"references": ["notes/c.txt", "notes/b.txt"]}
+    Path("mine.jsonl").write_text(
+        trec("s0", (f"{FACTS[0]} [0]", {"notes/a.txt": 0.9, "notes/c.txt": 0.1}), ("Rain fell in June.", []))
+        + trec("s1", (f"{FACTS[1]}\nIndeed.", [1, 0]), ("Elsewhere.", ["doc3", "2"]), **position)
+    )
+    run = cli("run", spec("s.yaml", retrievers=["none"], summarizers=[{"answers": "mine.jsonl", "name": "mine"}]), "--json")
+    bullets = {row["subtopic_id"]: row["bullets"] for row in rows(cli, run.document["run"], "summaries", tmp_path / "t")}
+    assert bullets["s0"] == [f"{FACTS[0]} [1][3]", "Rain fell in June."], "what is in a sentence is no citation"
+    assert bullets["s1"] == [f"{FACTS[1]} Indeed. [2][3]", "Elsewhere. [id:doc3][id:2]"], "an unknown id is no number"
+    (system,) = cli("score", run.document["run"], "--json").document["systems"]
+    assert (system["citation_precision"], system["citation_recall"]) == (1.0, 1.0)
+
+    (written,) = cli("export", run.document["run"], "--out", tmp_path / "out", "--format", "trec-rag", "--json").document["files"]
+    lines = {one["metadata"]["topic_id"]: one for one in map(json.loads, Path(written).read_text().splitlines())}
+    assert lines["s1"]["responses"][0] == {"text": f"{FACTS[1]} Indeed.", "citations": ["notes/b.txt", "notes/c.txt"]}
+    assert lines["s0"]["responses"][1] == {"text": "Rain fell in June.", "citations": []}
+    assert lines["s1"]["metadata"]["run_id"] == "none_mine" and "notes/b.txt" in lines["s1"]["references"]
+    again = spec("a.yaml", retrievers=["none"], summarizers=[{"answers": written, "name": "mine"}])
+    scored = cli("score", cli("run", again, "--json").document["run"], "--json").document["systems"][0]
+    assert {name: scored[name] for name in ("coverage", "joint")} == {name: system[name] for name in ("coverage", "joint")}
+    for flags in (("--out", "x", "--format", "csv"), ("--tables", "x", "--format", "trec-rag")):
+        assert cli("export", run.document["run"], *flags).code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"responses": [{"citations": []}], "topic_id": "s0"}, "mine.jsonl:1: responses: entry 0 has no text"),
+        ({"answer": [{"text": "a", "citations": "b"}], "narrative_id": 1}, "mine.jsonl:1: answer: entry 0: citations: expected"),
+        ({"answer": [{"text": "a", "citations": [None]}], "topic_id": "s0"}, "citations: expected a document's id"),
+        ({"answer": [{"text": "a"}], "references": {}, "topic_id": "s0"}, "mine.jsonl:1: references: expected a list"),
+        ({"answer": [{"text": "a", "citations": []}]}, "mine.jsonl:1: query_id: expected text"),
+    ],
+)
+def test_a_wrong_answer_of_trec_rag_is_refused_with_its_place(folder: Path, cli: Cli, line: Any, message: str) -> None:
+    Path("mine.jsonl").write_text(json.dumps(line))
+    refused = cli("plan", spec("s.yaml", retrievers=["none"], summarizers=[{"answers": "mine.jsonl", "name": "mine"}]))
+    assert refused.code == 2 and message in refused.err
+
+
+def rows(cli: Cli, run: str, table: str, folder: Path) -> list[dict[str, Any]]:
+    cli("export", run, "--tables", folder, "--format", "jsonl")
+    return [json.loads(line) for line in (folder / table / "part-0.jsonl").read_text().splitlines()]
+
+
+def test_a_haystack_without_gold_documents_scores_coverage_alone(folder: Path, cli: Cli, tmp_path: Path) -> None:
+    haystack = json.loads(Path("h.json").read_text())
+    for document in haystack["documents"]:
+        document["insights_included"] = []
+    Path("h.json").write_text(json.dumps(haystack))
+    Path("mine.jsonl").write_text(trec("s0", (FACTS[0], ["notes/a.txt"])) + trec("s1", ("Rain fell in June.", ["notes/b.txt"])))
+    Path("other.jsonl").write_text(trec("s0", ("Rain.", [])) + trec("s1", (FACTS[1], [])))
+    answers = [{"answers": f"{name}.jsonl", "name": name} for name in ("mine", "other")]
+    grid = spec("s.yaml", retrievers=["none"], summarizers=answers)
+    planned = cli("plan", grid)
+    assert "no document holds an insight: coverage is scored" in planned.err and "can be right" not in planned.err
+    run = cli("run", grid, "--json").document["run"]
+    system = next(one for one in cli("score", run, "--json").document["systems"] if one["model"] == "mine")
+    assert (system["coverage"], system["n_scored"]) == (pytest.approx(1 / 3), 3)
+    for name in ("joint", "citation", "citation_precision", "citation_recall", "joint_floor", "citation_floor"):
+        assert system[name] is None, name
+    scores = [row for row in rows(cli, run, "scores", tmp_path / "t") if row["model"] == "mine"]
+    assert {row["joint"] for row in scores} == {row["citation_f1"] for row in scores} == {None}
+    compared = cli("compare", run, "--by", "model", "--json")
+    assert compared.code == 0 and {pair["figure"] for pair in compared.document["pairs"]} == {"coverage"}
+    assert cli("report", run, "--out", tmp_path / "page").code == 0
+    assert cli("score", run).code == 0
+
+
+def test_nuggets_are_a_haystack_with_and_without_documents(folder: Path, cli: Cli) -> None:
+    Path("notes").mkdir()
+    for name, text in TEXTS.items():
+        Path(name).write_text(text)
+    nuggets = {"qid": "s0", "query": "What of the depot?", "nuggets": [{"text": FACTS[0], "importance": "vital"}]}
+    bank = {"Until when?": {"answers": {FACTS[1]: {"answer": FACTS[1], "references": [{"doc_id": "b.txt"}, {"doc_id": "c"}]}}}}
+    listed = [
+        {"question": "Until when?", "aggregator_type": "AND", "answers": [{"answer": FACTS[1], "references": ["b.txt", "c"]}]}
+    ]
+    answer = [("The tram line 7 stays closed until 12 May.", ["b.txt", "c.txt"])]
+
+    def scored(line: Any, query: str, **fields: Any) -> dict[str, Any]:
+        Path("n.jsonl").write_text(json.dumps(line))
+        Path("mine.jsonl").write_text(trec(query, (FACTS[0], []), *answer))
+        given = {"haystacks": ["n.jsonl"], "retrievers": ["none"], "summarizers": [{"answers": "mine.jsonl", "name": "mine"}]}
+        run = cli("run", spec("n.yaml", **given, **fields), "--json")
+        assert run.code == 0, run.err
+        (system,) = cli("score", run.document["run"], "--json").document["systems"]
+        return dict(system)
+
+    bare = scored(nuggets, "s0")
+    assert (bare["coverage"], bare["joint"], bare["citation"], bare["n_scored"]) == (1.0, None, None, 1)
+    for asked in (bank, listed):
+        found = scored({"query_id": "s1", "nugget_bank": asked}, "s1", documents="notes")
+        assert (found["citation_precision"], found["citation_recall"], found["joint"]) == (1.0, 1.0, found["coverage"])
+    Path("n.jsonl").write_text('{"qid": "s0", "nuggets": [{"importance": "vital"}]}')
+    refused = cli("plan", "n.yaml")
+    assert refused.code == 2 and "n.jsonl line 1: nuggets[0].text" in refused.err

@@ -185,7 +185,7 @@ def _of_haystack(haystack: Haystack) -> Iterator[Collection]:
     gold = haystack.gold()
     for subtopic in haystack.subtopics:
         insights = haystack.insights_of(subtopic.subtopic_id)
-        numbers = sorted({number for insight in insights for number in gold[insight.insight_id]})
+        numbers = sorted({number for insight in insights for number in gold[insight.insight_id] or ()})
         if numbers:
             query = " ".join([subtopic.query or subtopic.text, *(insight.text for insight in insights)])
             documents = {_FIRST_ID + number - 1: haystack.documents[number - 1].text for number in numbers}

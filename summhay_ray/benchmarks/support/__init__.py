@@ -7,6 +7,7 @@ from summhay_ray.benchmarks.support.agreement import (
     bench_support,
     holds_labels,
 )
+from summhay_ray.benchmarks.support.answers import export_rag_answers
 from summhay_ray.benchmarks.support.recite import Recite, ReciteResult, recite_run
 from summhay_ray.benchmarks.support.request import SupportRequest, support_fields
 from summhay_ray.benchmarks.support.spec import SupportSpec
@@ -24,6 +25,7 @@ __all__ = [
     "SupportSpec",
     "agreement_section",
     "bench_support",
+    "export_rag_answers",
     "holds_labels",
     "recite_run",
     "support_fields",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.benchmark import CitedAnswer, CitedAnswers, SpecError
+from summhay_ray.benchmark import Benchmark, CitedAnswer, CitedAnswers, RunStore, SpecError, workload_of
+from summhay_ray.citations import CitedDocuments
 from summhay_ray.mine import read_folder
+from summhay_ray.outputs import write_new
 from summhay_ray.summarize import bullets_of, without_references
-from summhay_ray.text import UnusableAnswer, without_thinking
+from summhay_ray.text import RagAnswer, UnusableAnswer, rag_answer_json, read_rag_answer, without_thinking
 
 DEFAULT_SYSTEM = "answers"
 
@@ -22,7 +25,7 @@ def read_answers(text: str, file: str, folder: Path | None, shown_as: str) -> tu
     A line has `query_id`, and `bullets` (a list) or `text` (a bullet in each line, thinking left out); and, where they are known,
     `system`, and `shown`, the ids of the documents that the system was shown. A line may have the `passages` that its answer
     cites, and one with `claim` and `references` is a bullet that cites all of these; every other line cites the documents of the
-    folder.
+    folder. A line may also be an answer as the TREC tracks for RAG have it (`text.read_rag_answer`).
     """
     sources, unread = ([], []) if folder is None else read_folder(folder)
     if folder is not None and not sources:
@@ -54,10 +57,15 @@ def _answer(
 ) -> CitedAnswer:
     """The answer of a line. Adds the line's own passages to `documents`, as a haystack of their own."""
     row = _row(line, where)
-    query = row.get("query_id", row.get("id"))
+    try:
+        rag = read_rag_answer(row)
+    except ValueError as error:
+        raise SpecError(f"{where}: {error}") from error
+    query = (rag.query_id or None) if rag else row.get("query_id", row.get("id"))
     if not isinstance(query, str | int | None) or isinstance(query, bool):
         raise SpecError(f"{where}: query_id: expected a text or a number")
-    asked, system = number if query is None else str(query), str(row.get("system") or row.get("model") or DEFAULT_SYSTEM)
+    asked = number if query is None else str(query)
+    system = (rag and rag.system) or str(row.get("system") or row.get("model") or DEFAULT_SYSTEM)
     uses[asked, system] += 1
     if (again := uses[asked, system]) > 1:
         system = f"{system}#{again - 1}"
@@ -68,6 +76,8 @@ def _answer(
     elif not folder:
         raise SpecError(f"{where}: has no `passages`; give the folder of the documents that answers cite: --documents FOLDER")
     shown = _shown(row.get("shown"), {document_id for document_id, _ in documents[haystack]}, where)
+    if rag is not None:
+        return CitedAnswer(haystack, asked, system, rag.sentences, shown, cited=rag.cited)
     if isinstance(claim := row.get("claim"), str):
         cites = "".join(f"[{place}]" for place in range(1, len(documents[haystack]) + 1))
         return CitedAnswer(haystack, asked, system, (f"{claim} {cites}",), shown)
@@ -132,6 +142,42 @@ def _shown(value: Any, known: set[str], where: str) -> tuple[str, ...] | None:
     return tuple(value)
 
 
+def answers_of(run: RunStore) -> CitedAnswers:
+    """The answers of a stored run of any kind. Raises UserError if it has none that cite documents."""
+    workload = workload_of(run)
+    if not isinstance(workload, Benchmark):
+        raise SpecError(f"{run.run_id} is of kind {run.record['kind']}, which holds no answers; give a run of summaries")
+    return workload.reader.cited_answers(run)
+
+
+def export_rag_answers(run: RunStore, folder: Path) -> list[Path]:
+    """Write the answers of a run as the TREC tracks for RAG exchange them; returns the paths, a file for each system.
+
+    A topic is a query's id, preceded by its haystack where haystacks share ids. Citations of documents that do not exist are
+    written by the id that the answer gives; numbers that no document has are left out. Raises UserError instead of overwriting.
+    """
+    cited = answers_of(run)
+    corpora = {name: CitedDocuments(documents) for name, documents in cited.documents.items()}
+    haystacks: dict[str, set[str]] = {}
+    for one in cited.answers:
+        haystacks.setdefault(one.query_id, set()).add(one.haystack_id)
+    lines: dict[str, list[str]] = {}
+    for one in cited.answers:
+        corpus = corpora[one.haystack_id]
+        found = corpus.cited(one.bullets) if one.cited is None else [corpus.named(ids) for ids in one.cited]
+        ids = [(*(corpus.documents[number - 1][0] for number in each.numbers), *each.unreadable) for each in found]
+        query = one.query_id if len(haystacks[one.query_id]) == 1 else f"{one.haystack_id}/{one.query_id}"
+        written = RagAnswer(query, one.system, tuple(corpus.plain(one.bullets)), tuple(ids))
+        lines.setdefault(one.system, []).append(json.dumps(rag_answer_json(written), ensure_ascii=False))
+    names = {system: re.sub(r"[^\w.+#-]+", "_", system) for system in lines}
+    uses = Counter(names.values())
+    files = {
+        f"{name}.jsonl" if uses[name] == 1 else f"{name}-{place}.jsonl": "\n".join(lines[system]) + "\n"
+        for place, (system, name) in enumerate(names.items(), start=1)
+    }
+    return write_new(folder, files)
+
+
 def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes:
     """The answers and documents as a run keeps them."""
     held = {
@@ -140,7 +186,8 @@ def cited_answers_json(cited: CitedAnswers, unread: Sequence[str] = ()) -> bytes
             [
                 *(one.haystack_id, one.query_id, one.system, list(one.bullets), None if one.shown is None else list(one.shown)),
                 *(one.label, one.model, one.retriever, one.ordering),
-                *([one.error] if one.error else []),
+                *([] if one.cited is None and not one.error else [one.error]),
+                *([] if one.cited is None else [[list(ids) for ids in one.cited]]),
             ]
             for one in cited.answers
         ],
@@ -154,7 +201,11 @@ def read_cited_answers(content: bytes) -> tuple[CitedAnswers, list[str]]:
     held = json.loads(content)
     documents = {name: [(one[0], one[1]) for one in found] for name, found in held["documents"].items()}
     answers = [
-        CitedAnswer(haystack, query, system, tuple(bullets), None if shown is None else tuple(shown), *names)
+        CitedAnswer(
+            *(haystack, query, system, tuple(bullets), None if shown is None else tuple(shown)),
+            *names[:5],
+            *(tuple(map(tuple, cited)) for cited in names[5:]),
+        )
         for haystack, query, system, bullets, shown, *names in held["answers"]
     ]
     return CitedAnswers(documents, answers), held["unread"]

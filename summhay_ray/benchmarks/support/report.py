@@ -22,6 +22,10 @@ _QUERY = "query"
 _NAMES = ("system", "label")
 _SYSTEM = pl.col("label").alias("system")
 """What people see of a system."""
+_ANSWER = ("haystack_id", "query_id", "system")
+GRADES = {"supported": 1.0, "partly": 0.5, "not": 0.0}
+"""TREC RAG's weights of full, partial and no support."""
+WEIGHTED = ("weighted_precision", "weighted_recall")
 
 
 def scores(tables: Tables, seed: int) -> Tables:
@@ -55,9 +59,11 @@ def scores(tables: Tables, seed: int) -> Tables:
         uncited=pl.col("uncited").sum(),
     )
     systems = items.select(*_NAMES).unique().sort("system")
-    for frame in (shares, partly, per_bullet, anywhere, lost):
+    weighted = [mean_interval(of, name, "system", None, seed, _QUERY) for name, of in _weighted(cited, bullets).items()]
+    weighted[1] = weighted[1].rename({"n": "n_answers"})
+    for frame in (shares, partly, per_bullet, anywhere, lost, weighted[0].drop("n"), weighted[1]):
         systems = systems.join(frame, on="system", how="left")
-    counts = pl.col("n", "n_expected", "n_bullets", "without", "no_citation", "uncited").fill_null(0)
+    counts = pl.col("n", "n_expected", "n_bullets", "n_answers", "without", "no_citation", "uncited").fill_null(0)
     systems = systems.with_columns(counts).sort(["supported", "system"], descending=[True, False], nulls_last=True)
     place = ("label", "query_id", "bullet")
     unsupported = claims.filter(pl.col("bullets_supported") == False).select(*place, "cited", pl.col("text").str.head(CUT))  # noqa: E712
@@ -68,6 +74,25 @@ def scores(tables: Tables, seed: int) -> Tables:
     lists = {"unsupported": unsupported, "uncited": uncited, "flaws": _flaws(bullets, items)}
     of = ("haystack_id", "query_id", "system", "bullet", "document_id")
     return {"systems": systems, **lists, "panels": panel_figures(tables[VOTES.name], ("panel",), of, "verdict", VALUES)}
+
+
+def _weighted(cited: pl.DataFrame, bullets: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The figures of WEIGHTED, by answer, as TREC RAG defines them (Thakur et al., arXiv:2504.15205).
+
+    Precision is the mean grade of the citations; recall that of the sentences, by the best of a sentence's citations. A sentence
+    that cites no document counts 0, a heading as well. What was not judged is left out.
+    """
+    keys = (*_ANSWER, _QUERY)
+    grades = cited.select(*keys, "bullet", grade=pl.col("verdict").replace_strict(GRADES, default=None, return_dtype=pl.Float64))
+    best = grades.group_by(*keys, "bullet").agg(best=pl.col("grade").max(), unknown=pl.col("grade").is_null().any())
+    grade = (
+        pl.when(pl.col("cited") == 0).then(0.0).when(~pl.col("unknown") | (pl.col("best") == max(GRADES.values()))).then("best")
+    )
+    sentences = bullets.join(best, on=(*keys, "bullet"), how="left").select(*keys, grade=grade)
+    return {
+        name: of.group_by(keys, maintain_order=True).agg(pl.col("grade").mean().alias(name))
+        for name, of in zip(WEIGHTED, (grades, sentences), strict=True)
+    }
 
 
 def _with_query(frame: pl.DataFrame) -> pl.DataFrame:
@@ -132,7 +157,17 @@ def sections(scored: Tables, judge: str, unread: Sequence[str]) -> list[Section]
         name="bullets",
         higher_is_better=("bullets_supported", "said"),
     )
-    found = [main, bullets]
+    weighted = Section(
+        f"Weighted citation precision and recall, by {judge}",
+        "As TREC RAG defines them: a citation is worth 1 if the document supports the sentence, 0.5 if in part, 0 if not. "
+        "Precision is the mean over an answer's citations, recall over its sentences, by the best citation of each; a sentence "
+        "that cites no document counts 0. Both are means over answers (n).",
+        systems.select(_SYSTEM, *(column for name in WEIGHTED for column in _columns(name)), pl.col("n_answers").alias("n")),
+        dict.fromkeys(WEIGHTED, "%"),
+        name="weighted",
+        higher_is_better=WEIGHTED,
+    )
+    found = [main, bullets, weighted]
     partly = systems.select(_SYSTEM, *_columns("partly"), "n")
     found += [
         Section("Citations that are supported in part", "", partly, {"partly": "%"}, more=True, name="partly"),

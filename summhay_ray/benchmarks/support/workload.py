@@ -20,6 +20,7 @@ from summhay_ray.benchmark import (
     Benchmark,
     ByQuery,
     CitedAnswer,
+    CitedAnswers,
     Computation,
     Counted,
     Inputs,
@@ -37,10 +38,9 @@ from summhay_ray.benchmark import (
     Store,
     Tables,
     semantic_hash,
-    workload_of,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
-from summhay_ray.benchmarks.support.answers import cited_answers_json, read_answers, read_cited_answers
+from summhay_ray.benchmarks.support.answers import answers_of, cited_answers_json, read_answers, read_cited_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, Vote, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
 from summhay_ray.benchmarks.support.spec import NLI, SupportSpec, named_judge, nli_models
@@ -62,6 +62,10 @@ class SupportBenchReader(Reader["SupportBench"]):
     def details(self, scores: Tables) -> Mapping[str, Any]:
         """See `Reader`."""
         return {"of": self.workload.spec.of, "judge": self.workload.spec.label, "unread": list(self.workload.unread)}
+
+    def cited_answers(self, run: RunStore) -> CitedAnswers:
+        """See `Reader`: the answers that were judged."""
+        return self.workload.judged
 
     def places(self, run: RunStore, item_ids: Any) -> Mapping[str, Mapping[str, str]]:
         """See `Reader`: the system and the query."""
@@ -151,10 +155,7 @@ class SupportBench(Benchmark[SupportSpec]):
         if inputs.store is None:
             raise SpecError(f"spec: of: {spec.of!r} is a run of a store; give the store")
         run = inputs.store.run(spec.of).at()
-        workload = workload_of(run)
-        if not isinstance(workload, Benchmark):
-            raise SpecError(f"spec: of: {run.run_id} is of kind {run.record['kind']}, which holds no answers")
-        found = workload.reader.cited_answers(run)
+        found = answers_of(run)
         if not found.answers:
             raise SpecError(f"spec: of: {run.run_id} holds no summary yet; run it first")
         return cited_answers_json(found)
@@ -187,7 +188,8 @@ class SupportBench(Benchmark[SupportSpec]):
 
     def _cited(self, answer: CitedAnswer) -> list[Cited]:
         """The citations of each bullet."""
-        return self._corpora[answer.haystack_id].cited(answer.bullets)
+        corpus = self._corpora[answer.haystack_id]
+        return corpus.cited(answer.bullets) if answer.cited is None else [corpus.named(ids) for ids in answer.cited]
 
     async def _opinions(self, answer: CitedAnswer, ask: Ask | None) -> tuple[Opinions, Judging]:
         """What the judge says of each citation. Without `ask`, only the models in this process are asked."""

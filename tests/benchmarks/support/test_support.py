@@ -306,3 +306,68 @@ def test_support_judges_are_measured_against_labels(tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(json.dumps({**lines[0], "label": "perhaps"}), encoding="utf-8")
     refused = CliRunner().invoke(app, options)
     assert isinstance(refused.exception, SpecError) and "l.jsonl line 1: label: is 'perhaps'" in str(refused.exception)
+
+
+def test_answers_as_trec_rag_has_them_are_judged_and_written_again(tmp_path: Path) -> None:
+    _, documents = files(tmp_path)
+    storm = "The harbour was closed in March after a storm broke two piers."
+    lines = [
+        {
+            "metadata": {"team_id": "team", "run_id": "one", "topic_id": "7"},
+            "responses": [
+                {"text": storm, "citations": {"a.txt": 0.7, "c": 0.2}},
+                {"text": "Trams use the old bridge again since 12 May.", "citations": ["b.md", "nowhere"]},
+                {"text": "Nobody says this [1].", "citations": []},
+            ],
+            "references": ["a.txt", "c", "b.md", "nowhere"],
+        },
+        {
+            "metadata": {"run_id": "two", "narrative_id": 7},
+            "references": ["c.txt", "a.txt"],
+            "answer": [{"text": storm, "citations": [0, 1, 9]}],
+        },
+    ]
+    answers = tmp_path / "trec.jsonl"
+    answers.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    store = str(tmp_path / "store")
+    run = api.support(answers, store=store, documents=documents, executor="inline").run
+    rows = api.table(run, "supports", store).filter("cited")
+    cited = sorted(rows.select("query_id", "system", "bullet", "document_id").rows())
+    first = [("7", "one", 1, "a.txt"), ("7", "one", 1, "c.txt"), ("7", "one", 2, "b.md")]
+    assert cited == [*first, ("7", "two", 1, "a.txt"), ("7", "two", 1, "c.txt")]
+    bullets = api.table(run, "support_bullets", store).sort("system", "bullet")
+    assert bullets["unreadable"].to_list() == [[], ["nowhere"], [], ["9"]]
+    assert bullets["cited"].to_list() == [2, 1, 0, 2] and set(rows["verdict"]) == {"supported"}
+    written = api.export(run, tmp_path / "out", store, kind="trec-rag")
+    assert [path.name for path in written] == ["one.jsonl", "two.jsonl"]
+    line = json.loads(written[0].read_text(encoding="utf-8"))
+    assert line["responses"][1] == {"text": lines[0]["responses"][1]["text"], "citations": ["b.md", "nowhere"]}  # type: ignore[index]
+    assert line["metadata"]["topic_id"] == "7" and line["references"] == ["a.txt", "c.txt", "b.md", "nowhere"]
+
+
+def test_citations_are_weighted_as_trec_rag_weights_them(tmp_path: Path) -> None:
+    """Two answers: sentences that are supported (twice cited, once wrongly), supported in part, and not cited."""
+    storm, partly = (
+        "The harbour was closed in March after a storm broke two piers",
+        "The council of the town pays for a new school and for two ferries",
+    )
+    _, documents = files(tmp_path)
+    lines = [
+        {"query_id": "1", "system": "s", "bullets": [f"{storm} [1][2].", "Nobody says this."]},
+        {"query_id": "2", "system": "s", "bullets": [f"{storm} [3].", f"{partly} [2].", "Monkeys won the derby in Uppsala [2]."]},
+        {"query_id": "1", "system": "silent", "bullets": ["Nobody says this."]},
+    ]
+    answers = tmp_path / "weighted.jsonl"
+    answers.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    store = str(tmp_path / "store")
+    found = api.support(answers, store=store, documents=documents, executor="inline")
+    verdicts = (
+        api.table(found.run, "supports", store).filter("cited").sort("query_id", "bullet", "document_id")["verdict"].to_list()
+    )
+    assert verdicts == ["supported", "not", "supported", "partly", "not"]
+    (section,) = [one for one in found.sections if one.name == "weighted"]
+    assert section.table is not None
+    first, silent = section.table.sort("system").rows(named=True)
+    assert first["weighted_precision"] == pytest.approx(((1 + 0) / 2 + (1 + 0.5 + 0) / 3) / 2)
+    assert first["weighted_recall"] == pytest.approx(((1 + 0) / 2 + (1 + 0.5 + 0) / 3) / 2)
+    assert (silent["weighted_precision"], silent["weighted_recall"], silent["n"]) == (None, 0.0, 1)

@@ -35,7 +35,7 @@ class Grid:
     def __init__(self, spec: SummhaySpec, inputs: Inputs, models: RunModels) -> None:
         self.spec, self.inputs = spec, inputs
         self.retrievers = Retrievers(spec, inputs)
-        self.haystacks = haystacks_of(spec.haystacks, inputs)
+        self.haystacks = haystacks_of(spec.haystacks, inputs, spec.documents)
         self.entries = Entries(spec, inputs, models)
 
     @functools.cached_property

@@ -30,7 +30,7 @@ from summhay_ray.judge import (
 from summhay_ray.loops import together
 from summhay_ray.metrics import score_summary
 from summhay_ray.outcome import KIND
-from summhay_ray.records import Failure, Haystack, Insight, Judgment, Summary, Vote
+from summhay_ray.records import Failure, Gold, Haystack, Insight, Judgment, Summary, Vote
 
 AskedBy = Mapping[str, Collection[str]]
 """A cascade's name -> ids of the insights that it passes on; the free judge decides the others."""
@@ -42,8 +42,7 @@ class Truth:
 
     insights: tuple[Insight, ...]
     """The insights of the query's subtopic."""
-    gold: Mapping[str, frozenset[int]]
-    """insight_id -> numbers of the documents that contain it."""
+    gold: Gold
 
 
 def truth_of(haystack: Haystack, cell: Cell) -> Truth:
@@ -176,7 +175,7 @@ def _judgment(summary: Summary, judge: str, insight: Insight, position: int, out
     )
 
 
-def _scores(judgments: list[Judgment], summary: Summary, gold: Mapping[str, frozenset[int]], ask: Ask) -> list[Any]:
+def _scores(judgments: list[Judgment], summary: Summary, gold: Gold, ask: Ask) -> list[Any]:
     keys = {judgment.insight_id: judgment.key for judgment in judgments}
     scores = []
     for scored in score_summary(judgments, summary.bullets, gold):

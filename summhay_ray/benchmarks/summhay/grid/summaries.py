@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import Truth, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import lookup_of
 from summhay_ray.haystack import system_key
-from summhay_ray.metrics import by_number, ids_of
+from summhay_ray.metrics import by_number, extract_citations, ids_of
 from summhay_ray.records import Context, Haystack, Summary
 from summhay_ray.summarize import Task, bullets_of, make_summarizer, shown
 
@@ -36,9 +37,12 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         outcome = read_summary(await guarded("strategy_error", spec.strategy_label, summarize(), ask.planning))
     if isinstance(outcome, Answer):
         raw = outcome.value
-        if spec.model in grid.entries.models.given_answers:
+        if (given := grid.entries.models.given_answers.get(spec.model)) is not None:
             # A stack of one's own knows documents by their ids; the number is a haystack's.
-            raw = replace(raw, text=by_number(raw.text, ids_of([one.document_id for one in haystack.documents])))
+            numbers = ids_of([one.document_id for one in haystack.documents])
+            listed = given.rag.get(cell.unit.subtopic_id)
+            text = by_number(raw.text, numbers) if listed is None else listed.text(lambda one: _cited(one, numbers))
+            raw = replace(raw, text=text)
         summary = _summary(cell, spec.label, context, raw)
         if spec.recite is not None and not ask.planning:
             index = await asyncio.to_thread(grid.support_indexes.of, haystack.haystack_id, haystack.documents)
@@ -46,6 +50,13 @@ async def summarize_cell(grid: Grid, cell: Cell, context: Context, ask: Ask) -> 
         return summary, truth
     ask.fail("context" if outcome.error == "context_window" else "summarize", outcome)
     return None, truth
+
+
+def _cited(document_id: str, numbers: Mapping[str, int]) -> str:
+    """The citation of a document by its number; by its id where the haystack lacks it, in a form that is no number's."""
+    if document_id in numbers:
+        return f"[{numbers[document_id]}]"
+    return f"[id:{document_id}]" if extract_citations(f"[{document_id}]") else f"[{document_id}]"
 
 
 def task_of(grid: Grid, cell: Cell, haystack: Haystack, context: Context) -> Task:

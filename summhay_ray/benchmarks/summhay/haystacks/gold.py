@@ -16,25 +16,27 @@ _PLACE = ["haystack_id", "insight_id"]
 
 
 def gold_by_insight(metadata: Iterable[HaystackMetadata]) -> pl.DataFrame:
-    """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted."""
+    """haystack_id, insight_id, and `documents`: the numbers of the documents that contain the insight, sorted; null: unknown."""
     import numpy as np
 
     haystacks: list[str] = []
     insights: list[str] = []
+    known: list[bool] = []
     counts, numbers = array("q"), array("q")
     for haystack in metadata:
         marks = json.loads(haystack.marks)
         haystacks += [haystack.haystack_id] * len(marks)
         insights += marks
-        counts.extend(map(len, marks.values()))
+        known += [documents is not None for documents in marks.values()]
+        counts.extend(len(documents or ()) for documents in marks.values())
         # As Python lists, the numbers of all haystacks would take ten times the memory, and polars would copy each by itself.
-        numbers.extend(itertools.chain(*marks.values()))
+        numbers.extend(itertools.chain(*filter(None, marks.values())))
     rows = pl.DataFrame({"haystack_id": haystacks, "insight_id": insights}, schema=dict.fromkeys(_PLACE, pl.String))
     owners = np.repeat(np.arange(len(insights), dtype=np.uint32), counts)
     lists = pl.DataFrame({"row": owners, "documents": np.frombuffer(numbers, np.int64)})
     lists = lists.group_by("row", maintain_order=True).agg("documents")
     marked = rows.with_row_index("row").join(lists, on="row", how="left", maintain_order="left")
-    return marked.select(*_PLACE, pl.col("documents").fill_null([]))
+    return marked.select(*_PLACE, pl.when(pl.Series(known, dtype=pl.Boolean)).then(pl.col("documents").fill_null([])))
 
 
 def gold_by_query(run: RunStore, gold: pl.DataFrame) -> pl.DataFrame:

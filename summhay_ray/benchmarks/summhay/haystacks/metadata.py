@@ -18,7 +18,7 @@ from typing import Any
 
 from summhay_ray.benchmark import Store
 from summhay_ray.haystack import ReleasedFile, read_released
-from summhay_ray.records import Subtopic
+from summhay_ray.records import Gold, Subtopic
 
 _STORED = "outlines"
 """Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
@@ -46,9 +46,10 @@ class HaystackMetadata:
     by_grammar: bool = False
     """Whether the source says that `offline/writer` wrote its prose."""
 
-    def gold(self) -> dict[str, frozenset[int]]:
-        """insight_id -> numbers of the documents that contain it, as `Haystack.gold`."""
-        return {insight_id: frozenset(numbers) for insight_id, numbers in json.loads(self.marks).items()}
+    def gold(self) -> Gold:
+        """See `Haystack.gold`."""
+        marks = json.loads(self.marks).items()
+        return {insight_id: None if numbers is None else frozenset(numbers) for insight_id, numbers in marks}
 
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
@@ -76,7 +77,7 @@ class HaystackMetadata:
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
     """The metadata of the haystack in a source."""
     haystack = source.haystack
-    gold = {insight_id: sorted(numbers) for insight_id, numbers in haystack.gold().items()}
+    gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold().items()}
     return HaystackMetadata(
         haystack_id=haystack.haystack_id,
         name=haystack.name,

@@ -19,25 +19,31 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     store_entry,
     stored_haystacks,
 )
-from summhay_ray.haystack import load_sample, read_released
+from summhay_ray.haystack import load_sample, read_nuggets, read_released
+from summhay_ray.mine import read_folder
 from summhay_ray.plugins import UnknownName
 
 SAMPLE = "sample/"
 _SPECS = (".yaml", ".yml")
 """File endings of an entry that is itself a spec, whose run makes haystacks (synth)."""
+_LINES = (".jsonl", ".ndjson")
+"""File endings of an entry that is a file of nuggets."""
 READS_AT_ONCE = 8
 """Sources read from the store concurrently."""
 
 S = TypeVar("S", bound=Spec)
 
 
-def haystacks_of(named: Sequence[str], inputs: Inputs) -> Haystacks:
-    """The haystacks that a spec names; of a stored run, those that it kept. Raises SpecError, InvalidHaystack."""
+def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> Haystacks:
+    """The haystacks that a spec names; of a stored run, those that it kept. Raises SpecError, InvalidHaystack.
+
+    `documents`: the folder of the documents that files of nuggets refer to; empty for none.
+    """
     if inputs.record is not None and inputs.store is not None:
         return stored_haystacks(inputs.store, inputs.record)
     entries: dict[str, str] = {}
     recent = Recent()
-    read = functools.partial(_content, inputs)
+    read = functools.partial(_content, inputs, documents)
     metadata = _metadata(named, read, recent)
     for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
         first = entries.setdefault(one.haystack_id, entry)
@@ -46,16 +52,26 @@ def haystacks_of(named: Sequence[str], inputs: Inputs) -> Haystacks:
     return Haystacks(entries, lambda haystack_id: (read(entries[haystack_id]), entries[haystack_id]), lambda: metadata, recent)
 
 
-def _content(inputs: Inputs, entry: str) -> bytes:
+def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
     """The JSON text of one entry of a spec's haystacks."""
     if digest := in_store(entry):
         return _stored(entry, digest, inputs.store)
     if not entry.startswith(SAMPLE):
-        return _file(inputs, entry)
+        content = _file(inputs, entry)
+        return _nuggets(inputs, documents, entry, content) if entry.endswith(_LINES) else content
     try:
         return json.dumps(load_sample(entry.removeprefix(SAMPLE))).encode("ascii")
     except UnknownName as error:
         raise SpecError(f"spec: haystacks: {error}") from error
+
+
+def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> bytes:
+    """A file of nuggets as the JSON text of a haystack."""
+    folder = inputs.path(documents) if documents else None
+    if folder is not None and not folder.is_dir():
+        raise SpecError(f"spec: documents: {documents!r} is no folder; give the folder of the documents that nuggets refer to")
+    sources = [] if folder is None else read_folder(folder)[0]
+    return json.dumps(read_nuggets(content, entry, [(one.document_id, one.text) for one in sources])).encode("ascii")
 
 
 def _file(inputs: Inputs, entry: str) -> bytes:

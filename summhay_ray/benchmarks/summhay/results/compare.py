@@ -67,16 +67,18 @@ def judged_scores(result: ScoreResult, judge: str) -> RunScores:
     systems = {system.system: system for system in result.systems if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
-    figures = {name: pl.col(column) for name, column in FIGURES.items()}
+    # Without any gold document, coverage alone is known.
+    graded = rows.is_empty() or rows["joint"].count() > 0
+    figures = {name: pl.col(column) for name, column in FIGURES.items() if graded or name == "coverage"}
     scored = (pl.col("n") / pl.col("n_expected")).alias("scored")
     asked = result.expected.filter(pl.col("judge") == judge).join(rows, on=["system", *where.values()], how="left")
     by_query = ByQuery(
         rows.select("system", **where, **figures),
-        dict.fromkeys(FIGURES, "%"),
+        dict.fromkeys(figures, "%"),
         "haystack",
         asked.select("system", scored, **where),
-        # A summary that covers no insight has no citations.
-        may_lack=("citation",),
+        # A summary that covers no insight has no citations, and no joint if its haystack has no gold documents.
+        may_lack=("citation", *(("joint",) if rows["joint"].null_count() else ())) if graded else (),
     )
     return RunScores(
         result.run,

@@ -24,7 +24,7 @@ from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
 from summhay_ray.metrics import FEWEST, LabelledScore, SystemScore, by_labels, score_summary
-from summhay_ray.records import COVERAGE_VALUE, Coverage, Judgment, Score
+from summhay_ray.records import COVERAGE_VALUE, Coverage, Gold, Judgment, Score
 from summhay_ray.text import quoted, unquoted
 
 COLUMNS = ("row", "chance", "query", "insight", "bullets", "coverage", "bullet")
@@ -211,7 +211,8 @@ def labelled_scores(run: RunStore, scores: Sequence[SystemScore], labels: Labels
                 worth = COVERAGE_VALUE[said.coverage]
                 joint = people.get(row.insight_id, 0.0 if not worth else None)
                 pair = LabelledScore(found[0].coverage, worth, said.chance)
-                both = None if joint is None else LabelledScore(found[0].joint, joint, said.chance)
+                own_joint = found[0].joint
+                both = None if joint is None or own_joint is None else LabelledScore(own_joint, joint, said.chance)
                 pairs[row.judge, summary.system].append((pair, both))
     if strange := [label for label in labels.rows if (label.cell_id, label.insight_id) not in seen]:
         raise UserError(
@@ -220,7 +221,7 @@ def labelled_scores(run: RunStore, scores: Sequence[SystemScore], labels: Labels
     return [_labelled(score, pairs) for score in scores]
 
 
-def _peoples(own: Mapping[str, Label], summary: Any, gold: Mapping[str, frozenset[int]]) -> dict[str, float]:
+def _peoples(own: Mapping[str, Label], summary: Any, gold: Gold) -> dict[str, float | None]:
     """insight_id -> joint of the covered insights whose bullet people name."""
     rows = [
         Judgment(summary.cell_id, _NOBODY, label.insight_id, place, "", label.coverage, str(label.bullet))

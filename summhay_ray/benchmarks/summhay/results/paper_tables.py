@@ -50,7 +50,8 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
     metadata = stored_metadata(run.store, run.record)
-    compared = every_pair(judged_scores(result, best), ("joint",))
+    figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
+    compared = every_pair(judged_scores(result, best), (figure,))
     made = [
         _people(result, best),
         _labelled(result, best),

@@ -193,7 +193,7 @@ class _SampleMaker:
             "failed": bool(failed or rejudged),
         }
         gold = self._gold.get(haystack, {})
-        wanted = sorted({number for verdict in first for number in gold.get(verdict["insight"], ())})
+        wanted = sorted({number for verdict in first for number in gold.get(verdict["insight"]) or ()})
         parts: list[Row] = [
             {"kind": "facts", "title": "", "facts": self._facts(facets, query)},
             *_failed([*failed, *rejudged]),
@@ -335,7 +335,7 @@ def _insights(run: RunStore, metadata: Sequence[HaystackMetadata]) -> Iterator[t
     rows = (row for piece in run.pieces("insights") for row in piece.iter_rows(named=True))
     for haystack_id, own in itertools.groupby(rows, key=itemgetter("haystack_id")):
         for row in sorted(own, key=itemgetter("insight_id")):
-            numbers = sorted(gold[haystack_id].get(row["insight_id"], ()))
+            numbers = sorted(gold[haystack_id].get(row["insight_id"]) or ())
             yield f"{_shelf(haystack_id)}/{row['insight_id']}", {"text": row["text"], "gold": numbers}
 
 

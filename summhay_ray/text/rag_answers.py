@@ -1,0 +1,101 @@
+"""Reads and writes answers as the TREC tracks for RAG exchange them: sentences, each with the ids of documents that it cites.
+
+TREC RAG, RAGTIME, DRAGUN and BioGen share the format (github.com/hltcoe/rag-run-validator). Sentences are in `responses` or
+`answer`; citations are ids, `{id: score}`, or positions in `references`, from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_NUMBERS = re.compile(r"\s*\[[\d\s,;–-]*\d[\d\s,;–-]*\](?!\()")
+"""Numbers in brackets inside a sentence: `citations` says what they are."""
+_TOPIC = ("topic_id", "narrative_id", "request_id", "query_id", "qid", "id")
+_SYSTEM = ("run_id", "team_id", "system")
+_ID = ("id", "docid", "doc_id", "document_id")
+_SENTENCES = ("responses", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class RagAnswer:
+    """A system's answer to one query."""
+
+    query_id: str
+    """The topic's id; empty where the answer names none."""
+    system: str
+    """The run's id, or the team's; empty where the answer names neither."""
+    sentences: tuple[str, ...]
+    cited: tuple[tuple[str, ...], ...]
+    """The ids of the documents that each sentence cites, each once, in the answer's order."""
+
+    def text(self, mark: Callable[[str], str] = "[{}]".format) -> str:
+        """A line for each sentence, followed by its citations. `mark`: id -> how it is cited, by default `[ID]`."""
+        lines = zip(self.sentences, self.cited, strict=True)
+        return "\n".join(f"{sentence} {''.join(map(mark, ids))}".strip() for sentence, ids in lines)
+
+
+def read_rag_answer(row: Mapping[str, Any]) -> RagAnswer | None:
+    """The answer in a line of such a file; None if the line has another format. Raises ValueError, which names the field."""
+    field = next((name for name in _SENTENCES if _has_sentences(row.get(name))), None)
+    if field is None:
+        return None
+    metadata = row.get("metadata")
+    names: Mapping[str, Any] = {**row, **(metadata if isinstance(metadata, dict) else {})}
+    references = [] if row.get("references") is None else row["references"]
+    if not isinstance(references, list):
+        raise ValueError("references: expected a list of document ids")
+    ids = [_id(one, f"references: entry {place}") for place, one in enumerate(references)]
+    sentences: list[str] = []
+    cited: list[tuple[str, ...]] = []
+    for place, one in enumerate(row[field]):
+        where = f"{field}: entry {place}"
+        sentence = one if isinstance(one, str) else one.get("text") if isinstance(one, dict) else None
+        if not isinstance(sentence, str):
+            raise ValueError(f"{where} has no text; give objects with `text` and `citations`")
+        sentences.append(" ".join(_NUMBERS.sub("", sentence).split()))
+        cited.append(_cited(one.get("citations") if isinstance(one, dict) else None, ids, f"{where}: citations"))
+    return RagAnswer(_name(names, _TOPIC), _name(names, _SYSTEM), tuple(sentences), tuple(cited))
+
+
+def rag_answer_json(answer: RagAnswer) -> dict[str, Any]:
+    """The line of an answer, as the tracks' validator wants it. A run's id has no spaces there."""
+    run = "_".join(answer.system.split())
+    responses = [{"text": text, "citations": list(ids)} for text, ids in zip(answer.sentences, answer.cited, strict=True)]
+    return {
+        "metadata": {"team_id": "summhay", "run_id": run, "topic_id": answer.query_id},
+        "responses": responses,
+        "references": list(dict.fromkeys(one for ids in answer.cited for one in ids)),
+    }
+
+
+def _has_sentences(value: Any) -> bool:
+    return isinstance(value, list) and (not value or any(isinstance(one, dict) for one in value))
+
+
+def _name(names: Mapping[str, Any], fields: Sequence[str]) -> str:
+    given = (names.get(field) for field in fields)
+    return next((str(one) for one in given if isinstance(one, str | int) and not isinstance(one, bool) and str(one)), "")
+
+
+def _id(value: Any, where: str) -> str:
+    """The id of a document. Raises ValueError."""
+    found = _name(value, _ID) if isinstance(value, dict) else _name({"id": value}, ("id",))
+    if not found:
+        raise ValueError(f"{where}: expected a document's id")
+    return found
+
+
+def _cited(citations: Any, references: Sequence[str], where: str) -> tuple[str, ...]:
+    """The ids that a sentence cites. A number is a position in `references`, from 0; so are digits in quotes, if no id there."""
+    if not isinstance(citations, list | dict | None):
+        raise ValueError(f"{where}: expected a list of ids or of positions in `references`, or an object {{id: score}}")
+
+    def resolved(one: Any) -> str:
+        own = _id(one, where)
+        places = own.isascii() and own.isdecimal() and len(own) < 10 and (isinstance(one, int) or own not in references)
+        return references[int(own)] if places and int(own) < len(references) else own
+
+    return tuple(dict.fromkeys(map(resolved, citations or ())))
