@@ -196,8 +196,8 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
                         corpus_of_runs((read_run(text(name), name) for name in files(spec.retrievers)), self.qrels), self.qrels
                     )
                 name = _folder_name(folder)
-                corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
                 own = [read_beir_qrels(text(f"{folder}/{path}"), f"{name}/{path}") for path in self.judgments(folder)]
+                corpus = read_beir(lambda path: text(f"{folder}/{path}"), name)
                 qrels = Qrels.pooled(own) if self.qrels is None else self.qrels
                 if self.qrels is None and (strangers := qrels.grades.keys() - {query.query_id for query in corpus.queries}):
                     raise BadTrec(f"{qrels.name}: query {min(strangers)!r} is not in {QUERIES}; remove its lines")
@@ -215,14 +215,14 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
     def judgments(self, folder: str) -> list[str]:
         """The paths in a BEIR folder of the judgments that are used: none where the spec has qrels. Raises SpecError."""
         inputs, split, names = self.workload.inputs, self.workload.spec.split, f"{folder}/qrels/"
-        if self.qrels is not None:
-            return []
         if inputs.settled:
             return sorted(name.removeprefix(f"{folder}/") for name in inputs.digests() if name.startswith(names))
         place = inputs.path(folder)
         if not (place / CORPUS).exists():
             mend = f"of documents without queries, summhay mine {folder} --out mine.json makes a haystack"
             raise SpecError(f"spec: corpora: {folder} is no BEIR folder: it has no {CORPUS}; {mend}")
+        if self.qrels is not None:
+            return []
         there = sorted(one.stem for one in (place / "qrels").glob("*.tsv"))
         chosen = [split] if isinstance(split, str) else split or (["test"] if "test" in there or len(there) != 1 else there)
         if lacking := [one for one in chosen if one not in there]:
