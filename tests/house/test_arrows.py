@@ -30,8 +30,8 @@ IMPORTS: Mapping[str, set[str]] = {
     "loops": set(),
     "logs": set(),
     # What answers are kept and paid for with: one side of the house.
-    # `text`: what a spreadsheet would take for a formula.
-    "store": {"errors", "text"},
+    # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
+    "store": {"errors", "inputs", "text"},
     "llm": {"outcome", "store", "text"},
     "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.entry import Entry
+from summhay_ray.store.files.entry import Entry, is_plain
 from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
 from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
@@ -90,7 +90,7 @@ class S3Files:
             with path.open("rb") as stream:
                 self._write(name, stream)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most_mb: float | None = None) -> bytes:
         """See `Files`."""
         return bytes(self._ask("get_object", name)["Body"])
 
@@ -123,7 +123,8 @@ class S3Files:
         above = self._above(folder)
         for page in self._service.pages(above, deep):
             for entry in page.get("Contents", ()):
-                if name := str(entry["Key"])[len(above) :]:
+                name = str(entry["Key"])[len(above) :]
+                if all(map(is_plain, name.split("/"))):
                     yield Entry(f"{folder}/{name}" if folder else name, int(entry["Size"]), entry["LastModified"].timestamp())
 
     def delete(self, name: str) -> None:
@@ -144,7 +145,7 @@ class S3Files:
         for page in self._service.pages(above):
             for entry in page.get("CommonPrefixes", ()):
                 name = str(entry["Prefix"])[len(above) : -1]
-                if name and not name.startswith("."):
+                if is_plain(name) and not name.startswith("."):
                     yield name
 
     def check(self) -> None:
