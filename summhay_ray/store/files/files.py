@@ -118,7 +118,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """A store in a local folder. Methods raise DamagedRecord for what `path_in` refuses; a listing does if it meets such a thing."""
+    """A store in a local folder. Methods raise DamagedRecord for what `path_in` refuses, and listings for it in a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

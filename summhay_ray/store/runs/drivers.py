@@ -151,10 +151,10 @@ def read_session(files: Files, number: int) -> SessionRecord | None:
 
 def lost_sessions(files: Files) -> list[str]:
     """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
-    chain, lines = session_chain(files), []
-    for number in chain.numbers():
+    lines = []
+    for number in session_chain(files).numbers():
         try:
-            chain.read(number)
+            read_session(files, number)
         except StoreError as error:
             lines.append(str(error))
     return lines
