@@ -251,3 +251,12 @@ def test_what_is_hidden_or_has_another_name_is_not_of_the_store(cli: Cli, made: 
     for name in ("doctor", "runs", "status", "clean", "run"):
         said = cli(*made.commands()[name], "--store", made.store)
         assert said.code == 0, (name, said)
+
+
+@pytest.mark.parametrize("name", ["../../planted", "/planted", "..", "a\0b", "a\n\x1b[2J", "\ud800"], ids=repr)
+def test_an_export_writes_into_its_folder_alone(cli: Cli, made: Made, name: str) -> None:
+    forged(made.place(RECORD), lambda body: body["haystacks"][0].update(name=name))
+    before = files_below(made.folder)
+    said = cli(*made.commands()["export"], "--store", made.store)
+    new = [one for one in files_below(made.folder) if one not in before]
+    assert said.code == 0 and [Path(one).parent for one in new] == [Path("out/json")] and new[0].isprintable()

@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from summhay_ray.store.errors import DamagedRecord
+
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -20,6 +22,12 @@ def plain_name(name: Any) -> str:
     if not is_plain(name):
         raise ValueError(f"{str(name)[:80]!r} is no name: expected letters, digits, '_', '.' and '-', and no '..'")
     return str(name)
+
+
+def check_path(path: str, store: str) -> None:
+    """Raises DamagedRecord unless the path of a file or folder in a store consists of plain names."""
+    if path and not all(map(is_plain, path.split("/"))):
+        raise DamagedRecord(f"store {store!r}: {path[:200]!r} is no name of a file in it, and is not read or written")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
 from summhay_ray.store.errors import DamagedRecord, StoreError, StoreUnavailable
-from summhay_ray.store.files.entry import Entry, is_plain
+from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_place import SCHEME
 
 _MB = 2**20
@@ -39,7 +39,8 @@ def object_mb() -> float:
 
 
 class Files(Protocol):
-    """A store's files. Names are relative and use `/`. Methods raise StoreError or OSError if the store cannot be reached.
+    """A store's files. Names are relative: plain names with `/` between them; of others, listings show none, and methods raise
+    DamagedRecord. Methods raise StoreError or OSError if the store cannot be reached.
 
     A listing shows what was written before, as that of a disk, S3, Google, Azure and MinIO does. One that lags shows an earlier
     state: nothing is overwritten for that, since `create` fails.
@@ -210,8 +211,9 @@ class LocalFiles:
 
     def exists(self, name: str) -> bool:
         """See `Files`. Also True for what cannot be read, such as a link."""
-        above, _, base = name.rpartition("/")
-        return os.path.lexists(path_in(self.root, above) / base)
+        check_path(name, self.uri)
+        path_in(self.root, name.rpartition("/")[0])
+        return os.path.lexists(self.root / name)
 
     def folders(self, folder: str) -> Iterator[str]:
         """See `Files`. Yields nothing if the folder does not exist."""
@@ -276,10 +278,9 @@ def path_in(root: Path, name: str) -> Path:
     `root` itself may be a link, since a person named it. Raises DamagedRecord if it, or what is above it in the store, is no file
     or folder of the store's own, such as a link; and for a name that is none.
     """
-    path, parts = str(root), name.split("/") if name else []
-    if not all(map(is_plain, parts)):
-        raise DamagedRecord(f"{path}: {name[:200]!r} is no name of a file in it; it is not read or written")
-    for part in parts:
+    path = str(root)
+    check_path(name, path)
+    for part in name.split("/") if name else ():
         path = f"{path}/{part}"
         try:
             _check_kind(path, os.lstat(path).st_mode)

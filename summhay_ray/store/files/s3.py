@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.entry import Entry, is_plain
+from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
 from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
@@ -134,7 +134,7 @@ class S3Files:
 
     def move(self, name: str, to: str) -> None:
         """See `Files`. The service copies it, at most 5 GB."""
-        source = {"Bucket": self._named.bucket, "Key": self._named.key(name)}
+        source = {"Bucket": self._named.bucket, "Key": self._key(name)}
         with contextlib.suppress(FileNotFoundError):
             self._ask("copy_object", to, CopySource=source)
             self.delete(name)
@@ -184,9 +184,13 @@ class S3Files:
         headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token or uuid.uuid4().hex}}
         self._ask("put_object", name, Body=content, **headers, **condition)
 
+    def _key(self, name: str) -> str:
+        check_path(name, self._named.bare)
+        return self._named.key(name)
+
     def _ask(self, operation: str, name: str, **options: Any) -> dict[str, Any]:
         try:
-            return self._service.ask(operation, Key=self._named.key(name), **options)
+            return self._service.ask(operation, Key=self._key(name), **options)
         except FileNotFoundError:
             raise FileNotFoundError(self.where(name)) from None
 

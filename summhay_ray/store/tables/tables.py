@@ -97,8 +97,9 @@ class Columns:
         fields = [_field(column["name"], column["type"], column["nullable"], column["meaning"]) for column in body["columns"]]
         schema = pa.schema(fields)
         # Fields of a dataclass, of which tables are made: identifiers in any script. No path is made of them.
-        if strange := next((name for name in schema.names if not name.isidentifier()), None):
-            raise ValueError(f"{strange[:80]!r} is no name of a column")
+        for name in schema.names:
+            if not name.isidentifier():
+                raise ValueError(f"{name[:80]!r} is no name of a column")
         return cls(plain_name(body["name"]), tuple(schema.field(name).name for name in body["key"]), schema)
 
     def only(self, names: Collection[str]) -> Columns:
