@@ -1,10 +1,12 @@
 """The one way to read the user's files: inside the place that was named, no endless pipe, no file that fills the memory.
 
-What a person or a spec names may be a link; what is found in a named folder may not lead out of it. Imports `errors` alone.
+What a person or a spec names may be a link; what is found in a named folder may not lead out of it. The store opens its own
+files by `open_unfollowed`, too. Imports `errors` alone.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
@@ -25,13 +27,16 @@ NO_DATA = ("/proc", "/sys", "/dev")
 """Folders whose files tell of the machine and its processes, environments with keys among them: they are never read as data."""
 
 _MB = 2**20
-_KINDS = {
+KINDS = {
+    stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+"""The kind of a file, as `stat.S_IFMT` gives it -> its name in messages."""
 _STRING_OR_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|(,|[\[{](?!\s*+[\]}]))', re.DOTALL)
 """A string; or, as group 1, a comma or the opening of a non-empty container: one for each value but the first."""
 
@@ -46,14 +51,21 @@ def read_file(path: str | Path, most_mb: float | None = None, within: Iterable[s
     real = real_path(path, *within)
     kind = stat.S_IFMT(os.stat(real).st_mode)
     if kind != stat.S_IFREG:
-        raise UserError(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no file')}; give a regular file")
-    # Should a pipe or a link have replaced the file by now, opening it must not block, and must not follow the link.
-    with open(os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as stream:
+        raise UserError(f"{path}: cannot be read: it is {KINDS.get(kind, 'no file')}; give a regular file")
+    with open_unfollowed(real) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size > most * _MB:
             mend = f"make it smaller, or set {LIMIT} higher" if most_mb is None else "make it smaller"
             raise UserError(f"{path}: is larger than {most:g} MB; {mend}")
         return stream.read(size)
+
+
+def open_unfollowed(path: str | Path) -> io.BufferedReader:
+    """Open a file to read, by its real path. Does not block where a pipe has taken its place by now.
+
+    Raises OSError, also where a link has taken its place.
+    """
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOFOLLOW))
 
 
 def real_path(path: str | Path, *within: str | Path) -> Path:

@@ -11,8 +11,11 @@ from summhay_ray.errors import UserError
 def write_new(folder: Path, files: Mapping[str, str | bytes]) -> list[Path]:
     """Write files by relative path, texts as UTF-8, and return the paths.
 
-    Raises UserError, before writing any, where a file exists already; and where the folder cannot be written.
+    Raises UserError, before writing any, where a file exists already, or a path leads out of the folder; and where the folder
+    cannot be written.
     """
+    if outside := next((name for name in files if Path(name).is_absolute() or ".." in Path(name).parts), None):
+        raise UserError(f"{outside[:200]!r} leads out of {folder}; nothing is written")
     paths = [folder / name for name in files]
     if existing := next((path for path in paths if path.exists()), None):
         raise UserError(f"{existing} exists; give another folder")

@@ -7,6 +7,7 @@ path, with files that the report wrote alone; and browsers are told not to hand 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -21,7 +22,7 @@ from urllib.parse import unquote
 
 from summhay_ray.errors import UserError
 from summhay_ray.report.make import Report, state_of
-from summhay_ray.store import LocalFiles, open_files
+from summhay_ray.store import LocalFiles, StoreError, open_files
 
 LOOK_EVERY_S = 5.0
 """Seconds between two looks at the runs."""
@@ -43,8 +44,9 @@ class _Written(LocalFiles):
 
     def file(self, name: str) -> Path | None:
         """The path of a file that was written; None for any other, and if a link has taken the place of it or of its folder."""
-        path = self.path(name)
-        return path if name in self.written and path.is_file() and path.resolve() == path else None
+        with contextlib.suppress(StoreError):
+            return path if name in self.written and (path := self.path(name)).is_file() else None
+        return None
 
 
 class _Server(ThreadingHTTPServer):

@@ -29,7 +29,7 @@ from summhay_ray.store.runs.drivers import (
     read_session,
     told_by,
 )
-from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, MEND_RECORD, RUN_FORMAT, RunStore, Store
+from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStore, Store
 from summhay_ray.store.tables.dimensions import Dimensions
 from summhay_ray.store.tables.open_tables import TableFormat, write_tables
 from summhay_ray.store.tables.parts import Finished, Parts
@@ -40,7 +40,6 @@ __all__ = [
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
-    "MEND_RECORD",
     "OLD_RECORD",
     "RETENTION_S",
     "RUN",

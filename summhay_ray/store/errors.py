@@ -12,7 +12,9 @@ class OldStore(StoreError):
 
 
 class DamagedRecord(StoreError):
-    """A numbered record, or the plan of a run, cannot be read."""
+    """A record cannot be read, or what is in the place of a file or folder of the store is none of its own, such as a link."""
+
+    exit_code = 1
 
 
 class NoCredentials(StoreError):

@@ -31,8 +31,8 @@ IMPORTS: Mapping[str, set[str]] = {
     "loops": set(),
     "logs": set(),
     # What answers are kept and paid for with: one side of the house.
-    # `text`: what a spreadsheet would take for a formula.
-    "store": {"errors", "routes", "text"},
+    # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
+    "store": {"errors", "inputs", "routes", "text"},
     "llm": {"outcome", "routes", "store", "text"},
     "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).

@@ -33,8 +33,8 @@ class FarFiles(LocalFiles):
     def put(self, name: str, content: bytes) -> None:
         self._do("put", name, lambda: LocalFiles.put(self, name, content))
 
-    def read(self, name: str) -> bytes:
-        content: bytes = self._do("read", name, lambda: LocalFiles.read(self, name))
+    def read(self, name: str, most_mb: float | None = None) -> bytes:
+        content: bytes = self._do("read", name, lambda: LocalFiles.read(self, name, most_mb))
         return content
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:

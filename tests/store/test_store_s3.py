@@ -18,7 +18,8 @@ from summhay_ray.store import Files, StoreError, open_files
 __all__ = ["s3_bucket", "s3_server"]
 pytestmark = pytest.mark.s3
 
-ODD = ["a b", "100%25", "plus+and&", "é漢", "hash#mark", "~tilde", "x" * 200]
+PLAIN = ["a.b-c_d", "A", "-", "_", "0", "x" * 200]
+ODD = ["a b", "100%25", "plus+and&", "é漢", "²", "hash#mark", "~tilde", "..", ".", "a..b", "", "a\n", "a\0", "/etc", "../up"]
 
 
 @pytest.fixture(params=["folder", "moto", pytest.param("ministack", marks=pytest.mark.soak)])
@@ -84,11 +85,24 @@ def test_names_and_folders_are_sorted_and_of_one_folder(files: Files) -> None:
     assert list(files.folders("")) == ["here", "hereafter"] and list(files.names("")) == ["top.json"]
 
 
-def test_odd_names_are_names(files: Files) -> None:
-    for name in ODD:
+def test_plain_names_are_names_and_others_none(files: Files) -> None:
+    for name in PLAIN:
         assert files.create(f"odd/{name}", name.encode()) is True
-    assert list(files.names("odd")) == sorted(f"odd/{name}" for name in ODD)
-    assert [files.read(f"odd/{name}") for name in ODD] == [name.encode() for name in ODD]
+    for name in ODD:
+        for act in (
+            files.read,
+            files.delete,
+            files.exists,
+            lambda name: files.create(name, b""),
+            lambda name: files.put(name, b""),
+        ):
+            with pytest.raises(StoreError, match="is no name of a file in it"):
+                act(f"odd/{name}")
+        for one, other in ((f"odd/{name}", "odd/A"), ("odd/A", f"odd/{name}")):
+            with pytest.raises(StoreError, match="is no name of a file in it"):
+                files.move(one, other)
+    assert list(files.names("odd")) == sorted(f"odd/{name}" for name in PLAIN)
+    assert [files.read(f"odd/{name}") for name in PLAIN] == [name.encode() for name in PLAIN]
 
 
 @pytest.mark.parametrize("n", [2 * PAGE + 3, pytest.param(1_203, marks=pytest.mark.soak)])

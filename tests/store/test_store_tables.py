@@ -308,3 +308,15 @@ def test_a_float_may_be_part_of_a_key_where_it_is_a_number() -> None:
     assert table.frame([Depth(0.5), Depth(0.25), Depth(0.5)])["depth"].to_list() == [0.25, 0.5]
     with pytest.raises(ValueError, match="table depths: depth is part of the key, and may not be NaN"):
         table.frame([Depth(float("nan"))])
+
+
+def test_a_column_has_the_name_of_a_field_in_any_script_and_a_record_gives_it_no_other() -> None:
+    table = Table("sizes", dataclasses.make_dataclass("Size", [("größe", str), ("名前", int)], frozen=True), ("größe",))
+    described = table.columns.to_json()
+    assert tables.Columns.from_json(described).same_as(table.columns)
+    frame = table.frame([table.record("a", 1)])
+    assert frame.rows() == [("a", 1)] and len(digest(frame)) == 64
+    for name in ("../up", "%s", "^.*$", "a\n", "", "a b"):
+        described["columns"][1]["name"] = name
+        with pytest.raises(ValueError, match="is no name of a column"):
+            tables.Columns.from_json(described)

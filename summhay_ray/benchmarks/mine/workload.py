@@ -46,7 +46,7 @@ from summhay_ray.benchmarks.summhay.haystacks.export import released_text
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.errors import UserError
-from summhay_ray.inputs import read_file
+from summhay_ray.inputs import max_mb, read_file
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     WORDS,
@@ -167,7 +167,7 @@ class MineComputation(Computation["Mine"]):
         """The result of a step, if it was done before a kill or by an actor of the run; else it is done now."""
         files = self._store.files
         try:
-            return files.read(self._file(step))
+            return files.read(self._file(step), max_mb())
         except FileNotFoundError:
             content = make()
             files.create(self._file(step), content)

@@ -56,6 +56,8 @@ def _provider_keys() -> list[Check]:
 
 def examine_runs(store: Store) -> list[Check]:
     """Read the whole store: a line for each run, and one for each file that is missing or damaged, with what to do."""
+    if strange := _strange(store):
+        return strange
     checks = [*_of_format(store), *_of_log(store), *_without_record(store)]
     for run_id in store.run_ids():
         try:
@@ -73,6 +75,17 @@ def examine_runs(store: Store) -> list[Check]:
     messages = " ".join(check.message for check in checks)
     further = [*_of_objects(store)]
     return [*checks, *(check for check in further if check.message not in messages), *_of_vectors(store)]
+
+
+def _strange(store: Store) -> list[Check]:
+    """A line for the first link, pipe or device in a local store; other checks are of no use until it is gone."""
+    if store.files.folder is not None:
+        try:
+            for _ in store.files.entries("", deep=True):
+                pass
+        except StoreError as error:
+            return [Check("files", False, f"{error}; then run doctor again")]
+    return []
 
 
 def _of_format(store: Store) -> list[Check]:

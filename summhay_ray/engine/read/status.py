@@ -133,12 +133,12 @@ def entries(store: Store) -> list[RunEntry]:
     runs, index = [], store.log()
     alive = _watched(store)
     for run_id in store.run_ids():
-        size, created = store.size(run_id)
-        when = _when(created)
+        size, created = 0, 0.0
         try:
-            runs.append(_entry(store.run(run_id).at(), index, alive, when, size))
+            size, created = store.size(run_id)
+            runs.append(_entry(store.run(run_id).at(), index, alive, _when(created), size))
         except UserError:
-            runs.append(RunEntry(run_id, "", "", when, "damaged", None, None, size))
+            runs.append(RunEntry(run_id, "", "", _when(created), "damaged", None, None, size))
     return sorted(runs, key=lambda entry: (entry.created, entry.run), reverse=True)
 
 

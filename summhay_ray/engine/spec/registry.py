@@ -18,7 +18,7 @@ from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
-from summhay_ray.store import MEND_RECORD, RunStore, Store, StoreError, Table, columns_of
+from summhay_ray.store import RunStore, Store, Table, columns_of
 
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
@@ -194,6 +194,4 @@ def workload_of(run: RunStore) -> Workload[Any]:
     try:
         return stored_workload(run.store, record)
     except (KeyError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        where = run.store.files.where(f"runs/{run.run_id}/run.json")
-        raise StoreError(f"{where} is damaged: {reason}; {MEND_RECORD}") from error
+        raise run.damaged(" ".join(str(error).split())[:200]) from error

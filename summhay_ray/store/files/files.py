@@ -3,6 +3,9 @@
 Data is written by `create`, which writes a whole file or nothing and never overwrites, so readers never see half a file. The
 response log in a folder is appended to instead (`summhay_ray.store.log.log_writer`); each of its records carries its length and a
 checksum. `put` replaces a file as a whole, such as a heartbeat.
+
+A store may come from somebody else, so it ends at its folder: what is in it is files and folders with plain names (`is_plain`).
+A link, wherever it leads, a pipe or a device is never read, written, listed or walked through, but is damage (`path_in`).
 """
 
 from __future__ import annotations
@@ -17,13 +20,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from summhay_ray.store.errors import StoreError, StoreUnavailable
-from summhay_ray.store.files.entry import Entry
+from summhay_ray.inputs import KINDS, LIMIT, max_mb, open_unfollowed
+from summhay_ray.store.errors import DamagedRecord, StoreError, StoreUnavailable
+from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_place import SCHEME
+
+_MB = 2**20
+
+
+def record_mb() -> float:
+    """The most that is read of a local file at once, in MB: any record, or line of the log, is far smaller."""
+    return max_mb() / 4
+
+
+def object_mb() -> float:
+    """The size limit of a local file that is made from the user's files, in MB: JSON in ASCII may take three times their room."""
+    return max_mb() * 4
 
 
 class Files(Protocol):
-    """A store's files. Names are relative and use `/`. Methods raise StoreError or OSError if the store cannot be reached.
+    """A store's files. Names are relative: plain names with `/` between them; of others, listings show none, and methods raise
+    DamagedRecord. Methods raise StoreError or OSError if the store cannot be reached.
 
     A listing shows what was written before, as that of a disk, S3, Google, Azure and MinIO does. One that lags shows an earlier
     state: nothing is overwritten for that, since `create` fails.
@@ -59,12 +76,14 @@ class Files(Protocol):
         """Move a file; does nothing if there is none (any more). Readers find it under either name at any time, or both."""
         ...
 
-    def read(self, name: str) -> bytes:
-        """Read the whole file. Raises FileNotFoundError."""
+    def read(self, name: str, most_mb: float | None = None) -> bytes:
+        """Read the whole file. Raises FileNotFoundError; DamagedRecord for a local file of more than `most_mb` MB, by default
+        `record_mb()`."""
         ...
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError."""
+        """Read `length` bytes, at least 1, starting at `offset`, fewer at the end of the file. Raises FileNotFoundError;
+        DamagedRecord for more than `record_mb()` of a local file."""
         ...
 
     def exists(self, name: str) -> bool:
@@ -100,7 +119,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """A store in a local folder."""
+    """A store in a local folder. Methods raise DamagedRecord for what `path_in` refuses, and listings for it in a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -117,11 +136,11 @@ class LocalFiles:
 
     def where(self, name: str) -> str:
         """See `Files`."""
-        return str(self.path(name))
+        return str(self.root / name)
 
     def path(self, name: str) -> Path:
-        """The file system path of `name`."""
-        return self.root / name
+        """The path of the file `name`, see `path_in`."""
+        return path_in(self.root, name)
 
     def create(self, name: str, content: bytes) -> bool:
         """See `Files`."""
@@ -142,9 +161,19 @@ class LocalFiles:
         sync_folder(target.parent)
         return True
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most_mb: float | None = None) -> bytes:
         """See `Files`."""
-        return self.path(name).read_bytes()
+        return self._read(name, 0, None, record_mb() if most_mb is None else most_mb)
+
+    def _read(self, name: str, offset: int, length: int | None, most_mb: float) -> bytes:
+        with open_unfollowed(self.path(name)) as stream:
+            left = max(0, os.fstat(stream.fileno()).st_size - offset)
+            size = left if length is None else min(left, length)
+            if size > most_mb * _MB:
+                mend = f"put back a copy of what it was, or delete it; or set {LIMIT} higher"
+                raise DamagedRecord(f"{self.where(name)}: {size:,} bytes to be read at once, more than {most_mb:g} MB; {mend}")
+            stream.seek(offset)
+            return stream.read(size)
 
     def put(self, name: str, content: bytes) -> None:
         """See `Files`."""
@@ -178,19 +207,17 @@ class LocalFiles:
 
     def read_range(self, name: str, offset: int, length: int) -> bytes:
         """See `Files`."""
-        with self.path(name).open("rb") as stream:
-            stream.seek(offset)
-            return stream.read(length)
+        return self._read(name, offset, length, record_mb())
 
     def exists(self, name: str) -> bool:
-        """See `Files`."""
-        return self.path(name).exists()
+        """See `Files`. Also True for what cannot be read, such as a link."""
+        check_path(name, self.uri)
+        path_in(self.root, name.rpartition("/")[0])
+        return os.path.lexists(self.root / name)
 
     def folders(self, folder: str) -> Iterator[str]:
-        """See `Files`."""
-        here = self.path(folder)
-        if here.is_dir():
-            yield from sorted(entry.name for entry in here.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        """See `Files`. Yields nothing if the folder does not exist."""
+        yield from sorted(name.rpartition("/")[2] for name, found in self._found(folder) if stat.S_ISDIR(found.st_mode))
 
     def names(self, folder: str, suffix: str = "") -> Iterator[str]:
         """See `Files`. Yields nothing if the folder does not exist."""
@@ -200,13 +227,31 @@ class LocalFiles:
 
     def entries(self, folder: str, deep: bool = False) -> Iterator[Entry]:
         """See `Files`."""
-        here = self.path(folder)
-        for path in here.rglob("*") if deep else here.glob("*"):
+        folders = [folder]
+        while folders:
+            for name, found in self._found(folders.pop()):
+                if stat.S_ISREG(found.st_mode):
+                    yield Entry(name, found.st_size, found.st_mtime)
+                elif deep:
+                    folders.append(name)
+
+    def _found(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+        """The files and folders directly in `folder`: names and states. Of hidden ones, which others may put there, files alone.
+
+        Raises DamagedRecord for anything else.
+        """
+        try:
+            with os.scandir(path_in(self.root, folder)) as found:
+                entries = [entry for entry in found if is_plain(entry.name)]
+        except FileNotFoundError:
+            return
+        for entry in entries:
             # A file may vanish meanwhile: another process cleans the store, or the file was unfinished.
             with contextlib.suppress(FileNotFoundError):
-                found = path.stat()
-                if stat.S_ISREG(found.st_mode):
-                    yield Entry(path.relative_to(self.root).as_posix(), found.st_size, found.st_mtime)
+                state = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(state.st_mode) or not entry.name.startswith("."):
+                    _check_kind(entry.path, state.st_mode)
+                    yield f"{folder}/{entry.name}" if folder else entry.name, state
 
     def delete(self, name: str) -> None:
         """See `Files`."""
@@ -225,6 +270,29 @@ class LocalFiles:
             raise _problem_of(self.root, error) from None
         if not created_once:
             raise StoreError(f"store {str(self.root)!r}: its file system lets one file overwrite another; use another one")
+
+
+def path_in(root: Path, name: str) -> Path:
+    """The path of a store's file or folder, by its name relative to the store's folder `root`; it need not exist.
+
+    `root` itself may be a link, since a person named it. Raises DamagedRecord if it, or what is above it in the store, is no file
+    or folder of the store's own, such as a link; and for a name that is none.
+    """
+    path = str(root)
+    check_path(name, path)
+    for part in name.split("/") if name else ():
+        path = f"{path}/{part}"
+        try:
+            _check_kind(path, os.lstat(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            break
+    return root / name
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        what = KINDS.get(stat.S_IFMT(mode), "something else")
+        raise DamagedRecord(f"{path} is {what}, not a file or folder of its own; put back a copy of what it was, or delete it")
 
 
 def make_folder(folder: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.entry import Entry
+from summhay_ray.store.files.entry import Entry, check_path, is_plain
 from summhay_ray.store.files.s3_client import BeyondEnd, ObjectExists, Service
 from summhay_ray.store.files.s3_errors import not_s3
 from summhay_ray.store.files.s3_place import Place, parse_place
@@ -90,7 +90,7 @@ class S3Files:
             with path.open("rb") as stream:
                 self._write(name, stream)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most_mb: float | None = None) -> bytes:
         """See `Files`."""
         return bytes(self._ask("get_object", name)["Body"])
 
@@ -123,7 +123,8 @@ class S3Files:
         above = self._above(folder)
         for page in self._service.pages(above, deep):
             for entry in page.get("Contents", ()):
-                if name := str(entry["Key"])[len(above) :]:
+                name = str(entry["Key"])[len(above) :]
+                if all(map(is_plain, name.split("/"))):
                     yield Entry(f"{folder}/{name}" if folder else name, int(entry["Size"]), entry["LastModified"].timestamp())
 
     def delete(self, name: str) -> None:
@@ -133,7 +134,7 @@ class S3Files:
 
     def move(self, name: str, to: str) -> None:
         """See `Files`. The service copies it, at most 5 GB."""
-        source = {"Bucket": self._named.bucket, "Key": self._named.key(name)}
+        source = {"Bucket": self._named.bucket, "Key": self._key(name)}
         with contextlib.suppress(FileNotFoundError):
             self._ask("copy_object", to, CopySource=source)
             self.delete(name)
@@ -144,7 +145,7 @@ class S3Files:
         for page in self._service.pages(above):
             for entry in page.get("CommonPrefixes", ()):
                 name = str(entry["Prefix"])[len(above) : -1]
-                if name and not name.startswith("."):
+                if is_plain(name) and not name.startswith("."):
                     yield name
 
     def check(self) -> None:
@@ -183,9 +184,13 @@ class S3Files:
         headers = {"ContentMD5": digest, "ContentType": kind, "Metadata": {TOKEN: token or uuid.uuid4().hex}}
         self._ask("put_object", name, Body=content, **headers, **condition)
 
+    def _key(self, name: str) -> str:
+        check_path(name, self._named.bare)
+        return self._named.key(name)
+
     def _ask(self, operation: str, name: str, **options: Any) -> dict[str, Any]:
         try:
-            return self._service.ask(operation, Key=self._named.key(name), **options)
+            return self._service.ask(operation, Key=self._key(name), **options)
         except FileNotFoundError:
             raise FileNotFoundError(self.where(name)) from None
 

@@ -20,6 +20,8 @@ AT_ONCE = 16
 """Number of files that are read in parallel."""
 PIECE_BYTES = 8 << 20
 """Of a long file, so much is read at a time."""
+LONGEST_BYTES = 64 << 20
+"""No record is longer: bytes without a line break are read no further, and are one damaged record to the end of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,9 @@ class LogIndex:
             content = self.files.read_range(name, start, min(PIECE_BYTES, entry.size - start))
             # A record may be longer than a piece.
             while b"\n" not in content and start + len(content) < entry.size:
+                if len(content) >= LONGEST_BYTES:
+                    yield News(name, start, entry.size, heads_of(name, b"\n"))
+                    return
                 content += self.files.read_range(name, start + len(content), PIECE_BYTES)
             content = content[: content.rfind(b"\n") + 1]
             if not content:
@@ -130,6 +135,6 @@ def damaged_records(files: Files) -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in files.entries(FOLDER):
         if Name.of(entry.name) is not None:
-            damaged = heads_of(entry.name, files.read(entry.name))["damaged"]
+            damaged = sum(news.heads["damaged"] for news in LogIndex(files)._read(entry, index_size=0))
             found |= {entry.name: damaged} if damaged else {}
     return found

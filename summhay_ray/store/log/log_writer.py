@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.files import Files, make_folder, sync_folder
+from summhay_ray.store.files.files import Files, make_folder, path_in, sync_folder
 from summhay_ray.store.log.log_lines import FOLDER, TOGETHER, Location, encode, file_name, merged_object
 
 
@@ -72,7 +72,7 @@ class _File:
 
     def _begin(self) -> int:
         self._name = f"{FOLDER}/{self._writer}.jsonl" if not self._n_files else file_name(self._writer, self._n_files)
-        path = self._root / self._name
+        path = path_in(self._root, self._name)
         make_folder(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         sync_folder(path.parent)

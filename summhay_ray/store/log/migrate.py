@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.errors import OldStore, StoreError
+from summhay_ray.store.files.entry import plain_name
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
-from summhay_ray.store.log.log_index import PIECE_BYTES, LogIndex
+from summhay_ray.store.log.log_index import LONGEST_BYTES, PIECE_BYTES, LogIndex
 from summhay_ray.store.log.log_lines import ANSWER
 from summhay_ray.store.log.log_writer import LogWriter
 from summhay_ray.store.runs.chain import Chain
@@ -89,7 +90,7 @@ def migrate(uri: str) -> Counter[str] | None:
 def _records(files: Files, spool: Path) -> Iterator[dict[str, Any]]:
     """The answers of the old log, an empty record for a damaged one; the packs first, which hold what is oldest."""
     newest = Chain(files, "log/packs", "put it back from a copy, or delete the records of this folder").newest()
-    packs = [pack["data"] for pack in newest[1]["packs"]] if newest else []
+    packs = [f"log/packs/{plain_name(pack['data'].removeprefix('log/packs/'))}" for pack in newest[1]["packs"]] if newest else []
     folders = ["log", *(f"log/{name}" for name in files.folders("log"))]
     old = [(files, name) for name in dict.fromkeys([*packs, *(name for at in folders for name in files.names(at, ".jsonl"))])]
     here = LocalFiles(spool)
@@ -113,6 +114,9 @@ def _records_of(files: Files, name: str) -> Iterator[dict[str, Any]]:
                     whole = head is not None and len(body) == int(head[2]) and b"%08x" % zlib.crc32(body) == head[1]
                     yield json.loads(body) if whole else {}
                     line = line[head.end() + len(body) + 1 :] if head and whole else b""
+            if len(rest) > LONGEST_BYTES:
+                yield {}
+                return
     except FileNotFoundError:
         yield {}
 

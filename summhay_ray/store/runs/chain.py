@@ -56,8 +56,12 @@ class Chain:
         except FileNotFoundError:
             return None
         if body is None:
-            raise DamagedRecord(f"{self.files.where(name)} is damaged; {self._mend}")
+            raise self.damaged(number)
         return body
+
+    def damaged(self, number: int, how: str = "") -> DamagedRecord:
+        """The error for a record that is not as it should be."""
+        return DamagedRecord(f"{self.files.where(self.name(number))} is damaged{how}; {self._mend}")
 
     def append(self, number: int, body: Mapping[str, Any]) -> bool:
         """Create record `number`, which follows the newest. Return True if it now holds `body`, False if it holds another.

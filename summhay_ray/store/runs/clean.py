@@ -103,9 +103,9 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
-    standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
-    standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
-    named = {part["name"] for parts in standing_parts for part in (parts["units"], *parts["tables"].values())}
+    standing = (manifests.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
+    standing_parts = (parts for manifest in standing if manifest is not None for parts in manifest.parts)
+    named = {part.name for parts in standing_parts for part in (parts.units, *parts.tables.values())}
     for entry in manifests.parts.there():
         if entry.written < before and entry.name.rpartition("/")[2] not in named:
             yield Unneeded(entry.name, entry.size, "merged parts")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
+from summhay_ray.store.errors import DamagedRecord, Superseded
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
@@ -55,9 +55,21 @@ class Manifests:
         """The newest manifest, which is the current one. Raises StoreError."""
         try:
             newest = self.chain.newest()
+            return Manifest() if newest is None else self._manifest(*newest)
         except DamagedRecord as error:
-            raise self._damaged(str(error).partition(";")[0]) from None
-        return Manifest() if newest is None else _manifest(*newest)
+            raise self.parts.damaged(str(error).partition(";")[0]) from None
+
+    def read(self, number: int) -> Manifest | None:
+        """The manifest of this number; None if there is none (any more). Raises DamagedRecord."""
+        body = self.chain.read(number)
+        return None if body is None else self._manifest(number, body)
+
+    def _manifest(self, number: int, body: Mapping[str, Any]) -> Manifest:
+        try:
+            parts = tuple(map(Parts.from_json, body["parts"]))
+            return Manifest(number, int(body["session"]), int(body["added"]), parts)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise self.chain.damaged(number, f": {error}") from None
 
     def lost(self) -> str:
         """Which folder of manifests is gone, if the run has parts but no manifest that names them; else nothing."""
@@ -66,10 +78,7 @@ class Manifests:
     def check(self) -> None:
         """Raises StoreError if the run has lost its manifests."""
         if lost := self.lost():
-            raise self._damaged(lost)
-
-    def _damaged(self, how: str) -> StoreError:
-        return StoreError(f"run {self.run_id} is damaged ({how}); run summhay doctor --store {self.files.uri}")
+            raise self.parts.damaged(lost)
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
@@ -79,7 +88,7 @@ class Manifests:
         if lost := self.lost():
             yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
         where, newest = self.files.where(self.chain.folder), self.chain.newest()
-        all_parts = _manifest(*newest).parts if newest else ()
+        all_parts = self._manifest(*newest).parts if newest else ()
         for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
                 if flaw := self.parts.flaw(table, part):
@@ -153,6 +162,10 @@ class Committer:
                 while (final := self._newest.final) is None:
                     parts = self._newest.parts
                     self._replace(parts, merge(self._manifests.parts, self._tables, parts, final=True))
+                # Nobody reads the tables that the run's record does not have, so nobody else finds their parts damaged.
+                for table in final.tables.keys() - self._tables.keys():
+                    with self._manifests.parts.opened(table, final.tables[table]):
+                        pass
                 self._manifests.parts.show(final)
                 self._newest = self._manifests.newest()
 
@@ -168,11 +181,6 @@ class Committer:
             return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
 
         self._newest = self._manifests.change(self._newest, replaced)
-
-
-def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
-    parts = tuple(map(Parts.from_json, body["parts"]))
-    return Manifest(number, body["session"], body["added"], parts)
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts]) -> Manifest:

@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.store.errors import StoreError, Superseded
+from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
+from summhay_ray.store.files.entry import plain_name
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 
@@ -139,16 +140,21 @@ def open_sessions(files: Files) -> Iterator[SessionRecord]:
 
 def read_session(files: Files, number: int) -> SessionRecord | None:
     """The record of a session, or None if there is no session of that number."""
-    body = session_chain(files).read(number)
-    return None if body is None else _record(number, body)
+    chain = session_chain(files)
+    if (body := chain.read(number)) is None:
+        return None
+    try:
+        return _record(number, body)
+    except (KeyError, ValueError) as error:
+        raise chain.damaged(number, f": not a driver's record of this version ({error})") from None
 
 
 def lost_sessions(files: Files) -> list[str]:
     """A line for each damaged session record. Lists the folder; those of ended sessions may have been cleaned away."""
-    chain, lines = session_chain(files), []
-    for number in chain.numbers():
+    lines = []
+    for number in session_chain(files).numbers():
         try:
-            chain.read(number)
+            read_session(files, number)
         except StoreError as error:
             lines.append(str(error))
     return lines
@@ -286,11 +292,13 @@ def session_chain(files: Files) -> Chain:
 
 
 def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
-    try:
-        # Records of other versions may have further fields.
-        return SessionRecord(**{field.name: body[field.name] for field in fields(SessionRecord)})
-    except KeyError as error:
-        raise StoreError(f"{_name(number, 'json')}: not a driver's record of this version ({error})") from None
+    # Records of other versions may have further fields.
+    record = SessionRecord(**{field.name: body[field.name] for field in fields(SessionRecord)})
+    plain_name(record.run)
+    # Paths are made of these, too: files of the session, and of the process.
+    if record.number != number or not isinstance(record.pid, int):
+        raise ValueError("number, pid")
+    return record
 
 
 def _end(files: Files, number: int) -> Mapping[str, Any] | None:
@@ -309,6 +317,8 @@ def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
 
 
 def _name(number: int, suffix: str) -> str:
+    if not isinstance(number, int):
+        raise DamagedRecord(f"{str(number)[:80]!r} is no number of a session; run summhay doctor --store")
     return f"{FOLDER}/{number:08d}.{suffix}"
 
 

@@ -20,9 +20,10 @@ from typing import Any, Self
 
 import polars as pl
 
-from summhay_ray.store.errors import OldStore, StoreError
+from summhay_ray.store.errors import DamagedRecord, OldStore, StoreError
 from summhay_ray.store.files.checked_json import read_checked, with_hash
-from summhay_ray.store.files.files import Files, open_files
+from summhay_ray.store.files.entry import is_plain
+from summhay_ray.store.files.files import Files, object_mb, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
@@ -100,7 +101,7 @@ class Store:
             )
         name = f"objects/{kind}/{digest}"
         try:
-            content = self.files.read(name)
+            content = self.files.read(name, object_mb())
         except FileNotFoundError:
             mend = f"{self.files.where(name)} is gone; put it back from a copy, or import or run its source again"
             raise StoreError(f"store {self.uri!r}: has no {kind} {digest}: {mend}") from None
@@ -123,7 +124,7 @@ class Store:
 
         Raises StoreError, which lists the existing runs, if none or several match; or if its record is damaged.
         """
-        if run_id not in ("", ".", "..") and "/" not in run_id:
+        if is_plain(run_id):
             run = RunStore(self, run_id)
             with contextlib.suppress(FileNotFoundError):
                 # It says whether this version can read the run.
@@ -187,7 +188,7 @@ class RunStore:
         name = f"runs/{self.run_id}/run.json"
         record = read_checked(self.store.files.read(name))
         if record is None:
-            raise StoreError(f"{self.store.files.where(name)} is damaged: it is not as it was written; {MEND_RECORD}")
+            raise self.damaged("it is not as it was written")
         if (version := record.get("format")) != RUN_FORMAT:
             found = f"format {version}" if version else "a format without a number"
             raise StoreError(
@@ -199,7 +200,15 @@ class RunStore:
     @functools.cached_property
     def declared(self) -> Tables:
         """The run's tables according to its record. Raises StoreError."""
-        return {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
+        try:
+            return {columns.table: columns for columns in map(Columns.from_json, self.record["tables"])}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self.damaged(str(error)) from None
+
+    def damaged(self, how: str) -> DamagedRecord:
+        """The error for a record that is not as it should be."""
+        where = self.store.files.where(f"runs/{self.run_id}/run.json")
+        return DamagedRecord(f"{where} is damaged: {how}; {MEND_RECORD}")
 
     def at(self) -> Self:
         """A fixed view of the run as it is now; later commits do not change what it reads.

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import itertools
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,9 +26,10 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 
-from summhay_ray.store.errors import StoreError
-from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files
+from summhay_ray.inputs import open_unfollowed
+from summhay_ray.store.errors import DamagedRecord
+from summhay_ray.store.files.entry import Entry, plain_name
+from summhay_ray.store.files.files import Files, path_in
 from summhay_ray.store.tables.tables import Columns, Tables
 
 UNITS = "_units"
@@ -57,7 +57,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: bytes in memory, about."""
+    """One Parquet file as a manifest lists it. `name`: see `plain_name`; `unpacked`: bytes in memory, about."""
 
     name: str
     sha256: str
@@ -66,6 +66,15 @@ class Part:
     unpacked: int
     digest: str = ""
     """See `tables.Digest`; empty unless the part is merged for good."""
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Part:
+        """The part of a manifest's entry. Raises TypeError or ValueError for what is none."""
+        part = cls(**body)
+        plain_name(part.name)
+        if not all(isinstance(number, int) and number >= 0 for number in (part.size, part.rows, part.unpacked)):
+            raise ValueError(f"{part.name}: size, rows and unpacked are numbers, 0 or more")
+        return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +101,10 @@ class Parts:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Parts:
-        """The inverse of `to_json`."""
-        tables = {table: Part(**part) for table, part in body["tables"].items()}
-        return cls(Part(**body["units"]), tables, body["final"])
+        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError, AttributeError for what is none, such as a name that
+        leads out of the run's folder, of whatever table."""
+        tables = {plain_name(table): Part.from_json(part) for table, part in body["tables"].items()}
+        return cls(Part.from_json(body["units"]), tables, body["final"])
 
 
 class PartFiles:
@@ -140,9 +150,12 @@ class PartFiles:
         """The part's content, checked. Raises StoreError."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
-                store = self.files.uri
-                raise StoreError(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
+                raise self.damaged(self._where(table, part))
             yield stream
+
+    def damaged(self, how: str) -> DamagedRecord:
+        """The error for a run that cannot be read."""
+        return DamagedRecord(f"run {self.run_id} is damaged ({how}); run summhay doctor --store {self.files.uri}")
 
     def flaw(self, table: str, part: Part) -> str:
         """What is wrong with a part's file, which is read; empty if nothing is."""
@@ -160,17 +173,21 @@ class PartFiles:
         for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
+                if stream.seek(0, io.SEEK_END) != part.size:
+                    continue
+                stream.seek(0)
                 if hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256:
                     return stream
         return None
 
     def _open(self, name: str, size: int) -> Stream:
         if self.files.folder is not None:
-            return (self.files.folder / name).open("rb")
+            return open_unfollowed(path_in(self.files.folder, name))
         if size <= _READ:
             return io.BytesIO(self.files.read(name))
         stream = tempfile.TemporaryFile()  # noqa: SIM115
-        for offset in itertools.count(0, _READ):
+        # One byte more than it should have shows that it is another file.
+        for offset in range(0, size + 1, _READ):
             stream.write(content := self.files.read_range(name, offset, _READ))
             if len(content) < _READ:
                 break

@@ -25,6 +25,7 @@ import polars as pl
 import pyarrow as pa
 
 from summhay_ray.errors import UserError
+from summhay_ray.store.files.entry import plain_name
 
 _SLICE_BYTES = 4 << 20
 
@@ -91,9 +92,15 @@ class Columns:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Columns:
-        """The inverse of `to_json`. Raises KeyError for a type that this version does not know."""
+        """The inverse of `to_json`. Raises KeyError for a type that this version does not know; that, TypeError, ValueError or
+        AttributeError for what is no table, such as one whose name leads out of a folder."""
         fields = [_field(column["name"], column["type"], column["nullable"], column["meaning"]) for column in body["columns"]]
-        return cls(body["name"], tuple(body["key"]), pa.schema(fields))
+        schema = pa.schema(fields)
+        # Fields of a dataclass, of which tables are made: identifiers in any script. No path is made of them.
+        for name in schema.names:
+            if not name.isidentifier():
+                raise ValueError(f"{name[:80]!r} is no name of a column")
+        return cls(plain_name(body["name"]), tuple(schema.field(name).name for name in body["key"]), schema)
 
     def only(self, names: Collection[str]) -> Columns:
         """The key columns and the named ones."""

@@ -88,7 +88,7 @@ def file_names(entries: Sequence[Mapping[str, str]]) -> list[str]:
         for entry in entries
     ]
     # A record may come from somebody else: nothing is written outside the folder.
-    return [name.replace("/", "_") for name in names]
+    return ["".join(char if char.isprintable() and char != "/" else "_" for char in name) for name in names]
 
 
 class _Rows:
