@@ -24,7 +24,8 @@ from summhay_ray.llm.providers.prices import FREE, PRICED_BY, Price, Unpriced, f
 from summhay_ray.llm.providers.provider_of_model import address_of, is_local, is_service, known_extra, lacking, provider_of
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
 from summhay_ray.llm.providers.secrets import NoKey, answer_secrets, key_in
-from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.llm.transports.generating import TOKENS, UNDER_WAY
+from summhay_ray.llm.transports.local_model import GeneratingModel, Generation, LocalModel
 
 __all__ = [
     "FREE",
@@ -35,6 +36,8 @@ __all__ = [
     "QUERY_FIELD",
     "RESERVED",
     "REVISION",
+    "TOKENS",
+    "UNDER_WAY",
     "USAGE_NOT_CREDIBLE",
     "Ask",
     "Batched",
@@ -42,6 +45,8 @@ __all__ = [
     "Claim",
     "ExcessTotals",
     "Gateway",
+    "GeneratingModel",
+    "Generation",
     "Grant",
     "Ledger",
     "LedgerPort",

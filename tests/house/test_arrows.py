@@ -21,7 +21,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # What every room may use.
     "errors": set(),
     "text": set(),
-    "encoders": {"errors"},
+    "encoders": {"errors", "loops"},
     "outcome": set(),
     "plugins": {"errors"},
     "inputs": {"errors"},
