@@ -30,10 +30,10 @@ GENERATORS = "transformers/"
 DOCUMENT_END = "<doc-sep>"
 MOST_TOKENS = 4096
 """Maximum input tokens of a model whose configuration gives no limit."""
-ROWS_ON_CPU = 8
-"""Maximum answers in a batch on CPUs, where more gain little, and a stop would lose more."""
+CPU_ROWS, CPU_TOKENS = 8, 4096
+"""Maximum prompts, and tokens of prompts and answers, in a batch on CPUs: more gain little, and a stop would lose more."""
 CACHE_BYTES = 2 * 2**30
-"""Memory for what a batch keeps of its tokens: prompts and answers. One request alone may take more."""
+"""Maximum memory on a GPU for what a model keeps of the tokens of a batch. One request alone may take more."""
 _OWN = ("max_tokens", "temperature", "seed", "input", "source_tokens", "dtype", "extra_body", "top_p", "num_beams")
 _INPUTS = ("prompt", "bart", "primera")
 
@@ -73,7 +73,8 @@ class Generator(GeneratingModel):
         if options.temperature > 0 or options.beams > 1:
             return [[place] for place in range(len(requests))]
         lengths = [len(options.ids(request, model, tokenizer)) for request in requests]
-        rows, tokens = min(most, ROWS_ON_CPU) if model.device.type == "cpu" else most, CACHE_BYTES // _cache_bytes(model)
+        on_cpu = model.device.type == "cpu"
+        rows, tokens = (min(most, CPU_ROWS), CPU_TOKENS) if on_cpu else (most, CACHE_BYTES // _cache_bytes(model))
         if _may_pad(model):
             return list(batches([length + options.max_tokens for length in lengths], tokens, rows))
         alike = {length: [place for place, other in enumerate(lengths) if other == length] for length in sorted(set(lengths))}

@@ -95,29 +95,34 @@ class GenerationThread:
         model: GeneratingModel | None = None
         while calls := self._next(model):
             model = calls[0].model
-            try:
-                batches = model.batches([call.request for call in calls], calls[0].settings.limits.concurrency)
-            # As in `_generate`.
-            except BaseException as error:  # noqa: BLE001
-                _end(calls, self._named(error))
-                continue
-            for batch in batches:
-                self._generate(model, [calls[place] for place in batch])
+            self._generate(model, calls)
 
     def _next(self, model: GeneratingModel | None) -> list[_Call]:
-        """The calls to answer next, of one model and equal sampling parameters: of the model that is loaded, as long as there are
-        any."""
-        time.sleep(LINGER_S)
-        with self._lock:
-            first = next((call for call in self._waiting if call.model is model), next(iter(self._waiting), None))
-            if first is None or self._stopped.is_set():
-                self._working = False
-                return []
-            alike = [
-                call for call in self._waiting if call.model is first.model and call.request.sampling == first.request.sampling
-            ]
-            self._waiting = [call for call in self._waiting if call not in alike]
-            return alike
+        """The batch of the call that has waited longest; as long as any call asks `model`, which is loaded, of those."""
+        seen: list[_Call] = []
+        batches: Sequence[Sequence[int]] = ()
+        while True:
+            time.sleep(LINGER_S)
+            with self._lock:
+                first = next((call for call in self._waiting if call.model is model), next(iter(self._waiting), None))
+                if first is None or self._stopped.is_set():
+                    self._working = False
+                    return []
+                chosen = first.model, first.request.sampling
+                alike = [call for call in self._waiting if (call.model, call.request.sampling) == chosen]
+                # While a model is loaded, most calls of the first batch come.
+                if alike == seen:
+                    batch = [alike[place] for place in next(places for places in batches if 0 in places)]
+                    self._waiting = [call for call in self._waiting if call not in batch]
+                    return batch
+            seen, model = alike, first.model
+            try:
+                batches = first.model.batches([call.request for call in alike], first.settings.limits.concurrency)
+            # As in `_generate`.
+            except BaseException as error:  # noqa: BLE001
+                _end(alike, self._named(error))
+                with self._lock:
+                    self._waiting = [call for call in self._waiting if call not in alike]
 
     def _generate(self, model: GeneratingModel, calls: Sequence[_Call]) -> None:
         left, within_s = dict(enumerate(calls)), calls[0].settings.timeout_s
