@@ -266,7 +266,7 @@ LONGEST, EARLY = 480, 40
 
 
 def ending_early(folder: Path, to: Path) -> tuple[Path, set[int], set[int]]:
-    """A copy of the model for which one of its words ends an answer; requests that it ends early; and those that it never ends."""
+    """A copy of the model for which one of its words ends an answer; requests that it ends early, and that it never ends."""
     model, requests = asked(folder, max_tokens=LONGEST)
     said = [text.split() for _, text in sorted(in_batches(model, requests, len(requests)).items())]
 
