@@ -7,25 +7,73 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import uvloop
 
 T = TypeVar("T")
 
+THREADS = "summhay-compute"
+"""Prefix of the names of threads that may compute for minutes in native code."""
+ENDS_WITHIN_S = 0.5
+"""How long `end_process` waits for them: an idle one ends at once."""
+_OVER: ContextVar[threading.Event] = ContextVar("over")
+
+
+class Abandoned(Exception):
+    """Nobody waits for the result any more."""
+
+
+def check_wanted() -> None:
+    """Raises Abandoned if the event loop whose `asyncio.to_thread` called this has ended. To be called between batches."""
+    if (over := _OVER.get(None)) is not None and over.is_set():
+        raise Abandoned
+
 
 def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end on an event loop of uvloop, which is faster than asyncio's, and return its result."""
+    """Run a coroutine to its end on an event loop of uvloop, which is faster than asyncio's, and return its result.
+
+    It does not wait for threads that still compute; see `check_wanted`.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return uvloop.run(work())
+        return uvloop.run(_leaving_threads(work))
     # A notebook already runs an event loop, which cannot be entered twice.
     with ThreadPoolExecutor(max_workers=1) as thread:
-        return thread.submit(lambda: uvloop.run(work())).result()
+        return thread.submit(lambda: uvloop.run(_leaving_threads(work))).result()
+
+
+async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    loop, threads, over = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=THREADS), threading.Event()
+    loop.set_default_executor(threads)
+    _OVER.set(over)
+    try:
+        return await work()
+    finally:
+        over.set()
+        threads.shutdown(wait=False, cancel_futures=True)
+        # The loop joins its threads when it is closed: let it have others.
+        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+
+
+def end_process(code: int) -> NoReturn:
+    """Exit without waiting for a thread that still computes, which the interpreter would."""
+    computing = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
+    for thread in computing:
+        thread.join(ENDS_WITHIN_S / len(computing))
+    if any(thread.is_alive() for thread in computing):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def collect_rarely() -> None:

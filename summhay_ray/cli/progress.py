@@ -130,6 +130,7 @@ def _bar_line(progress: Progress, width: int) -> str:
         f"{100 * share:.0f}%",
         f"{progress.items_done}/{progress.items_total} {progress.unit}",
         *([f"{progress.calls_a_second:.1f} calls/s"] if progress.calls or progress.in_flight else []),
+        *([f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []),
         _dollars(progress),
         *([f"{progress.failures} failures"] if progress.failures else []),
         _now(progress),
@@ -197,9 +198,10 @@ def _reserve(progress: Progress) -> list[str]:
 
 
 def _traffic(progress: Progress) -> list[str]:
+    tokens = [f"{progress.tokens} tokens generated", f"{progress.tokens_a_second:.1f} tokens/s"] if progress.tokens else []
     if not progress.calls and not progress.limited and not progress.retries:
-        return []
-    return [f"{progress.calls_a_second:.1f} calls/s", f"{progress.limited} times 429", f"{progress.retries} retries"]
+        return tokens
+    return [f"{progress.calls_a_second:.1f} calls/s", *tokens, f"{progress.limited} times 429", f"{progress.retries} retries"]
 
 
 def _times(progress: Progress, ended: bool = False) -> str:

@@ -1,6 +1,7 @@
 """The encoders room: local models that embed texts, or score texts for a query.
 
-It needs the extra `embed` (torch, sentence-transformers), is the only room that loads such models, and imports only `errors`.
+It needs the extra `embed` (torch, sentence-transformers), is the only room that loads such models, and imports only `errors` and
+`loops`.
 """
 
 from summhay_ray.encoders.bare import (
@@ -25,7 +26,7 @@ from summhay_ray.encoders.find import (
     known_revision,
     placed,
 )
-from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, best_device, load_encoder, load_scorer
+from summhay_ray.encoders.local import PICKLED, Encoder, Scorer, batches, best_device, load_encoder, load_scorer, quiet
 
 __all__ = [
     "FOLDER_REVISION",
@@ -45,6 +46,7 @@ __all__ = [
     "Scoring",
     "TokenEncoder",
     "Vectors",
+    "batches",
     "best_device",
     "check_model",
     "find_model",
@@ -57,4 +59,5 @@ __all__ = [
     "load_scorer",
     "load_token_encoder",
     "placed",
+    "quiet",
 ]

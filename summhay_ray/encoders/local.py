@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from summhay_ray.encoders.base import Encoding, NoModel, Scoring, Vectors
 from summhay_ray.encoders.find import INSTALL, MODELS, UNTRUSTED, check_model, find_model, is_cached
+from summhay_ray.loops import check_wanted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,14 +144,16 @@ def best_device() -> str:
 
 
 def batches(lengths: Sequence[int], tokens: int, size: int | None) -> Iterator[list[int]]:
-    """Indices of texts in batches, the longest first, so that a lack of memory shows at once."""
+    """Indices of texts in batches, the longest first, so that a lack of memory shows at once. Raises Abandoned."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if batch and (lengths[batch[0]] * (len(batch) + 1) > tokens or len(batch) == size):
+            check_wanted()
             yield batch
             batch = []
         batch.append(place)
     if batch:
+        check_wanted()
         yield batch
 
 
@@ -166,7 +169,7 @@ def _lengths(tokenizer: Any, texts: Sequence[Any], longest: int | None) -> tuple
 def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
     """The result of `load`, called with the model's folder or hub name. Raises NoModel where it cannot be loaded."""
     found = check_model(name, revision)
-    _quiet()
+    quiet()
     try:
         return load(str(found.folder or name))
     except ImportError as error:
@@ -181,7 +184,7 @@ def loaded(name: str, load: Callable[[str], T], revision: str = "") -> T:
         raise NoModel(f"model {name!r} cannot be loaded ({type(error).__name__}: {said}); {mend}") from error
 
 
-def _quiet() -> None:
+def quiet() -> None:
     """Switch off the progress bars and warnings of transformers."""
     try:
         from transformers.utils import logging

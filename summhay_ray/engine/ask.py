@@ -23,7 +23,8 @@ from summhay_ray.loops import Ready
 from summhay_ray.outcome import KIND, Answer, Failed, Malformed, NoAnswer, Outcome, Refusal
 from summhay_ray.store import Table
 
-LOCAL_AT_ONCE = 4
+LOCAL_AT_ONCE = 32
+"""Items that may hold a prompt for a model in the worker, which may answer several together."""
 EXTRA_PROMPTS = 64
 """Items that may hold a prompt beyond a model's concurrency. The items of a group wait for the first call of their prefix; with
 room for another group beside them, there are mostly calls to send."""

@@ -32,7 +32,8 @@ from summhay_ray.llm.providers.provider_of_model import (
 )
 from summhay_ray.llm.providers.provider_table import PROVIDERS, needed_variables
 from summhay_ray.llm.providers.secrets import NoKey, Secrets, key_in, known_secrets
-from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.llm.transports.generating import TOKENS, UNDER_WAY
+from summhay_ray.llm.transports.local_model import GeneratingModel, Generation, LocalModel
 
 __all__ = [
     "FREE",
@@ -43,6 +44,8 @@ __all__ = [
     "QUERY_FIELD",
     "RESERVED",
     "REVISION",
+    "TOKENS",
+    "UNDER_WAY",
     "USAGE_NOT_CREDIBLE",
     "Ask",
     "Batched",
@@ -50,6 +53,8 @@ __all__ = [
     "Claim",
     "ExcessTotals",
     "Gateway",
+    "GeneratingModel",
+    "Generation",
     "Grant",
     "Ledger",
     "LedgerPort",

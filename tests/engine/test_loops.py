@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
-from summhay_ray.loops import Ready, together
+import pytest
+
+from summhay_ray.loops import Abandoned, Ready, check_wanted, run_loop, together
 
 
 def test_results_keep_their_order_and_only_what_is_not_ready_takes_a_task() -> None:
@@ -40,3 +43,28 @@ def test_one_ready_answer_is_awaited_without_suspending() -> None:
         assert done.value == "known"
     else:
         raise AssertionError("it was suspended")
+
+
+def test_a_loop_that_ends_does_not_wait_for_its_threads_and_they_stop_between_batches() -> None:
+    begun, going, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def compute() -> None:
+        begun.set()
+        going.wait(60)
+        try:
+            check_wanted()
+        except Abandoned:
+            ended.set()
+
+    async def main() -> None:
+        computing = asyncio.create_task(asyncio.to_thread(compute))
+        await asyncio.to_thread(begun.wait, 60)
+        computing.cancel()
+        raise KeyError("stopped")
+
+    with pytest.raises(KeyError):
+        run_loop(main)
+    assert not ended.is_set()
+    going.set()
+    assert ended.wait(60)
+    check_wanted()

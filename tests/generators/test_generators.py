@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from summhay_ray.encoders import NoModel
-from summhay_ray.llm import Request, user
+from summhay_ray.generators import Generator
+from summhay_ray.llm import Generation, Request, user
 from summhay_ray.local_models import LocalModels, check_model
 
 pytestmark = pytest.mark.embed
@@ -70,10 +78,14 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         max_position_embeddings=256, bos_token_id=0, pad_token_id=1, eos_token_id=2,
     )  # fmt: skip
     chat = "{% for message in messages %}{{ message.role }} : {{ message.content }} {% endfor %}answer :"
+    # With larger weights, an answer depends on more than the prompt's end. Nothing ends it early.
+    own = {"initializer_range": 0.5, "num_hidden_layers": 4, "max_position_embeddings": 4096, "eos_token_id": None}
+    loud = transformers.LlamaConfig(**{**llama.to_dict(), **own})
     made = {
         "bart": (transformers.BartForConditionalGeneration(bart), tokenizer_of()),
         "led": (transformers.LEDForConditionalGeneration(led), tokenizer_of()),
         "llama": (transformers.LlamaForCausalLM(llama), tokenizer_of(chat)),
+        "loud": (transformers.LlamaForCausalLM(loud), tokenizer_of()),
     }
     for name, (model, tokenizer) in made.items():
         model.save_pretrained(root / name)
@@ -224,3 +236,158 @@ def test_a_run_asks_it_as_any_other_model(folders: dict[str, Path], tmp_path: Pa
     assert result.status == "done" and result.calls["made"] == 1
     again = api.run(spec, str(tmp_path / "store"), executor="inline")
     assert again.calls["made"] == 0
+
+
+TEXTS = [f"{'the ferry late . ' * (n % 5)}when does the {WORDS[8 + n % 7]} open ?" for n in range(8)]
+
+
+def asked(folder: Path, **sampling: Any) -> tuple[Generator, list[Request]]:
+    """A model, and eight requests, which fit into one batch."""
+    return Generator(f"transformers/{folder}"), [Request(f"transformers/{folder}", [user(text)], sampling) for text in TEXTS]
+
+
+def in_batches(
+    model: Generator, requests: list[Request], most: int, goes_on: Callable[[int, int], bool] = lambda *_: True
+) -> dict[int, str]:
+    """The complete answers, by the requests' indices."""
+    found: dict[int, str] = {}
+    for batch in model.batches(requests, most):
+        assert len(batch) <= most
+
+        def keep(place: int, text: str, batch: Sequence[int] = batch) -> None:
+            found[batch[place]] = text
+
+        model.generate(Generation([requests[place] for place in batch], keep, goes_on))
+    return found
+
+
+LONGEST, EARLY = 480, 40
+"""Tokens of the longest answer, and words among which some answers end."""
+
+
+def ending_early(folder: Path, to: Path) -> tuple[Path, set[int], set[int]]:
+    """A copy of the model for which one of its words ends an answer; requests that it ends early, and that it never ends."""
+    model, requests = asked(folder, max_tokens=LONGEST)
+    said = [text.split() for _, text in sorted(in_batches(model, requests, len(requests)).items())]
+
+    def split(word: str) -> tuple[set[int], set[int]]:
+        early = {place for place, words in enumerate(said) if word in words[1:EARLY] and word != words[0]}
+        return early, {place for place, words in enumerate(said) if word not in words}
+
+    word = max(WORDS[len(SPECIAL) :], key=lambda word: min(map(len, split(word))))
+    early, never = split(word)
+    assert early and never
+    shutil.copytree(folder, to)
+    path = to / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": WORDS.index(word)}), encoding="utf-8")
+    return to, early, never
+
+
+@pytest.mark.parametrize("name", ["loud", "bart", "led"])
+def test_a_batch_gives_the_answers_of_single_prompts(folders: dict[str, Path], name: str) -> None:
+    model, requests = asked(folders[name], max_tokens=20)
+    found = in_batches(model, requests, 5)
+    assert [found[place] for place in range(len(requests))] == [model.answer(request) for request in requests]
+    assert len(set(found.values())) > 1
+    # What draws, or has beams, goes alone.
+    assert [len(batch) for batch in model.batches(asked(folders[name], temperature=1.0)[1], 5)] == [1] * len(requests)
+
+
+def test_what_padding_would_change_is_batched_by_equal_length(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["loud"], tmp_path / "model")
+    path = tmp_path / "model" / "generation_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "repetition_penalty": 1.3}), encoding="utf-8")
+    model, requests = asked(tmp_path / "model", max_tokens=20)
+    assert in_batches(model, requests, 8) == {place: model.answer(request) for place, request in enumerate(requests)}
+    assert {len({len(requests[place].prompt.split()) for place in batch}) for batch in model.batches(requests, 8)} == {1}
+
+
+def test_a_stopped_batch_gives_the_answers_that_have_ended_and_no_others(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder, early, never = ending_early(folders["loud"], tmp_path / "model")
+    model, requests = asked(folder, max_tokens=LONGEST)
+    found = in_batches(model, requests, len(requests), lambda n_tokens, _: n_tokens < 2 * EARLY)
+    assert early <= set(found) and not never & set(found)
+    assert found == {place: model.answer(requests[place]) for place in found}
+    model, requests = asked(folder, max_tokens=LONGEST, num_beams=2)
+    assert in_batches(model, requests[:2], 2, lambda n_tokens, _: n_tokens < 4) == {}
+
+
+OWN = """
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from summhay_ray.benchmark import Ask, Benchmark, Item, Model, Rows, Spec, Stage, Table, user
+
+
+@dataclass(frozen=True)
+class Said:
+    number: int
+    text: str
+
+
+class SaySpec(Spec):
+    model: Model
+    texts: list[str]
+
+
+class Say(Benchmark[SaySpec]):
+    stages = (Stage("say"),)
+    tables = (Table("said", Said, key=("number",)),)
+
+    def items(self) -> Iterator[Item]:
+        for number, text in enumerate(self.spec.texts):
+            yield Item(str(number), model=self.spec.model, data={"number": number, "text": text})
+
+    async def answer(self, item: Item, ask: Ask) -> Rows:
+        reply = await ask("say", [user(item.data["text"])])
+        return {"said": [Said(item.data["number"], reply.text)]}
+"""
+
+
+def said_by(folder: Path, tmp_path: Path, **fields: Any) -> Path:
+    """The path of a spec that asks a model for the answers to all texts."""
+    (tmp_path / "own_say.py").write_text(OWN, encoding="utf-8")
+    model = {"model": f"transformers/{folder}", "max_tokens": LONGEST, **fields}
+    (tmp_path / "spec.yaml").write_text(json.dumps({"kind": "own_say:Say", "texts": TEXTS, "model": model}), encoding="utf-8")
+    return tmp_path / "spec.yaml"
+
+
+def test_sigterm_keeps_the_answers_that_have_ended_and_only_these(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from summhay_ray import api
+
+    folder, early, never = ending_early(folders["loud"], tmp_path / "model")
+    spec, store = said_by(folder, tmp_path), tmp_path / "store"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    command = [str(Path(sys.executable).with_name("summhay")), "run", str(spec), "--store", str(store), "--executor", "inline"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while sum(len(path.read_text().splitlines()) for path in (store / "answers").glob("*")) < len(early):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    complaint = process.communicate(timeout=60)[1]
+    assert process.returncode == 143 and time.monotonic() - began < 10, complaint
+    (run,) = (path.name for path in (store / "runs").iterdir())
+    kept = api.table(run, "said", str(store)).sort("number")
+    assert early <= set(kept["number"]) and not never & set(kept["number"])
+    assert f"{kept.height} of {len(TEXTS)} items" in complaint
+    result = api.run(spec, str(store), executor="inline")
+    assert result.calls == {"made": len(TEXTS) - kept.height, "reused": kept.height, "failed": 0}
+    assert api.table(run, "said", str(store)).filter(pl.col("number").is_in(kept["number"].implode())).sort("number").equals(kept)
+
+
+def test_a_timeout_ends_a_generation_and_a_longer_one_asks_again(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from summhay_ray import api
+
+    monkeypatch.syspath_prepend(tmp_path)
+    store = str(tmp_path / "store")
+    result = api.run(said_by(folders["loud"], tmp_path, timeout_s=0.1), store, executor="inline")
+    assert result.status == "partial" and result.cells["failed"] == result.tried_again == len(TEXTS)
+    assert set(api.table(result.run, "failures", store)["error"]) == {"timeout"}
+    again = api.run(said_by(folders["loud"], tmp_path), store, executor="inline")
+    assert (again.run, again.status, again.calls["made"]) == (result.run, "done", len(TEXTS))

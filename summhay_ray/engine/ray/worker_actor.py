@@ -120,8 +120,9 @@ class WorkerActor:
         places = {True: "in the worker", False: "called"}
         models = ", ".join(f"{name} ({places[model.local]})" for name, model in sorted(settings.items()))
         log.info("starts as pid %d on node %s; models: %s", os.getpid(), socket.gethostname(), models or "none")
-        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local)
-        self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, self._ledger.count, order.workers)
+        count = self._ledger.count
+        self._gateway = Gateway(settings, self._ledger, files, self._log, order.run_id, self._evicted, local, count)
+        self._worker = Worker(workload, place.run, self._gateway, self._ledger.commit, count, order.workers)
         if kind == "calling":
             self._gateway.make_transports()
 
@@ -215,6 +216,7 @@ class WorkerActor:
         if self._watching is None:
             return
         await self._gateway.drain(DRAIN_S)
+        await self._worker.end()
         log.info("stops; the answers that have come are in the store")
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             async with asyncio.timeout(LEAVE_S):

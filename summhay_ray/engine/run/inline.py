@@ -69,7 +69,7 @@ class InlineExecution:
         has_local = any(model.local for model in settings.values())
         local = await asyncio.to_thread(lambda: workload.models.local) if has_local else {}
         log, service = LogWriter(files, self._heartbeat.session.number), self._service
-        gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local)
+        gateway = Gateway(settings, LocalPort(service, log.writer), files, log, run.run_id, local=local, count=service.count)
         self._commits: Batched[Parts, None] = Batched(self._add)
         worker = Worker(workload, run, gateway, self._commits, service.count)
         queues = queue_settings(workload, Counter(item.queue for items in left.values() for item in items), 1)
@@ -90,6 +90,7 @@ class InlineExecution:
                 self._latest = service.snapshot()
                 self._work.stopping(self._latest["in_flight"])
                 await gateway.drain(DRAIN_S)
+                await worker.end()
                 raise
             finally:
                 await gateway.close()

@@ -11,7 +11,7 @@ from typing import Any
 from summhay_ray.engine.plan.calls_left import Remaining, asked_in, remaining
 from summhay_ray.engine.plan.plan import PlanResult
 from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.llm import Limits, ModelSettings
+from summhay_ray.llm import TOKENS, UNDER_WAY, Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 
 RATE_OVER_S = 10.0
@@ -75,6 +75,9 @@ class Progress:
     """The part of the budget that is neither spent, nor reserved, nor uncertain."""
     calls: int = 0
     calls_a_second: float = 0.0
+    tokens: int = 0
+    """Tokens that models in the workers have generated, for complete answers or not."""
+    tokens_a_second: float = 0.0
     limited: int = 0
     """Number of 429 responses."""
     retries: int = 0
@@ -132,11 +135,11 @@ class _Pace:
 
     def __init__(self, began: float) -> None:
         self._began = began
-        self._answered: deque[tuple[float, int]] = deque()
-        """When answers were seen, and how many there were by then."""
+        self._answered: deque[tuple[float, float]] = deque()
+        """When answers, or parts of them, were seen, and how many there were by then."""
         self._latency = 0.0
 
-    def note(self, now: float, calls: int) -> None:
+    def note(self, now: float, calls: float) -> None:
         """Note how many calls are answered."""
         if calls and not self._answered:
             self._latency = now - self._began
@@ -205,6 +208,8 @@ class Timeline:
             left_usd=budget_left,
             calls=snapshot.get("made", 0),
             calls_a_second=self._rate(lambda seen: seen.get("made", 0)),
+            tokens=snapshot.get(TOKENS, 0),
+            tokens_a_second=self._rate(lambda seen: seen.get(TOKENS, 0)),
             limited=snapshot.get("limited", 0),
             retries=snapshot.get("retries", 0),
             models=tuple(self._model(name, snapshot) for name in sorted(snapshot.get("models", {}))),
@@ -230,6 +235,8 @@ class Timeline:
         made = {name: numbers.get("calls", 0) for name, numbers in models.items()}
         made[LOCAL] = max(0, snapshot.get("made", 0) - sum(made.values()))
         for model, n in made.items():
+            if model == LOCAL:
+                n += snapshot.get(UNDER_WAY, 0) / 1000
             if n or models.get(model, {}).get("in_flight", 0):
                 self._paces.setdefault(model, _Pace(now)).note(now, n)
         spent = snapshot.get("spent_micros", 0)
@@ -255,7 +262,7 @@ class Timeline:
         for purpose, n in found.left.items():
             if n >= 0.5 and purpose in stages:
                 by_model.setdefault(self._group(purpose[1]), []).append((stages[purpose], n))
-        seconds = self._seconds(by_model, now, models)
+        seconds = self._seconds(by_model, now, snapshot)
         if seconds is not None and budget_left is not None and usd > budget_left:
             seconds *= budget_left / usd
         remote = any(self._group(stage.model) != LOCAL for stage in plan.stages)
@@ -280,11 +287,12 @@ class Timeline:
             found.left[purpose] += stage.calls * max(0.0, 1 - share)
         return found if any(found.left.values()) else None
 
-    def _seconds(
-        self, left: Mapping[str, Sequence[tuple[StagePlan, float]]], now: float, models: Mapping[str, Mapping[str, Any]]
-    ) -> float | None:
+    def _seconds(self, left: Mapping[str, Sequence[tuple[StagePlan, float]]], now: float, snapshot: Snapshot) -> float | None:
         """Seconds that the slowest model needs; None if unknown."""
+        models = snapshot.get("models", {})
         numbers = {model: sum(n for _, n in calls) for model, calls in left.items()}
+        if LOCAL in numbers:
+            numbers[LOCAL] = max(0.0, numbers[LOCAL] - snapshot.get(UNDER_WAY, 0) / 1000)
         needed: dict[str, float | None] = {}
         for model, n in numbers.items():
             state, pace = models.get(model, {}), self._paces.get(model)

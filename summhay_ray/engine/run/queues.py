@@ -117,7 +117,8 @@ def queue_settings(
         if queue.at_once is not None:
             at_once = max(1, min(queue.at_once, share) if queue.computes else queue.at_once)
         else:
-            at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share))
+            # One worker leaves nothing to others, and a model may answer several items together.
+            at_once = max(CALLING_AT_ONCE, 2 * max(called)) if called else max(least, min(most, share if n_workers > 1 else most))
         together = queue.together or (1 if queue.computes else max(1, min(ITEMS_TOGETHER, share)))
         kind = family or (COMPUTING if queue.computes else "calling")
         by_queue[name] = QueueSettings(kind, n_workers, at_once, together, bool(called))

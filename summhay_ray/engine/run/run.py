@@ -420,8 +420,9 @@ class Start:
         def make(at: RunSnapshot) -> MakePlan:
             return lambda unwanted: plan(self.workload, at.store, self.options.budget_usd, at, unwanted)
 
-        # A plan prepares and counts every item, which is about as much work as answering it by a local model.
-        wanted = self._paying() or not all(model.local for model in self.workload.models.settings().values())
+        # A plan prepares and counts every item, which is about as much work as answering it by a local model that only computes.
+        models = self.workload.models
+        wanted = self._paying() or not all(model.local for model in models.settings().values()) or models.generates()
         planning = _Planning(make(self.before) if wanted else _no_plan, planned_now, at_once=executor != "inline")
         with self._executing(work, executor, planning) as execution:
             session = begin_session(self.run.store.files, self.run.run_id, self._paying())

@@ -88,6 +88,10 @@ class Worker:
         """Answer and commit a batch. Items that the budget stopped are not committed."""
         return list(await asyncio.gather(*map(self._item, batch)))
 
+    async def end(self) -> None:
+        """Return when the items that are answered are committed. Only once nothing more is answered."""
+        await self._commits.settled()
+
     async def _item(self, work: WorkItem) -> ItemResult:
         with self._commits.under_way():
             ask = Ask(self._workload, work.item, self._gateway.complete, self._limiter, self._note)

@@ -11,7 +11,7 @@ from typing import Any
 from summhay_ray.engine.spec.given_answers import GivenAnswers
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import ModelSpec, Spec
-from summhay_ray.llm import LocalModel, ModelSettings, is_local
+from summhay_ray.llm import GeneratingModel, LocalModel, ModelSettings, is_local
 
 
 class RunModels:
@@ -44,6 +44,10 @@ class RunModels:
     def find(self, model: str) -> LocalModel | None:
         """The model that answers in the worker under this name; None if there is none."""
         return self.local.get(model) or self.local.get(f"{model.partition('/')[0]}/")
+
+    def generates(self) -> bool:
+        """Whether a model in the worker generates its answers, which takes far longer than to plan them."""
+        return any(isinstance(self.find(name), GeneratingModel) for name, model in self.settings().items() if model.local)
 
     def revision(self, model: str) -> dict[str, Any]:
         """A sampling parameter with the revision of a local model, so that it enters the key; empty for any other model."""

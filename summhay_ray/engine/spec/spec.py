@@ -106,7 +106,9 @@ class Reach(Strict):
         default=None, description="direct: OpenAI's protocol; null: direct where the provider speaks it, else litellm"
     )
     api_key_env: str | None = Field(default=None, description="name of the worker's environment variable that holds the key")
-    timeout_s: float = Field(default=600.0, gt=0, description="longest time for one attempt, in seconds")
+    timeout_s: float | None = Field(
+        default=None, gt=0, description="longest time for one attempt, in seconds; null: 600, or none for transformers/..."
+    )
     max_answer_bytes: int | None = Field(
         default=None, ge=1024, description="largest response body, in bytes; null: 1 MiB + 32 x max_tokens"
     )
@@ -165,7 +167,9 @@ class LimitsSpec(Strict):
     rpm: float | None = Field(default=None, gt=0, description="requests per minute")
     input_tpm: float | None = Field(default=None, gt=0, description="input tokens per minute")
     output_tpm: float | None = Field(default=None, gt=0, description="output tokens per minute")
-    concurrency: int = Field(default=64, ge=1, description="concurrent calls over the whole cluster")
+    concurrency: int = Field(
+        default=64, ge=1, description="concurrent calls over the whole cluster; for transformers/..., prompts in a batch"
+    )
 
 
 class RangeSpec(Strict):

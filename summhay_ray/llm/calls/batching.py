@@ -36,6 +36,11 @@ class Batched(Generic[T, R]):
             self._trip = asyncio.create_task(self._run())
         return await future
 
+    async def settled(self) -> None:
+        """Return when the batches of all items are done. Their errors are for the callers."""
+        if self._trip is not None:
+            await asyncio.wait([self._trip])
+
     def is_enough(self, waiting: int) -> bool:
         """Whether so many items do not wait for more."""
         return waiting >= ENOUGH

@@ -42,7 +42,7 @@ from summhay_ray.text import count_tokens
 
 log = logging.getLogger(__name__)
 
-MENDABLE = {"bad_request", "context_window", "request_too_large"}
+MENDABLE = {"bad_request", "context_window", "request_too_large", "timeout"}
 """Errors of a single request that the user can mend (an endpoint, a window). Nothing was paid; a later run tries again."""
 
 LINGER_S = 0.1
@@ -57,7 +57,7 @@ class Gateway:
     """Sends a worker's requests to the models, on one event loop.
 
     `models` holds the settings of every model that may be called. `local` holds the models that run in this process, by name, or
-    by `provider/` for a family.
+    by `provider/` for a family. `count` adds what these generate to the run's counters.
     """
 
     def __init__(
@@ -69,13 +69,14 @@ class Gateway:
         run: str,
         evicted: Callable[[], None] | None = None,
         local: Mapping[str, LocalModel] | None = None,
+        count: Callable[[Mapping[str, int]], None] = lambda _: None,
     ) -> None:
         self._models = models
         self._files = files
         self._log = log
         self._run = run
-        self._client = LedgerClient(port, evicted)
-        self._transports = Transports(local)
+        self._transports = Transports(local, count)
+        self._client = LedgerClient(port, evicted, self._transports.stop)
         self._prefixes = PrefixGate()
         self._dimensions = Dimensions(files)
         self._append: Batched[bytes, Location] = Batched(self._append_all, 0.0 if files.folder else LINGER_S)
@@ -102,7 +103,8 @@ class Gateway:
         await self._transports.close()
 
     async def drain(self, patience_s: float) -> None:
-        """Send nothing more, wait up to `patience_s` for the calls in flight, and bring the log to the store.
+        """Send nothing more, stop models in this process, wait up to `patience_s` for the calls in flight, and bring the log to
+        the store.
 
         A call that is not sent is given back, and waits for ever, since the worker ends.
         """
@@ -283,6 +285,9 @@ class Gateway:
         return await off_loop(letters(reply), work)
 
     async def _failed(self, call: Call, decision: Decision, message: str, reply: Reply | None) -> Ended | None:
+        if decision.kind == "stopped":
+            self._settle(call, sent=False, again=call.wanted)
+            return None
         paid = call.wire.sent and decision.kind in ("ambiguous", "malformed")
         key, charged = call.request.key, call.claim.worst_micros * paid
         if reply is not None:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from summhay_ray.routes import Wire
 
-Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model"]
+Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "model", "stopped"]
 """What kind of failure it is:
 
 - rate_limit, transient: try again.
@@ -24,6 +24,7 @@ Kind = Literal["rate_limit", "transient", "ambiguous", "malformed", "row", "mode
 - malformed: the answer cannot be used; charged, and not tried again.
 - row: this request will never succeed.
 - model: no request to this model will succeed.
+- stopped: this run stops, and there is no answer yet; it costs nothing, and is not tried again before the next start.
 """
 
 
@@ -51,6 +52,8 @@ _BY_CLASS: Mapping[str, tuple[Kind, str]] = {
     "MissingAnswer": ("row", "missing_answer"),
     "AnswerTooLarge": ("malformed", "answer_too_large"),
     "LocalModelError": ("row", "local_model_error"),
+    "GenerationStopped": ("stopped", "stopped"),
+    "GenerationTimeout": ("row", "timeout"),
     "UnknownLocalModel": ("model", "model_not_found"),
     "NoKey": ("model", "authentication"),
     "NoRoute": ("model", NO_ROUTE),

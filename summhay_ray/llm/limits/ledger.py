@@ -102,6 +102,7 @@ class Ledger:
             evicted=worker in self.membership.evicted,
             next_s=self.membership.listen_s,
             halted=self._halted(now),
+            stopping=self._stopping,
         )
 
     def hello(self, worker: str, place: str, now: float) -> None:
@@ -118,7 +119,7 @@ class Ledger:
             self.tend(now)
 
     def stop(self) -> None:
-        """Grant no more calls that cost money."""
+        """Grant no more calls that cost money, and have the workers send none."""
         self._stopping, self.touched = True, self.touched | self.membership.workers
 
     def evict(self, worker: str, fetched: Fetched, now: float) -> None:

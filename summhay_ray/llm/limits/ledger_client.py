@@ -43,12 +43,16 @@ class GrantedCall(NamedTuple):
 class LedgerClient:
     """One worker's client, on one event loop.
 
-    `evicted` is called when the ledger has evicted this worker as dead: what it waits for will never come.
+    `evicted` is called when the ledger has evicted this worker as dead: what it waits for will never come. `draining` is called
+    when nothing more may be sent, since the worker ends or the run stops.
     """
 
-    def __init__(self, port: LedgerPort, evicted: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, port: LedgerPort, evicted: Callable[[], None] | None = None, draining: Callable[[], None] = lambda: None
+    ) -> None:
         self._port = port
         self._evicted = evicted
+        self._on_drain = draining
         self._tickets = 0
         self._waiting: dict[int, asyncio.Future[GrantedCall]] = {}
         self._message = WorkerMessage()
@@ -66,6 +70,7 @@ class LedgerClient:
     def drain(self) -> None:
         """Prepare the worker's end: nothing more may be sent, nobody rests, and new claims wait for ever."""
         self._draining.set()
+        self._on_drain()
 
     async def rest(self, seconds: float) -> None:
         """Wait so long, or until the worker is to end."""
@@ -175,6 +180,8 @@ class LedgerClient:
         self._halted = news.halted
         if news.evicted and self._evicted is not None:
             self._evicted()
+        if news.stopping and not self._draining.is_set():
+            self.drain()
         self._stopped.update(news.stopped)
         for model, seconds in news.paused.items():
             self._pause(model, seconds)

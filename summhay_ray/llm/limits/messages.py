@@ -117,11 +117,13 @@ class News:
     """The next news comes within this time, which grows with the number of workers."""
     halted: bool = False
     """Nothing that costs money may be sent: the run is stopping, or its driver is silent."""
+    stopping: bool = False
+    """The run is stopping: nothing more may be sent, and models in the workers generate no more."""
 
     def packed(self) -> Packed:
         """The message as plain tuples."""
         grants = tuple((ticket, _plain(grant, _GRANTED)) for ticket, grant in self.grants)
-        return grants, self.paused, self.stopped, self.evicted, self.next_s, self.halted
+        return grants, self.paused, self.stopped, self.evicted, self.next_s, self.halted, self.stopping
 
     @classmethod
     def unpacked(cls, message: Packed) -> News:

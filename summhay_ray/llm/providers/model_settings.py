@@ -26,6 +26,8 @@ TOKEN_MARGIN = 1.15
 OTHER_TOKEN_MARGIN = 1.5
 """The same factor for all other providers: tokenizers with smaller vocabularies need up to 50 % more tokens for English."""
 
+TIMEOUT_S = 600.0
+
 SPARE_TOKENS = 16
 """Tokens that a provider may add to a text: roles, separators."""
 
@@ -40,7 +42,7 @@ class Limits:
     input_tpm: float | None = None
     output_tpm: float | None = None
     concurrency: int = 64
-    """Calls in flight at once, over the whole cluster."""
+    """Calls in flight at once, over the whole cluster; of a model that generates in the worker, prompts in a batch."""
 
     def minutes(self, calls: float, input_tokens: float, output_tokens: float) -> float | None:
         """The fewest minutes that this many calls and tokens take under the limits per minute; None if there are none."""
@@ -59,7 +61,7 @@ class ModelSettings:
     api_base: str | None = None
     api_key_env: str | None = None
     """Name of the environment variable, on the worker, that holds the key; never the key itself."""
-    timeout_s: float = 600.0
+    timeout_s: float = TIMEOUT_S
     limits: Limits = field(default_factory=Limits)
     transport: Transport | None = None
     """How to reach the model, if the spec says it; see `transport_of`."""
@@ -83,7 +85,7 @@ class ModelSettings:
             context_window=find_window(model, entry.get("context_window")),
             api_base=api_base,
             api_key_env=entry.get("api_key_env"),
-            timeout_s=entry.get("timeout_s", 600.0),
+            timeout_s=entry.get("timeout_s") or (math.inf if is_local(model) else TIMEOUT_S),
             max_answer_bytes=entry.get("max_answer_bytes"),
             limits=limits,
             # What is the default anyway makes no other settings.

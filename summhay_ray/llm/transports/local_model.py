@@ -6,7 +6,9 @@ limits, budget, outcome.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
 
 from summhay_ray.llm.calls.request import Request
 
@@ -28,4 +30,34 @@ class LocalModel(Protocol):
         Called in a single thread, one request after the other. Raises LookupError, with a message that says what is missing, if
         there is no answer.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A batch of requests whose answers a model generates token by token."""
+
+    requests: Sequence[Request]
+    answered: Callable[[int, str], None]
+    """To be called with a request's index and its whole answer, as soon as that is complete."""
+    goes_on: Callable[[int, int], bool]
+    """To be called after each token, with the tokens of each answer so far and the most that there may be. False: generate no
+    more; answers that are not complete are dropped."""
+
+
+@runtime_checkable
+class GeneratingModel(LocalModel, Protocol):
+    """A local model that takes minutes for an answer: it answers several requests together, and stops at the next token.
+
+    Both methods are called in a single thread, with requests of equal sampling parameters. They raise what `answer` does.
+    """
+
+    reads_sampling: ClassVar[bool] = True
+
+    def batches(self, requests: Sequence[Request], most: int) -> Sequence[Sequence[int]]:
+        """Divide requests, by their indices, into batches of at most `most` that fit into memory."""
+        ...
+
+    def generate(self, generation: Generation) -> None:
+        """Generate the answers of one batch."""
         ...

@@ -1,15 +1,18 @@
-"""The transport of models that run in this process: `offline/...` and `replay/...`. Part of the llm room, for the room alone."""
+"""The transport of models in this process: `offline/...`, `replay/...`, `transformers/...`. Part of the llm room, for the room
+alone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from summhay_ray.llm.calls.reply import Reply, Usage
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
-from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.llm.transports.generating import GenerationThread
+from summhay_ray.llm.transports.local_model import GeneratingModel, LocalModel
+from summhay_ray.loops import THREADS
 from summhay_ray.routes import Wire
 from summhay_ray.text import count_tokens
 
@@ -27,22 +30,38 @@ class LocalModelError(Exception):
 
 
 class LocalTransport:
-    """Answers in one thread, in the order of the requests. `models` are by full name, or by `provider/` for a family."""
+    """Answers in the order of the requests, in one thread; models that generate have another one, and take several at a time.
 
-    def __init__(self, models: Mapping[str, LocalModel]) -> None:
+    `models` are by full name, or by `provider/` for a family. `count` adds to the run's counters.
+    """
+
+    def __init__(self, models: Mapping[str, LocalModel], count: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
         self._models = models
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"{THREADS}-local")
+        self._generation = GenerationThread(count, _named)
 
     async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
-        """The model's answer, with our own counts of its tokens. Raises MissingAnswer, UnknownLocalModel, LocalModelError."""
+        """The model's answer, with our own counts of its tokens.
+
+        Raises MissingAnswer, UnknownLocalModel, LocalModelError; of a model that generates also GenerationStopped,
+        GenerationTimeout.
+        """
         model = self._models.get(request.model) or self._models.get(f"{request.model.partition('/')[0]}/")
         if model is None:
             raise UnknownLocalModel(f"no local model is named {request.model!r}")
         wire.sent = True
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _answered, model, request)
+        run = asyncio.get_running_loop().run_in_executor
+        if isinstance(model, GeneratingModel):
+            return await run(self._thread, _reply, request, await self._generation.answer(model, request, settings))
+        return await run(self._thread, _answered, model, request)
+
+    def stop(self) -> None:
+        """Stop what would take long: answers that a model has not generated completely."""
+        self._generation.stop()
 
     async def close(self) -> None:
-        """End the thread after its current answer."""
+        """End the threads after the current answer and token."""
+        self._generation.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
@@ -52,10 +71,18 @@ def _answered(model: LocalModel, request: Request) -> Reply:
     asked = request if reads else Request(request.model, request.messages, lookup=request.lookup)
     try:
         text = model.answer(asked)
-    # Anybody may have written the model: an error of its own fails the row only. KeyError and IndexError are LookupErrors, but
-    # mean a mistake in the model, not a missing answer.
+    # Anybody may have written the model: an error of its own fails the row only.
     except Exception as error:
-        if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):
-            raise MissingAnswer(str(error.args[0]) if error.args else "no answer") from error
-        raise LocalModelError(": ".join(filter(None, (type(error).__name__, str(error))))) from error
+        raise _named(error) from error
+    return _reply(request, text)
+
+
+def _reply(request: Request, text: str) -> Reply:
     return Reply(text, "stop", Usage(count_tokens(request.prompt), count_tokens(text)))
+
+
+def _named(error: BaseException) -> Exception:
+    # KeyError and IndexError are LookupErrors, but mean a mistake in the model, not a missing answer.
+    if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):
+        return MissingAnswer(str(error.args[0]) if error.args else "no answer")
+    return LocalModelError(": ".join(filter(None, (type(error).__name__, str(error)))))

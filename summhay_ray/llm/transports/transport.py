@@ -5,13 +5,14 @@ A transport makes exactly one attempt, and raises if there is no answer. It know
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from summhay_ray.llm.calls.reply import Reply
 from summhay_ray.llm.calls.request import Request, Task
 from summhay_ray.llm.providers.model_settings import ModelSettings, transport_of
 from summhay_ray.llm.transports.local_model import LocalModel
+from summhay_ray.llm.transports.local_transport import LocalTransport
 from summhay_ray.routes import Wire
 
 
@@ -31,10 +32,12 @@ class Transport(Protocol):
 
 
 class Transports:
-    """One transport of each kind that is needed: importing their libraries takes seconds. `local`: as in `Gateway`."""
+    """One transport of each kind that is needed: importing their libraries takes seconds. `local`, `count`: as in `Gateway`."""
 
-    def __init__(self, local: Mapping[str, LocalModel] | None = None) -> None:
-        self._local = local or {}
+    def __init__(
+        self, local: Mapping[str, LocalModel] | None = None, count: Callable[[Mapping[str, int]], None] = lambda _: None
+    ) -> None:
+        self._local = LocalTransport(local or {}, count)
         self._made: dict[str, Transport] = {}
 
     def of(self, settings: ModelSettings, task: Task) -> Transport:
@@ -50,13 +53,15 @@ class Transports:
 
             return DirectTransport()
         if kind == "local":
-            from summhay_ray.llm.transports.local_transport import LocalTransport
-
-            return LocalTransport(self._local)
+            return self._local
 
         from summhay_ray.llm.transports.via_litellm import LitellmTransport
 
         return LitellmTransport()
+
+    def stop(self) -> None:
+        """Stop what models in this process generate, and generate no more."""
+        self._local.stop()
 
     async def close(self) -> None:
         """Close all transports."""
