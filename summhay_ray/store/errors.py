@@ -12,7 +12,16 @@ class OldStore(StoreError):
 
 
 class DamagedRecord(StoreError):
-    """A numbered record, or the plan of a run, cannot be read."""
+    """A record of the store is not as it was written, or does not fit its schema.
+
+    `flaw`: what is damaged, and how to mend it. The message also names the command that reads the whole store at `uri`.
+    """
+
+    exit_code = 1
+
+    def __init__(self, flaw: str, uri: str) -> None:
+        super().__init__(f"{flaw}; run summhay doctor --store {uri}")
+        self.flaw = flaw
 
 
 class NoCredentials(StoreError):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
+import json
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -18,7 +21,7 @@ from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
-from summhay_ray.store import MEND_RECORD, RunStore, Store, StoreError, Table, columns_of
+from summhay_ray.store import Count, RunStore, Store, Table, as_record, columns_of
 
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
@@ -188,12 +191,31 @@ def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     return benchmark(spec, Inputs.stored(store, record))
 
 
+def check_record(run: RunStore) -> None:
+    """Raises DamagedRecord if a field of the run's record, or one of its tables, is not as its benchmark writes it."""
+    record: Mapping[str, Any] = run.record
+    fields: dict[str, Any] = {"name": str, "cells": Count}
+    declared, tables = run.declared, columns_of(())
+    # The class of a user's own benchmark adds no fields, and need not be on this machine.
+    if ":" not in record["kind"]:
+        with contextlib.suppress(UnknownName):
+            benchmark = find(record["kind"])
+            fields = {"name": str} if benchmark.storage.imported else {**fields, "spec": dict[str, Any]}
+            fields |= benchmark.storage.fields
+            tables = columns_of(all_tables(benchmark))
+    for name, kind in fields.items():
+        listed: Any = types.GenericAlias(list, kind)
+        if as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:
+            raise run.damaged(f"its field {name} is not as expected")
+    for name, columns in tables.items():
+        if name in declared and not declared[name].same_as(columns):
+            raise run.damaged(f"its table {name} is not as this version writes it")
+
+
 def workload_of(run: RunStore) -> Workload[Any]:
-    """The workload of a stored run. Raises UnknownName; StoreError if its record is damaged."""
-    record = run.record
+    """The workload of a stored run. Raises UnknownName; DamagedRecord if its record is damaged."""
+    check_record(run)
     try:
-        return stored_workload(run.store, record)
+        return stored_workload(run.store, run.record)
     except (KeyError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        where = run.store.files.where(f"runs/{run.run_id}/run.json")
-        raise StoreError(f"{where} is damaged: {reason}; {MEND_RECORD}") from error
+        raise run.damaged(" ".join(str(error).split())[:200]) from error

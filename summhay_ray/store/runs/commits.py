@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
+from typing_extensions import TypedDict
+
+from summhay_ray.store.errors import DamagedRecord, Superseded
+from summhay_ray.store.files.checked_json import Count
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
@@ -42,6 +44,14 @@ class Manifest:
         return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
 
 
+class ManifestBody(TypedDict):
+    """A manifest as JSON."""
+
+    session: Count
+    added: Count
+    parts: list[Parts]
+
+
 class Manifests:
     """The manifests of one run, and the files of their parts."""
 
@@ -49,14 +59,15 @@ class Manifests:
         self.files = files
         self.run_id = run_id
         self.parts = PartFiles(files, run_id)
-        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
+        mend = "delete it and run or import again: every stored answer is reused"
+        self.chain = Chain(files, f"runs/{run_id}/commits", ManifestBody, mend)
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises StoreError."""
+        """The newest manifest, which is the current one. Raises DamagedRecord."""
         try:
             newest = self.chain.newest()
         except DamagedRecord as error:
-            raise self._damaged(str(error).partition(";")[0]) from None
+            raise self._damaged(error.flaw.partition(";")[0]) from None
         return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> str:
@@ -64,12 +75,12 @@ class Manifests:
         return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
 
     def check(self) -> None:
-        """Raises StoreError if the run has lost its manifests."""
+        """Raises DamagedRecord if the run has lost its manifests."""
         if lost := self.lost():
             raise self._damaged(lost)
 
-    def _damaged(self, how: str) -> StoreError:
-        return StoreError(f"run {self.run_id} is damaged ({how}); run summhay doctor --store {self.files.uri}")
+    def _damaged(self, how: str) -> DamagedRecord:
+        return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
@@ -170,9 +181,8 @@ class Committer:
         self._newest = self._manifests.change(self._newest, replaced)
 
 
-def _manifest(number: int, body: Mapping[str, Any]) -> Manifest:
-    parts = tuple(map(Parts.from_json, body["parts"]))
-    return Manifest(number, body["session"], body["added"], parts)
+def _manifest(number: int, body: ManifestBody) -> Manifest:
+    return Manifest(number, body["session"], body["added"], tuple(body["parts"]))
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts]) -> Manifest:

@@ -22,12 +22,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
 import pyarrow.parquet as pq
+from pydantic import Field
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord
+from summhay_ray.store.files.checked_json import Count, Name, Sha256
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.tables.tables import Columns, Tables
@@ -59,12 +61,12 @@ class Finished:
 class Part:
     """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: bytes in memory, about."""
 
-    name: str
-    sha256: str
-    size: int
-    rows: int
-    unpacked: int
-    digest: str = ""
+    name: Name
+    sha256: Sha256
+    size: Count
+    rows: Count
+    unpacked: Count
+    digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
     """See `tables.Digest`; empty unless the part is merged for good."""
 
 
@@ -73,7 +75,7 @@ class Parts:
     """The parts of finished units. `final`: these are all of the run, merged for good."""
 
     units: Part
-    tables: Mapping[str, Part]
+    tables: Mapping[Name, Part]
     final: bool = False
 
     @property
@@ -92,7 +94,7 @@ class Parts:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Parts:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`, for what another process of this program sends; a manifest is read by its schema."""
         tables = {table: Part(**part) for table, part in body["tables"].items()}
         return cls(Part(**body["units"]), tables, body["final"])
 
@@ -137,11 +139,10 @@ class PartFiles:
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
-        """The part's content, checked. Raises StoreError."""
+        """The part's content, checked. Raises DamagedRecord."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
-                store = self.files.uri
-                raise StoreError(f"run {self.run_id} is damaged ({self._where(table, part)}); run summhay doctor --store {store}")
+                raise DamagedRecord(f"run {self.run_id} is damaged ({self._where(table, part)})", self.files.uri)
             yield stream
 
     def flaw(self, table: str, part: Part) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -12,7 +12,7 @@ from summhay_ray.benchmark import Inputs, Part, Planner, RunStore, SpecError, St
 from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields, Retrieving, files
 from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
@@ -66,6 +66,8 @@ class _Beir(NamedTuple):
 
 
 class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
+    fields: ClassVar[Mapping[str, Any]] = {**FIELDS_OF_HAYSTACKS, UNORDERED: list[str] | None}
+
     def record(self, store: Store) -> dict[str, Any]:
         return {
             "spec": self.workload.spec.model_dump(mode="json"),

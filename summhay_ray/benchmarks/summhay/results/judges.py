@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Chain, RunStore, StoreError
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
@@ -195,5 +196,11 @@ def check_judged(run: RunStore) -> None:
 _MEND = "delete it and those after it, and rejudge again: no call is made"
 
 
-def _chain(run: RunStore) -> Chain:
-    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _MEND)
+class _Rejudge(TypedDict):
+    """An entry of the list of a run's rejudges."""
+
+    run: str
+
+
+def _chain(run: RunStore) -> Chain[_Rejudge]:
+    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _Rejudge, _MEND)
