@@ -5,12 +5,11 @@ A record has a head, which an index reads, and a body with the texts; see `summh
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from operator import add
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import NotRequired, TypedDict
 
 from summhay_ray.store.files.checked_json import Amount, Count, Total
@@ -57,6 +56,12 @@ class AnswerBody(TypedDict):
     flaw: NotRequired[str]
 
 
+class AnyHead(TypedDict):
+    """What all kinds of records have."""
+
+    kind: Annotated[str, Field(pattern="^[a-z_]{1,40}$")]
+
+
 class Totals(TypedDict):
     """The totals of a run's answers, for one stage and model."""
 
@@ -88,7 +93,7 @@ OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin"
 """The fields of a head that are left out when they are 0."""
 
 # At a start this is called 100,000 times and more.
-_HEAD, _BODY, _HEADS, _KIND = (TypeAdapter(kind).validator for kind in (AnswerHead, AnswerBody, Heads, dict[Literal["kind"], str]))
+_HEAD, _BODY, _HEADS, _KIND = (TypeAdapter(kind).validator for kind in (AnswerHead, AnswerBody, Heads, AnyHead))
 
 
 def read_head(text: bytes) -> AnswerHead | None:
@@ -114,10 +119,10 @@ def read_body(text: bytes) -> AnswerBody | None:
 def read_kind(text: bytes) -> str:
     """The kind of a record that is not an answer's, by its head; empty if this is damaged."""
     try:
-        kind: str = _KIND.validate_json(text, strict=True).get("kind", "")
+        kind: str = _KIND.validate_json(text, strict=True)["kind"]
     except ValidationError:
         return ""
-    return kind if re.fullmatch("[a-z_]{1,40}", kind) else ""
+    return kind
 
 
 def read_index(text: bytes, size: int) -> Heads | None:

@@ -135,7 +135,7 @@ class MoneyRecords:
             raise Superseded("another driver took the run over; this one stops, nothing is lost")
 
     def _append(self, record: MoneyRecord) -> bool:
-        amounts = {name: _told(getattr(record, name)) for name in _AMOUNTS}
+        amounts: dict[str, Any] = {name: _told(getattr(record, name)) for name in _AMOUNTS}
         body = {"run": self._run_id, "session": record.session, "ended": record.ended, **amounts}
         written = self.chain.append(self._number + 1, body)
         self._number += written
