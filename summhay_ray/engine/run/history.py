@@ -160,7 +160,9 @@ class History:
     @property
     def reach(self) -> RecordedReach:
         """How the latest start reached its models, as far as it is recorded."""
-        return RecordedReach(self.start.get("token_margins", {}), self.start.get("origins", {})) if self.start else RecordedReach()
+        return (
+            RecordedReach(self.start.get("token_margins", {}), self.start.get("origins", {})) if self.start else RecordedReach()
+        )
 
     @property
     def budget_usd(self) -> float | None:

@@ -104,7 +104,8 @@ def read_head(text: bytes) -> AnswerHead | None:
         return None
     # Of a field that is there twice, pydantic takes one. A colon after a quote begins a value, except in a text, where the quote
     # is escaped.
-    return head if text.count(b'":') - text.count(b'\\":') == len(head) else None
+    values = text.count(b'":')
+    return head if values == len(head) or values - text.count(b'\\":') == len(head) else None
 
 
 def read_body(text: bytes) -> AnswerBody | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from summhay_ray.store.errors import DamagedRecord
@@ -106,9 +107,11 @@ class LogIndex:
             self._begun.add(name.merge)
         self.damaged += heads["damaged"]
         for columns in heads["answers"].values():
-            for key, offset, length, _ in zip(*columns, strict=True):
-                location = Location(news.name, news.start + offset, length)
-                if self.answers.setdefault(key, location) != location:
+            keys, offsets, lengths, _ = columns
+            for key, location in zip(
+                keys, map(Location, repeat(news.name), map(news.start.__add__, offsets), lengths), strict=True
+            ):
+                if (first := self.answers.setdefault(key, location)) is not location and first != location:
                     self._further.setdefault(key, []).append(location)
         for totals in heads["totals"]:
             purpose = totals["stage"], totals["model"]

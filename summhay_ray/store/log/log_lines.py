@@ -40,6 +40,7 @@ TOGETHER = 64
 """How many segments are merged into one object."""
 
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_NOTHING = 0, 0, 0, 0
 _START = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15}) ")
 
 
@@ -102,35 +103,18 @@ def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The answer's record in a line, or None if it is damaged."""
-    found = _record_at(line, 0)
-    if found is None or len(line) - found[2] > 1:
-        return None
-    begins, body, ends = found
-    head, rest = read_head(line[begins:body]), read_body(line[body:ends])
+    """The answer's record in a line, or None if it is damaged. The line break may be."""
+    _, begins, body, ends = next(_lines(line[:-1] + b"\n"), _NOTHING)
+    head, rest = read_head(line[begins:body]), read_body(line[body : ends - 1])
     # The index has read the head alone: the body says nothing else.
-    return None if head is None or rest is None else {**rest, **head}
+    return None if head is None or rest is None or ends < len(line) else {**rest, **head}
 
 
 def index_of(line: bytes, size: int) -> Heads | None:
     """The heads of the `size` bytes after the first line of a merged object, by this line; None if it is damaged."""
-    found = _record_at(line, 0)
-    if found is None or line[found[0] : found[1]] != _compact({"kind": INDEX}).encode("ascii"):
-        return None
-    return read_index(line[found[1] : found[2]], size)
-
-
-def _record_at(content: bytes, start: int) -> tuple[int, int, int] | None:
-    """(start of the head, start of the body, its end) for the record that begins at `start`; None if it is damaged."""
-    found = _START.match(content, start)
-    if found is None:
-        return None
-    begins = found.end()
-    body = begins + int(found[2])
-    end = body + int(found[3])
-    if end > len(content) or b"%08x" % zlib.crc32(memoryview(content)[begins:end]) != found[1]:
-        return None
-    return begins, body, end
+    _, begins, body, ends = next(_lines(line), _NOTHING)
+    is_index = read_kind(line[begins:body]) == INDEX and ends == len(line)
+    return read_index(line[body : ends - 1], size) if is_index else None
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
@@ -139,9 +123,15 @@ def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
     An unfinished last line is left out. If a line break is damaged, one line holds two records, and the length of the first shows
     where the second begins.
     """
-    start, last = 0, content.rfind(b"\n")
+    start, last, view = 0, content.rfind(b"\n"), memoryview(content)
     while start <= last:
-        head, body, end = _record_at(content, start) or (0, 0, content.index(b"\n", start))
+        head = body = end = 0
+        if (found := _START.match(content, start)) is not None:
+            head = found.end()
+            body = head + int(found[2])
+            end = body + int(found[3])
+        if found is None or end > last or b"%08x" % zlib.crc32(view[head:end]) != found[1]:
+            head, body, end = 0, 0, content.index(b"\n", start)
         yield start, head, body, end + 1
         start = end + 1
 

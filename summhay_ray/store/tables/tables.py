@@ -114,7 +114,12 @@ class Columns:
         that is not made of columns with single values."""
         kinds = {column["name"]: _ARROW.get(column["type"]) for column in body["columns"]}
         key = body["key"]
-        if None in kinds.values() or len(kinds) < len(body["columns"]) or not key or any(kinds.get(n) not in _OF_A_KEY for n in key):
+        if (
+            None in kinds.values()
+            or len(kinds) < len(body["columns"])
+            or not key
+            or any(kinds.get(n) not in _OF_A_KEY for n in key)
+        ):
             raise ValueError(f"table {body['name']}: its columns and its key do not fit")
         fields = [_field(column["name"], column["type"], column["nullable"], column["meaning"]) for column in body["columns"]]
         return cls(body["name"], tuple(key), pa.schema(fields))
