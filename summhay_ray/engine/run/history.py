@@ -28,6 +28,7 @@ from summhay_ray.store import (
     Money,
     Purpose,
     RunStore,
+    Total,
     read_checked,
     with_hash,
 )
@@ -44,7 +45,7 @@ _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "mi
 class StartRecord(TypedDict):
     """A start of the run. `session`: the number of its driver's session."""
 
-    session: Count
+    session: Total
     budget_usd: Amount | None
     token_margins: NotRequired[dict[str, Amount]]
     origins: NotRequired[dict[str, str]]
@@ -55,8 +56,8 @@ class StopRecord(TypedDict):
 
     status: Literal["budget", "limited"]
     left: LeftRecord
-    session: Count
-    commits: Count
+    session: Total
+    commits: Total
     budget_usd: NotRequired[Amount | None]
 
 

@@ -205,7 +205,8 @@ def check_record(run: RunStore) -> None:
             tables = columns_of(all_tables(benchmark))
     for name, kind in fields.items():
         listed: Any = types.GenericAlias(list, kind)
-        if as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:
+        values = [record[name]] if name in record else [None]
+        if as_record(listed, json.dumps(values).encode("ascii")) is None or (name in record and record[name] is None):
             raise run.damaged(f"its field {name} is not as expected")
     for name, columns in tables.items():
         if name in declared and not declared[name].same_as(columns):

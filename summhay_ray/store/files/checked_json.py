@@ -20,7 +20,7 @@ T = TypeVar("T")
 Count = Annotated[int, Field(ge=0, le=10**12)]
 """A number in one record: tokens, micro-dollars, bytes, rows. Nine million of the largest (a million dollars) fit into 64 bits."""
 Total = Annotated[int, Field(ge=0, lt=2**63)]
-"""A sum of such numbers."""
+"""A sum of such numbers, or the number of a session."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Dollars, seconds or a factor."""
 Name = Annotated[str, Field(min_length=1, max_length=255)]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from typing_extensions import NotRequired, TypedDict
 
 from summhay_ray.store.errors import Superseded
-from summhay_ray.store.files.checked_json import Count, Name, Total
+from summhay_ray.store.files.checked_json import Name, Total
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_totals import AnswerTotals, Purpose
 from summhay_ray.store.runs.chain import Chain
@@ -94,7 +94,7 @@ class _Body(TypedDict):
     """A record as JSON. `run`: earlier versions left it out."""
 
     run: NotRequired[Name]
-    session: Count
+    session: Total
     ended: bool
     spent: list[tuple[str, str, Total]]
     charged: list[tuple[str, str, Total]]

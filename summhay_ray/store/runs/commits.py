@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, Superseded
-from summhay_ray.store.files.checked_json import Count
+from summhay_ray.store.files.checked_json import Total
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
@@ -47,8 +47,8 @@ class Manifest:
 class ManifestBody(TypedDict):
     """A manifest as JSON."""
 
-    session: Count
-    added: Count
+    session: Total
+    added: Total
     parts: list[Parts]
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from typing_extensions import NotRequired, TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
-from summhay_ray.store.files.checked_json import Amount, Count, Name, as_record, read_record
+from summhay_ray.store.files.checked_json import Amount, Name, Total, as_record, read_record
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 
@@ -49,7 +49,7 @@ class Process:
 
     host: str
     machine: str
-    pid: Count
+    pid: Total
     started: str
 
 
@@ -57,7 +57,7 @@ class Process:
 class SessionRecord(Process):
     """What a driver wrote when it began."""
 
-    number: Count
+    number: Total
     run: Name
     driver: str
     began: Amount

@@ -62,7 +62,7 @@ class Entries:
         return {"prompts": dict(self.prompts), "judges": [[one.label, self.identity_of(one)] for one in self.spec.judges]}
 
 
-FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str], "judges": list[tuple[str, str]]}
+FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judges": list[tuple[str, str]] | None}
 """The types of what `Entries.recorded` gives; see `Storage.fields`."""
 
 
