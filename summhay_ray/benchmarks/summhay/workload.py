@@ -40,8 +40,8 @@ from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Contexts
-from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.grid.entries import FIELDS_OF_ENTRIES, SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay

@@ -16,7 +16,6 @@ from summhay_ray.llm import PROVIDERS, ModelSettings, NoKey, is_local, key_in, n
 from summhay_ray.store import OLD_RECORD, DamagedRecord, Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
 
-
 SHOWN = 5
 """Damaged records of one file whose places are named."""
 

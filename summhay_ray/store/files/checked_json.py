@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 T = TypeVar("T")
 
 Count = Annotated[int, Field(ge=0, le=10**12)]
-"""A number in one record: tokens, micro-dollars, bytes, rows. Nine million of the largest (a million dollars) fit into 64 bits."""
+"""A number in one record: tokens, micro-dollars (up to a million dollars), bytes, rows. Sums of nine million fit into 64 bits."""
 Total = Annotated[int, Field(ge=0, lt=2**63)]
 """A sum of such numbers, or the number of a session."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from operator import add
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from summhay_ray.store.files.checked_json import Amount, Count, Total
 

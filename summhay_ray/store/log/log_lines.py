@@ -118,7 +118,7 @@ def index_of(line: bytes, size: int) -> Heads | None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """(start, start of the head, start of the body, start of the next) for each record; without head and body, 0, if it is damaged.
+    """For each record, where it, its head, its body and the next record start; head and body are at 0 if it is damaged.
 
     An unfinished last line is left out. If a line break is damaged, one line holds two records, and the length of the first shows
     where the second begins.
@@ -182,7 +182,7 @@ def damaged_places(name: str, content: bytes) -> list[int]:
 
 
 def read_at(files: Files, location: Location, key: str) -> dict[str, Any]:
-    """The answer of a key at a location. Raises DamagedRecord if another record is there or none, StoreError if the file is gone."""
+    """The answer of a key at a location. Raises DamagedRecord if it is not there, StoreError if the file is gone."""
     name, mend = location.name, "a run that needs this answer asks for it again"
     try:
         record = decode(files.read_range(name, location.offset, location.length))

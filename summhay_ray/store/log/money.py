@@ -1,8 +1,8 @@
 """The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the last
-four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its newest record.
-The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
+`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
+last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its
+newest record. The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import Superseded
 from summhay_ray.store.files.checked_json import Name, Total

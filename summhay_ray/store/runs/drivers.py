@@ -17,9 +17,9 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypeVar
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
 from summhay_ray.store.files.checked_json import Amount, Name, Total, as_record, read_record

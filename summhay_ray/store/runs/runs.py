@@ -16,14 +16,14 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NotRequired, Self
 
 import polars as pl
 from pydantic import ConfigDict, with_config
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, OldStore, StoreError
-from summhay_ray.store.files.checked_json import Count, Name, Sha256, as_record, read_checked, read_record, with_hash
+from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
 from summhay_ray.store.files.files import Files, open_files
 from summhay_ray.store.log.log_index import LogIndex
 from summhay_ray.store.log.money import MoneyRecords
@@ -206,8 +206,10 @@ class RunStore:
 
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
-        """The record that `create_run` wrote, read once; its field `tables` describes the tables. Raises DamagedRecord; StoreError
-        if it is of another version."""
+        """The record that `create_run` wrote, read once; its field `tables` describes the tables.
+
+        Raises DamagedRecord; StoreError if it is of another version.
+        """
         name = f"runs/{self.run_id}/run.json"
         body = read_checked(self.store.files.read(name), dict[str, Any])
         if body is None:

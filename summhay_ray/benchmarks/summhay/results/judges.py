@@ -6,14 +6,15 @@ itself never changes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired
 
 import polars as pl
 from typing_extensions import TypedDict
 
-from summhay_ray.benchmark import Chain, RunStore, StoreError
+from summhay_ray.benchmark import Chain, RunStore, StoreError, as_record
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
@@ -182,6 +183,27 @@ def _named(run: RunStore) -> Iterator[tuple[str, str, str]]:
 def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     # As recorded when it judged: the code of a user-defined judge may have changed since, or be missing.
     yield from ((run.run_id, label, identity) for label, identity in record["judges"])
+
+
+class JudgeEntry(TypedDict):
+    """A judge's entry in a stored spec; here is what is read of it."""
+
+    name: str
+    model: str
+    strategy: str
+    prompt: str | None
+
+
+def judge_entries(run: RunStore) -> list[JudgeEntry]:
+    """The judges of the run's spec, as they are stored. Raises DamagedRecord."""
+    found = as_record(_Judges, json.dumps(run.record.get("spec", {})).encode("ascii"))
+    if found is None:
+        raise run.damaged("the judges of its spec cannot be read")
+    return found.get("judges", [])
+
+
+class _Judges(TypedDict):
+    judges: NotRequired[list[JudgeEntry]]
 
 
 def check_judged(run: RunStore) -> None:
