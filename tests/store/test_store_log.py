@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from summhay_ray.store import (
 from summhay_ray.store.files.s3 import S3Files
 from summhay_ray.store.files.s3_place import parse_place
 from summhay_ray.store.log import log_lines as room
+from summhay_ray.store.log.answer_record import HEAD_FIELDS
 
 __all__ = ["s3_bucket", "s3_server"]
 
@@ -369,3 +372,132 @@ def test_after_a_service_that_did_not_answer_the_log_goes_on(s3_bucket: Bucket, 
     clean(near)
     index = index_of(near)
     assert {"a", "b", "c"} <= set(index.answers) and totals(index)[0] == n
+
+
+HEAD = {name: value for name, value in answer("k", 7).items() if name in HEAD_FIELDS}
+BODY = {name: value for name, value in answer("k", 7).items() if name not in HEAD_FIELDS}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def forged(head: bytes, body: bytes = json.dumps(BODY).encode()) -> bytes:
+    """A line with a right checksum, whatever it holds."""
+    return b"%08x %d %d %s%s\n" % (zlib.crc32(head + body), len(head), len(body), head, body)
+
+
+def text_of(head: Any) -> bytes:
+    """JSON as Python writes it, with blanks, NaN and half characters."""
+    return json.dumps(head).encode()
+
+
+def with_field(name: str, value: str) -> bytes:
+    """A head with another JSON text as the value of a field."""
+    return text_of({**HEAD, name: "VALUE"}).replace(b'"VALUE"', value.encode())
+
+
+DAMAGED_HEADS = {
+    "nothing": b"",
+    "no JSON": b"not json",
+    "no object": b"[]",
+    "no fields": b"{}",
+    "no more than a kind": b'{"kind": "answer"}',
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "deep in a field": with_field("deep", "[" * 5000 + "]" * 5000),
+    "two objects": text_of(HEAD) + b"," + text_of(HEAD),
+    "half an object": text_of(HEAD)[:-1],
+    "not UTF-8": text_of(HEAD).replace(b'"k"', b'"\xff"'),
+    "half a character": with_field("model", '"\\ud800"'),
+    "a field twice": text_of(HEAD)[:-1] + b', "usd_micros": 0}',
+    "a field twice, with a blank": text_of(HEAD).replace(b'"usd_micros":', b'"usd_micros" : 9, "usd_micros":'),
+    "a kind that is a list": with_field("kind", '["answer"]'),
+    "a number as key": with_field("key", "1"),
+    **{
+        f"{name} {shown}": with_field(name, value)
+        for name in ("usd_micros", "output_tokens", "saved_micros", "claimed_tokens")
+        for shown, value in {
+            "as text": '"5"',
+            "negative": "-5",
+            "a boolean": "true",
+            "null": "null",
+            "a fraction": "5.0",
+            "1e308": "1e308",
+            "NaN": "NaN",
+            "more than a million dollars": str(10**12 + 1),
+            "4,000 digits": "9" * 4000,
+            "5,000 digits": "9" * 5000,
+        }.items()
+    },
+    **{f"a margin {value}": with_field("claimed_margin", value) for value in ("NaN", "Infinity", "-1", "1e999", '"2"')},
+}
+DAMAGED_BODIES = {
+    "nothing": b"",
+    "no JSON": b"x",
+    "a list": b"[]",
+    "no text": text_of({**BODY, "text": None}),
+    "no finish reason": text_of({name: value for name, value in BODY.items() if name != "finish_reason"}),
+    "negative attempts": text_of({**BODY, "attempts": -1}),
+    "texts that are a text": text_of({**BODY, "further_texts": "abc"}),
+    "a half character": text_of({**BODY, "text": "\ud800"}),
+    "deep": text_of({**BODY, "raw": "RAW"}).replace(b'"RAW"', b"[" * 5000 + b"]" * 5000),
+}
+
+
+def beside(folder: Path, line: bytes) -> tuple[LocalFiles, int]:
+    """A log with two real records around the line, and where this begins."""
+    first, last = room.encode(RECORDS[0]), room.encode(RECORDS[1])
+    (folder / "answers").mkdir(exist_ok=True)
+    (folder / "answers/w.jsonl").write_bytes(first + line + last)
+    return LocalFiles(folder), len(first)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("head", DAMAGED_HEADS.values(), ids=DAMAGED_HEADS.keys())
+def test_a_head_of_another_form_is_one_damaged_record(tmp_path: Path, head: bytes) -> None:
+    files, place = beside(tmp_path, forged(head))
+    index = index_of(files)
+    assert read(index) == {record["key"]: record for record in RECORDS[:2]}
+    assert index.damaged == 1 and totals(index) == (2, 5 + 7)
+    assert damaged_records(files) == {"answers/w.jsonl": [place]}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("body", DAMAGED_BODIES.values(), ids=DAMAGED_BODIES.keys())
+def test_a_body_of_another_form_is_one_damaged_record(tmp_path: Path, body: bytes) -> None:
+    # It comes before the real answer to the same question.
+    head = text_of({**HEAD, "key": "b"})
+    files, place = beside(tmp_path, forged(head, body))
+    assert damaged_records(files) == {"answers/w.jsonl": [place]}
+    index = index_of(files)
+    assert [index.read(key) for key in "ab"] == RECORDS[:2] and index.damaged == 1
+
+
+@pytest.mark.core
+def test_a_body_does_not_change_what_the_head_says(tmp_path: Path) -> None:
+    files, _ = beside(tmp_path, forged(text_of(HEAD), text_of({**BODY, "usd_micros": 0, "key": "a"})))
+    assert (index_of(files).read("k") or {})["usd_micros"] == 7
+
+
+@pytest.mark.core
+@given(JSON, JSON)
+def test_no_json_with_a_right_checksum_ends_a_reader(tmp_path_factory: pytest.TempPathFactory, head: Any, body: Any) -> None:
+    files, place = beside(tmp_path_factory.mktemp("store"), forged(text_of(head), text_of(body)))
+    index = index_of(files)
+    assert read(index) == {record["key"]: record for record in RECORDS[:2]}
+    assert index.damaged == 1 and damaged_records(files) == {"answers/w.jsonl": [place]}
+
+
+@pytest.mark.core
+@given(st.dictionaries(st.sampled_from(HEAD_FIELDS[1:]), JSON, min_size=1), st.dictionaries(st.sampled_from([*BODY]), JSON))
+def test_no_field_of_another_form_ends_a_reader(
+    tmp_path_factory: pytest.TempPathFactory, head: dict[str, Any], body: dict[str, Any]
+) -> None:
+    files, _ = beside(tmp_path_factory.mktemp("store"), forged(text_of({**HEAD, **head}), text_of({**BODY, **body})))
+    index = index_of(files)
+    found = [index.read(record["key"]) for record in RECORDS[:2]]
+    # What fits is a record like any other, and may answer the same question first.
+    assert found == RECORDS[:2] or head.get("key") in ("b", "a")
+    assert all(total.usd_micros >= 0 for total in index.totals("r").values()) and totals(index)[1] >= 5 + 7
+    assert set(damaged_records(files)) <= {"answers/w.jsonl"}

@@ -2,7 +2,8 @@
 
 `runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
 last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its
-newest record. The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
+newest record. The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier
+session fails.
 """
 
 from __future__ import annotations

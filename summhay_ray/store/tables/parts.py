@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
@@ -139,11 +140,18 @@ class PartFiles:
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
-        """The part's content, checked. Raises DamagedRecord."""
+        """The part's content, checked. Raises DamagedRecord, also for a content that cannot be read as the table's."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
-                raise DamagedRecord(f"run {self.run_id} is damaged ({self._where(table, part)})", self.files.uri)
-            yield stream
+                raise self.damaged(self._where(table, part))
+            try:
+                yield stream
+            except (pl.exceptions.PolarsError, pa.ArrowException) as error:
+                raise self.damaged(f"{part.name} does not hold the columns of {table}") from error
+
+    def damaged(self, how: str) -> DamagedRecord:
+        """The error to raise for parts that cannot be read."""
+        return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaw(self, table: str, part: Part) -> str:
         """What is wrong with a part's file, which is read; empty if nothing is."""
@@ -161,7 +169,7 @@ class PartFiles:
         for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
-                if hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256:
+                if _holds(stream, part):
                     return stream
         return None
 
@@ -198,6 +206,17 @@ class PartFiles:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
             # Where both are there, this one was written later.
             self.files.move(hidden, shown)
+
+
+def _holds(stream: Stream, part: Part) -> bool:
+    """Whether this is the part's content."""
+    if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
+        return False
+    try:
+        n_rows: int = pq.read_metadata(stream).num_rows
+    except (pa.ArrowException, OSError):
+        return False
+    return n_rows == part.rows
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:
