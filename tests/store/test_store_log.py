@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -324,6 +324,61 @@ def test_a_merged_object_is_read_by_its_first_line_or_if_that_is_damaged_by_its_
     path.unlink()
     path.with_name(f"{writer}.{number}.{suffix}").write_bytes(content[first:])
     assert found(index_of(far)) == whole
+
+
+@pytest.mark.core
+def test_a_free_model_that_claims_too_much_has_no_price(tmp_path: Path) -> None:
+    claimed = {"claimed_tokens": 900, "claimed_micros": 0, "claimed_margin": 1.5}
+    written(LocalFiles(tmp_path), [answer("free", **claimed)])
+    assert index_of(LocalFiles(tmp_path)).excesses("r") == {"free": Excess(PURPOSE[1], 900, 12, 0, 0, 1.5)}
+
+
+def index_line(heads: Any) -> bytes:
+    """The first line of a merged object."""
+    return forged(b'{"kind":"index"}', json.dumps(heads).encode())
+
+
+LIES: dict[str, Callable[[Any], Any]] = {
+    "a price": lambda heads: heads["answers"]["r"][3].__setitem__(0, 0),
+    "a total": lambda heads: heads["totals"][0].update(usd_micros=0),
+    "a number of answers": lambda heads: heads["totals"][0].update(answers=9),
+    "a run less": lambda heads: heads["answers"].pop("r"),
+    "a place outside": lambda heads: heads["answers"]["r"][1].__setitem__(0, 10**9),
+    "a negative place": lambda heads: heads["answers"]["r"][1].__setitem__(0, -1),
+    "a key less": lambda heads: heads["answers"]["r"][0].pop(),
+    "no totals": lambda heads: heads.pop("totals"),
+    "a column that is a text": lambda heads: heads["answers"]["r"].__setitem__(0, "abc"),
+}
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_an_index_that_contradicts_itself_is_not_believed(tmp_path: Path, lie: Callable[[Any], Any]) -> None:
+    lines = b"".join(map(room.encode, RECORDS))
+    heads = json.loads(json.dumps(room.heads_of("", lines)))
+    lie(heads)
+    line = index_line(heads)
+    (tmp_path / "answers").mkdir()
+    (tmp_path / f"answers/w.00000000.{len(line)}.merged").write_bytes(line + lines)
+    index = index_of(LocalFiles(tmp_path))
+    assert read(index) == {record["key"]: record for record in RECORDS}
+    assert index.damaged == 1 and totals(index) == (3, 5 + 7 + 11)
+    assert list(damaged_records(LocalFiles(tmp_path)).values()) == [[0]]
+
+
+@pytest.mark.core
+def test_an_index_that_names_another_record_gives_no_wrong_answer(tmp_path: Path) -> None:
+    lines = b"".join(map(room.encode, RECORDS))
+    heads = json.loads(json.dumps(room.heads_of("", lines)))
+    keys = heads["answers"]["r"][0]
+    keys[0], keys[1] = keys[1], keys[0]
+    line = index_line(heads)
+    (tmp_path / "answers").mkdir()
+    (tmp_path / f"answers/w.00000000.{len(line)}.merged").write_bytes(line + lines)
+    (tmp_path / "answers/x.jsonl").write_bytes(room.encode(RECORDS[0]))
+    index = index_of(LocalFiles(tmp_path))
+    assert [index.read(key) for key in "abc"] == [RECORDS[0], None, RECORDS[2]] and index.damaged == 2
+    assert list(damaged_records(LocalFiles(tmp_path)).values()) == [[0]]
 
 
 @pytest.mark.s3

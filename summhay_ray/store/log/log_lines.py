@@ -143,7 +143,8 @@ def heads_of(name: str, content: bytes) -> Heads:
     excesses, n_damaged = list[AnswerHead](), 0
     for start, begins, body, end in _lines(content):
         if (head := read_head(content[begins:body])) is None:
-            n_damaged += _unknown(name, content[begins:body]) != INDEX or bool(start)
+            _check_kind(name, content[begins:body])
+            n_damaged += 1
             continue
         cost = head["usd_micros"], head["input_tokens"], head["cached_tokens"], head["output_tokens"]
         answers[head["run"]].append((head["key"], start, end - start, cost[0]))
@@ -155,11 +156,10 @@ def heads_of(name: str, content: bytes) -> Heads:
     return cast("Heads", {"damaged": n_damaged, "answers": columns, "totals": totals, "excesses": excesses})
 
 
-def _unknown(name: str, head: bytes) -> str:
-    """The kind of a record that is no answer; empty if it is damaged. Raises StoreError if it is of a newer version."""
+def _check_kind(name: str, head: bytes) -> None:
+    """Raises StoreError for the head of a record of a newer version."""
     if (kind := read_kind(head)) not in ("", ANSWER, INDEX):
         raise StoreError(f"{name}: has a record of a kind ({kind}) of a newer version; upgrade")
-    return kind
 
 
 def damaged_places(name: str, content: bytes) -> list[int]:
@@ -174,9 +174,8 @@ def damaged_places(name: str, content: bytes) -> list[int]:
         whole = heads_of(name, content[end:])
         places += [] if heads is not None and _compact(heads) == _compact(whole) else [0]
     for start, begins, body, end in lines:
-        if read_head(content[begins:body]) is None:
-            places += [] if _unknown(name, content[begins:body]) == INDEX and not start else [start]
-        elif read_body(content[body : end - 1]) is None:
+        if read_head(content[begins:body]) is None or read_body(content[body : end - 1]) is None:
+            _check_kind(name, content[begins:body])
             places.append(start)
     return places
 
