@@ -118,6 +118,7 @@ from summhay_ray.store import (
     StoreError,
     Table,
     VectorSpace,
+    as_record,
     columns_of,
 )
 
@@ -289,6 +290,7 @@ __all__ = [
     "Workload",
     "WorkloadPart",
     "all_tables",
+    "as_record",
     "answers_of",
     "assistant",
     "check_spec",

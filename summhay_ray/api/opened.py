@@ -66,8 +66,10 @@ def run_options(
 
 
 def opened_run(run_id: str, store: str | None) -> RunStore:
-    """The run whose id begins with `run_id`. Raises StoreError if none or several match."""
-    return Store(store_uri(store)).run(run_id)
+    """The run whose id begins with `run_id`. Raises StoreError if none or several match, or if its record is damaged."""
+    run = Store(store_uri(store)).run(run_id)
+    engine.check_record(run)
+    return run
 
 
 def stored_run(run_id: str, store: str | None) -> tuple[Workload[Any], RunStore]:

@@ -58,7 +58,7 @@ from summhay_ray.engine.run.run import run as run_workload
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning
-from summhay_ray.engine.spec.registry import find, kinds, load_workload, stored_workload, workload_of
+from summhay_ray.engine.spec.registry import check_record, find, kinds, load_workload, stored_workload, workload_of
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
@@ -146,6 +146,7 @@ __all__ = [
     "WorkloadPart",
     "all_tables",
     "answers_of",
+    "check_record",
     "check_spec",
     "entries",
     "examine",

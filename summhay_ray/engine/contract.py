@@ -119,6 +119,8 @@ class Storage(WorkloadPart[W]):
 
     imported: ClassVar[bool] = False
     """True for a benchmark whose runs are imported: they are read, and never run."""
+    fields: ClassVar[Mapping[str, Any]] = {}
+    """Field of `record` -> its type; `| None` for those that may be left out. A stored record that differs is damaged."""
 
     def record(self, store: Store) -> dict[str, Any]:
         """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""

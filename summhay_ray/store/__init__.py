@@ -1,7 +1,7 @@
 """Tables, sources, response log and commits. The only room that knows where bytes live; it knows no benchmark's records."""
 
 from summhay_ray.store.errors import DamagedRecord, NoCredentials, StoreError, StoreUnavailable, Superseded
-from summhay_ray.store.files.checked_json import read_checked, with_hash
+from summhay_ray.store.files.checked_json import Amount, Count, Name, Sha256, Total, as_record, read_checked, with_hash
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
 from summhay_ray.store.files.s3_place import with_endpoint
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
@@ -45,10 +45,12 @@ __all__ = [
     "RUN",
     "RUN_FORMAT",
     "WATCH_S",
+    "Amount",
     "Amounts",
     "AnswerTotals",
     "Chain",
     "Committer",
+    "Count",
     "DamagedRecord",
     "Dimensions",
     "DriverSession",
@@ -64,12 +66,14 @@ __all__ = [
     "Money",
     "MoneyRecord",
     "MoneyRecords",
+    "Name",
     "NoCredentials",
     "Parts",
     "Purpose",
     "RunStore",
     "Scope",
     "SessionRecord",
+    "Sha256",
     "Store",
     "StoreError",
     "StoreUnavailable",
@@ -77,7 +81,9 @@ __all__ = [
     "Table",
     "TableFormat",
     "Tables",
+    "Total",
     "VectorSpace",
+    "as_record",
     "ask_to_stop",
     "begin_session",
     "clean_daily",

@@ -12,9 +12,16 @@ class OldStore(StoreError):
 
 
 class DamagedRecord(StoreError):
-    """A record cannot be read, or what is in the place of a file or folder of the store is none of its own, such as a link."""
+    """A record of the store is not as it was written or does not fit its schema, or a link or the like is in its place.
+
+    `flaw`: what is damaged, and how to mend it. With `uri`, the message also names the command that reads the whole store there.
+    """
 
     exit_code = 1
+
+    def __init__(self, flaw: str, uri: str = "") -> None:
+        super().__init__(f"{flaw}; run summhay doctor --store {uri}" if uri else flaw)
+        self.flaw = flaw
 
 
 class NoCredentials(StoreError):

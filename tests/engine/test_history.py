@@ -29,7 +29,7 @@ SPEC: dict[str, Any] = {
 }
 N_CELLS = 4
 NOTHING = {"spent": 0.0, "reserved": 0.0, "uncertain": 0.0, "left": None, "budget": None}
-BUDGET = {"status": "budget", "budget_usd": 5.0, "left": {"cells": 3, "usd": 0.5}}
+BUDGET = {"status": "budget", "budget_usd": 5.0, "left": {"cells": 3, "calls": 4, "usd": {"expected": 0.5}}}
 
 
 @pytest.fixture
@@ -64,7 +64,8 @@ def write_log(run: RunStore, *records: dict[str, Any]) -> Path:
 
 def answer(stage: str, model: str, **fields: Any) -> dict[str, Any]:
     tokens = {"input_tokens": 100, "cached_tokens": 0, "output_tokens": 10, "usd_micros": 1000, "saved_micros": 0}
-    return {"kind": "answer", "stage": stage, "model": model, **tokens, **fields}
+    texts = {"text": "", "finish_reason": "stop", "attempts": 1}
+    return {"kind": "answer", "stage": stage, "model": model, **tokens, **texts, **fields}
 
 
 def test_the_first_plan_stays(run: RunStore) -> None:
@@ -130,7 +131,7 @@ def test_status_of_a_run_that_its_budget_stopped(run: RunStore) -> None:
     keep_stop(run, 1, BUDGET)
     found = status(run)
     assert (found.status, found.usd) == ("budget", {**NOTHING, "left": 5.0, "budget": 5.0})
-    assert found.stop is not None and found.stop["left"] == {"cells": 3, "usd": 0.5}
+    assert found.stop is not None and found.stop["left"] == BUDGET["left"]
     assert found.cells == {"total": N_CELLS, "done": 1, "failed": 0}
     commit(run, "c2")
     assert (status(run).status, status(run).stop) == ("interrupted", None)

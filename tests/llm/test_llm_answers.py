@@ -42,7 +42,7 @@ def charged(
 
 def recorded(reply: Reply, *secrets: str) -> dict[str, Any]:
     """The record of a reply, which is what its line says."""
-    known = {"kind": "answer", "key": "k", "run": "r", "stage": "s", "model": "m"}
+    known = {"kind": "answer", "key": "k", "run": "r", "stage": "s", "model": "m", "attempts": 1}
     record, line = written(known, reply, GPT, ASKED, Secrets(secrets))
     # What is zero of the optional fields is left out.
     assert {"saved_micros": 0, **(decode(line) or {})} == json.loads(json.dumps(record))

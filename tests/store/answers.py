@@ -11,4 +11,5 @@ def answer(key: str, usd_micros: int = 0, run: str = "r", **more: Any) -> dict[s
     """The record of an answer; `more`: further fields, or others than these."""
     stage, model = PURPOSE
     tokens = {"input_tokens": 10, "cached_tokens": 0, "output_tokens": 2}
-    return {"kind": "answer", "key": key, "run": run, "stage": stage, "model": model, "usd_micros": usd_micros, **tokens, **more}
+    head = {"kind": "answer", "key": key, "run": run, "stage": stage, "model": model, "usd_micros": usd_micros, **tokens}
+    return {**head, "text": "", "finish_reason": "stop", "attempts": 1, **more}

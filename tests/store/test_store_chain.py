@@ -17,7 +17,7 @@ pytestmark = pytest.mark.core
 
 
 def chain_of(root: Path, count: int) -> Chain:
-    chain = Chain(LocalFiles(root), "some/chain")
+    chain = Chain(LocalFiles(root), "some/chain", dict)
     for number in range(1, count + 1):
         assert chain.append(number, {"place": number})
     return chain
@@ -54,7 +54,7 @@ def test_of_many_writers_one_wins_each_number(tmp_path: Path) -> None:
     start = threading.Barrier(32)
 
     def write(who: int) -> None:
-        chain = Chain(LocalFiles(tmp_path), "some/chain")
+        chain = Chain(LocalFiles(tmp_path), "some/chain", dict)
         start.wait()
         for number in range(1, 21):
             if chain.append(number, {"who": who}):
@@ -66,7 +66,7 @@ def test_of_many_writers_one_wins_each_number(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert wins == dict.fromkeys(range(1, 21), 1)
-    assert Chain(LocalFiles(tmp_path), "some/chain").latest() == 20
+    assert Chain(LocalFiles(tmp_path), "some/chain", dict).latest() == 20
 
 
 def test_every_flipped_or_lost_byte_of_the_newest_is_seen_and_deleting_it_mends(tmp_path: Path) -> None:
@@ -89,4 +89,4 @@ def test_damage_of_an_older_record_is_none_of_the_newest(tmp_path: Path) -> None
     (tmp_path / "some/chain/00000002.json").write_bytes(b"{}")
     assert chain.newest() == (3, {"place": 3})
     with pytest.raises(StoreError, match="00000002.json is damaged; put it back"):
-        Chain(chain.files, "some/chain", "put it back").read(2)
+        Chain(chain.files, "some/chain", dict, "put it back").read(2)

@@ -257,7 +257,7 @@ def test_it_is_done_once_a_day(tmp_path: Path) -> None:
     before = run.digests()
     room.clean_daily(files)
     assert list(unneeded(files)) == [] and run.digests() == before
-    chain = Chain(files, "runs/run/commits")
+    chain = Chain(files, "runs/run/commits", dict)
     assert list(files.names(chain.folder, ".json")) == [chain.name(chain.latest())]
     merged_run(tmp_path / "other")
     commit(run, [done("new")])
@@ -277,7 +277,7 @@ def test_at_the_end_of_a_run_it_takes_no_longer_than_it_may(tmp_path: Path) -> N
 def test_a_damaged_run_is_left_alone_and_told(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     merged_run(tmp_path)
-    chain = Chain(files, "runs/run/commits")
+    chain = Chain(files, "runs/run/commits", dict)
     shutil.copytree(tmp_path / "runs" / "run", tmp_path / "runs" / "broken")
     (tmp_path / "runs" / "broken" / "commits" / Path(chain.name(chain.latest())).name).write_text("{")
     damaged: list[str] = []

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Iterator
@@ -28,7 +29,8 @@ ELSEWHERE = replace(HERE, host="other", machine="another machine", pid=4711)
 DRIVER = """
 import os, sys, time, types
 from pathlib import Path
-package, folder, run, how = sys.argv[1:5]
+package, folder, run, how, installed = sys.argv[1:6]
+sys.path.append(installed)
 for name in ("summhay_ray", "summhay_ray.store"):
     module = types.ModuleType(name)
     module.__path__ = [os.path.join(package, *name.split("."))]
@@ -76,7 +78,8 @@ def started(files: FarFiles) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(files: FarFiles, run: str, how: str, started: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-S", "-c", DRIVER, str(Path(__file__).resolve().parents[2]), str(files.root), run, how]
+    package, installed = str(Path(__file__).resolve().parents[2]), sysconfig.get_path("purelib")
+    command = [sys.executable, "-S", "-c", DRIVER, package, str(files.root), run, how, installed]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     started.append(process)
     return process
@@ -142,8 +145,8 @@ def test_superseded_says_by_whom_and_passes_over_other_runs(files: FarFiles) -> 
     assert mine.superseded() is None
     reads = files.counts["read"]
     assert mine.superseded() is None and files.counts["read"] - reads <= 2
-    body = {**Chain(files, "drivers").read(1), "number": 3, "host": "b", "pid": 7}  # type: ignore[dict-item]
-    assert Chain(files, "drivers").append(3, body)
+    body = {**Chain(files, "drivers", dict).read(1), "number": 3, "host": "b", "pid": 7}  # type: ignore[dict-item]
+    assert Chain(files, "drivers", dict).append(3, body)
     assert mine.superseded() == "on b, pid 7" and mine.superseded() == "on b, pid 7"
 
 

@@ -35,7 +35,8 @@ def line(record: Mapping[str, Any]) -> bytes:
 
 def answer(key: str) -> dict[str, Any]:
     counts = {"input_tokens": 1, "cached_tokens": 0, "output_tokens": 1, "usd_micros": 1}
-    return {"kind": "answer", "call": f"call-{key}", "run": "r", "model": "m", "key": key, **counts, "text": "x" * 1000}
+    texts = {"text": "x" * 1000, "finish_reason": "stop", "attempts": 1}
+    return {"kind": "answer", "call": f"call-{key}", "run": "r", "model": "m", "key": key, **counts, **texts}
 
 
 def old_log(files: Files, records: Sequence[Mapping[str, Any]], spool: Path) -> None:
@@ -55,7 +56,7 @@ def old_log(files: Files, records: Sequence[Mapping[str, Any]], spool: Path) -> 
     name = f"log/packs/{hashlib.sha256(pack).hexdigest()}.jsonl"
     files.create(name, pack)
     packs = [{"data": name, "size": len(pack), "index": ""}]
-    Chain(files, "log/packs", "").append(1, {"packs": packs, "through": 1, "others": []})
+    Chain(files, "log/packs", dict, "").append(1, {"packs": packs, "through": 1, "others": []})
     mark = line({"kind": "segment", "n": 0, "allowance": [], "end": False})
     files.create("log/00000001-calling-0-0/00000000.jsonl", again + damaged + b"".join(lines[third : 2 * third]) + mark)
     place = spool / hashlib.sha256(files.uri.encode()).hexdigest()[:16] / "00000001-calling-0-0.token"
@@ -75,7 +76,7 @@ def age(uri: str, spool: Path) -> None:
     for entry in list(files.entries("answers")):
         files.delete(entry.name)
     old_log(files, [record for record in records if record is not None], spool)
-    record = Chain(files, "drivers", "").read(1)
+    record = Chain(files, "drivers", dict, "").read(1)
     assert record is not None
     files.put("drivers/00000001.json", with_hash({**record, "seats": {"inline": 1}}))
     files.create("runs/r0123456789ab/run.json", with_hash({"kind": "summhay", "name": "old"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from far_files import FarFiles
@@ -18,7 +19,6 @@ from summhay_ray.store import (
     Money,
     MoneyRecord,
     MoneyRecords,
-    StoreError,
     StoreUnavailable,
     Superseded,
     scopes,
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.core
 
 PURPOSE = ("judge", "openai/gpt-mine")
 STAGE, MODEL = ("stage", "judge"), ("model", "openai/gpt-mine")
-AMOUNTS = st.dictionaries(st.tuples(st.sampled_from(["stage", "model"]), st.text(st.characters())), st.integers(1, 10**15))
+AMOUNTS = st.dictionaries(st.tuples(st.sampled_from(["stage", "model"]), st.text()), st.integers(1, 10**15))
 
 
 def of_all(micros: int) -> Mapping[tuple[str, str], int]:
@@ -128,8 +128,28 @@ def test_a_damaged_record_says_how_to_go_on(tmp_path: Path) -> None:
     assert again.newest() == MoneyRecord(1)
 
 
-def test_a_record_of_another_version_is_refused(tmp_path: Path) -> None:
+WHOLE = {"run": "run", "session": 1, "ended": True, "spent": [["", "", 7]], "charged": [], "uncertain": [], "ceiling": []}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spent": None},
+        {"spent": [["", "", -7]]},
+        {"spent": [["", "", True]]},
+        {"spent": [["", "", 7.0]]},
+        {"spent": [["", "", 2**63]]},
+        {"spent": [["", 7]]},
+        {"spent": {"": 7}},
+        {"charged": [["\ud800", "m", 7]]},
+        {"session": "1"},
+        {"ended": 1},
+        {"run": "another"},
+    ],
+)
+def test_a_record_of_another_form_or_of_another_run_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
     records = MoneyRecords(LocalFiles(tmp_path), "run")
-    records.chain.append(1, {"session": 1, "ended": True})
-    with pytest.raises(StoreError, match="not of this version"):
+    assert records.chain.append(1, WHOLE) and records.newest() == MoneyRecord(1, spent={RUN: 7})
+    assert records.chain.append(2, {**WHOLE, **changed})
+    with pytest.raises(DamagedRecord, match=r"00000002.json is damaged; .*; run summhay doctor"):
         records.newest()

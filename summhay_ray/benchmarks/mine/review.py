@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.benchmark import RunStore
-from summhay_ray.benchmarks.mine.workload import haystack_of, reviews_of, write_mined
+from summhay_ray.benchmarks.mine.workload import Review, haystack_of, reviews_of, write_mined
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_file
@@ -68,8 +68,8 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     digest = run.store.put_object("haystack", source_bytes(raw))
     reviews = reviews_of(run)
     while True:
-        number, body = reviews.newest() or (0, {})
-        if body.get("digest") == digest or reviews.append(number + 1, {"digest": digest}):
+        number, body = reviews.newest() or (0, Review(digest=""))
+        if body["digest"] == digest or reviews.append(number + 1, {"digest": digest}):
             break
     if out is not None:
         write_mined(run, out)

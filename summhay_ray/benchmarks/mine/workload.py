@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
+from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import (
     Ask,
@@ -522,9 +523,16 @@ def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
     ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
 
 
-def reviews_of(run: RunStore) -> Chain:
+class Review(TypedDict):
+    """The digest of a haystack that a person has accepted."""
+
+    digest: str
+
+
+def reviews_of(run: RunStore) -> Chain[Review]:
     """The haystacks that a person has accepted, the newest last."""
-    return Chain(run.store.files, f"runs/{run.run_id}/reviews", "delete it and those after it, and accept the sheet again")
+    mend = "delete it and those after it, and accept the sheet again"
+    return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
 
 
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:

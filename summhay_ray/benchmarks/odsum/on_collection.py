@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from summhay_ray.benchmark import ATTRIBUTION, Benchmark, Inputs, Part, RunStore, Spec, SpecError, Storage, Store, StoreError
 from summhay_ray.benchmarks.odsum.collection import Collection
@@ -21,6 +21,8 @@ O_W = TypeVar("O_W", bound="OnCollection[Any]")
 
 
 class OnCollectionStorage(Storage[O_W]):
+    fields: ClassVar[Mapping[str, Any]] = {COLLECTION: str}
+
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. Stores the collection, and records its digest and attribution."""
         kept = {

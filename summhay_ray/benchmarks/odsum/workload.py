@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from summhay_ray import retrieve, summarize
 from summhay_ray.benchmark import (
@@ -82,6 +82,8 @@ _WORD = "word "
 
 
 class OdsumStorage(OnCollectionStorage["Odsum"]):
+    fields: ClassVar[Mapping[str, Any]] = {**OnCollectionStorage.fields, UNORDERED: list[str] | None}
+
     def record(self, store: Store) -> dict[str, Any]:
         return {**super().record(store), UNORDERED: sorted(self.workload.retrievers.unordered)}
 

@@ -6,7 +6,7 @@ they carry over, and citation scores are computed again. Any system could do thi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from summhay_ray.benchmark import (
     CitedAnswer,
     Counted,
     Finished,
+    Part,
     RunStore,
     Section,
     Table,
@@ -24,6 +25,7 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.summhay import TABLES, Import, ScoreResult, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import haystack_rows
+from summhay_ray.benchmarks.summhay.haystacks.imports import ImportStorage
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks, read_source
 from summhay_ray.benchmarks.support.judging import free_opinions
 from summhay_ray.benchmarks.support.report import recited_section
@@ -41,11 +43,16 @@ _COPIED = ("rankings", "contexts")
 _REPEAT = r"(#[0-9]+)$"
 
 
+class ReciteStorage(ImportStorage):
+    fields: ClassVar[Mapping[str, Any]] = {**ImportStorage.fields, "judges": list[tuple[str, str]], "recited_from": str}
+
+
 class Recite(Import):
     """A run of summaries whose citations were repaired. It is read, and never run."""
 
     kind = "recite"
     counted = Counted(prefix="c")
+    storage = Part(ReciteStorage)
     tables: ClassVar[Sequence[Table]] = (*TABLES, SUPPORTS, BULLETS)
 
     def report(self, scores: ScoreResult) -> Sequence[Section]:

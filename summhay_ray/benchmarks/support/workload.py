@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from summhay_ray.benchmark import (
     Answer,
@@ -93,6 +93,8 @@ class SupportBenchReader(Reader["SupportBench"]):
 
 
 class SupportBenchStorage(Storage["SupportBench"]):
+    fields: ClassVar[Mapping[str, Any]] = {PLACES: dict[str, str] | None}
+
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. With the folders of the NLI models, for workers elsewhere."""
         return {**super().record(store), PLACES: {name: model.model for name, model in self.workload.nli.items()}}

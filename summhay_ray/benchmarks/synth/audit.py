@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from summhay_ray.benchmark import Chain, RunStore
 from summhay_ray.benchmarks.summhay.haystacks.metadata import read_source
 from summhay_ray.benchmarks.synth.tables import made_by
@@ -73,10 +75,16 @@ def read_sheet(run: RunStore, path: Path) -> dict[str, Any]:
     return {"run": run.run_id, "file": str(path), **audit_tables(labels)}
 
 
-def _keep(audits: Chain, by_name: Mapping[str, Labels]) -> None:
+class _Audits(TypedDict):
+    """Haystack -> table -> its figures, by the latest labels."""
+
+    haystacks: dict[str, dict[str, dict[str, int | float | None]]]
+
+
+def _keep(audits: Chain[_Audits], by_name: Mapping[str, Labels]) -> None:
     """Add the figures of labels to the stored ones. Another process may do so at the same time: it retries until it succeeds."""
     while True:
-        number, body = audits.newest() or (0, {"haystacks": {}})
+        number, body = audits.newest() or (0, _Audits(haystacks={}))
         kept = dict(body["haystacks"])
         for name, labels in by_name.items():
             tables = haystack_tables(labels)
@@ -93,8 +101,9 @@ def person_audits(run: RunStore) -> dict[str, Any]:
     return dict(newest[1]["haystacks"]) if newest else {}
 
 
-def _audits(run: RunStore) -> Chain:
-    return Chain(run.store.files, f"runs/{run.run_id}/audits", "delete it and those after it, and read the sheet again")
+def _audits(run: RunStore) -> Chain[_Audits]:
+    mend = "delete it and those after it, and read the sheet again"
+    return Chain(run.store.files, f"runs/{run.run_id}/audits", _Audits, mend)
 
 
 def _raws(run: RunStore, sources: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:

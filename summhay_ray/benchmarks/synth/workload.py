@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -60,6 +60,8 @@ TOPICS_A_SOURCE = 1
 
 
 class SynthStorage(Storage["Synth"]):
+    fields: ClassVar[Mapping[str, Any]] = {"domain": dict[str, Any], TOPICS: str}
+
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. The topics are put into the store."""
         return {

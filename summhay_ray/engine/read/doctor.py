@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,11 @@ from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.read.status import status
 from summhay_ray.errors import UserError
 from summhay_ray.llm import PROVIDERS, ModelSettings, NoKey, is_local, key_in, needed_variables, provider_of
-from summhay_ray.store import OLD_RECORD, Store, StoreError, damaged_records, lost_sessions, vector_flaws
+from summhay_ray.store import OLD_RECORD, DamagedRecord, Store, StoreError, damaged_records, lost_sessions, vector_flaws
 from summhay_ray.text import count_tokens
+
+SHOWN = 5
+"""Damaged records of one file whose places are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def examine_runs(store: Store) -> list[Check]:
             flaws = list(run.flaws())
             result = None if flaws else status(run)
         except UserError as error:
-            checks.append(Check(f"run {run_id}", False, str(error)))
+            checks.append(Check(f"run {run_id}", False, error.flaw if isinstance(error, DamagedRecord) else str(error)))
             continue
         problems = flaws or list(result.problems if result else ())
         if result is not None and not problems:
@@ -101,10 +104,16 @@ def _of_log(store: Store) -> list[Check]:
     return [
         *(Check("drivers", False, line) for line in lost_sessions(store.files)),
         *(
-            Check("log", False, f"{store.files.where(name)}: {n} record{'s' if n > 1 else ''} damaged; {mend}")
-            for name, n in sorted(damaged_records(store.files).items())
+            Check("log", False, f"{store.files.where(name)}: {_phrase(places)}; {mend}")
+            for name, places in sorted(damaged_records(store.files).items())
         ),
     ]
+
+
+def _phrase(places: Sequence[int]) -> str:
+    """How many records of a file are damaged, and the bytes at which the first of them begin."""
+    shown = ", ".join(map(str, places[:SHOWN])) + (", ..." if len(places) > SHOWN else "")
+    return f"{len(places)} record{'s' if len(places) > 1 else ''} damaged, at byte{'s' if len(places) > 1 else ''} {shown}"
 
 
 def _without_record(store: Store) -> list[Check]:

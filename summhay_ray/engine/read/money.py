@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
 
 from summhay_ray.llm import Budgets, Ledger, LedgerService, Limits
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import RUN, LogIndex, Money, RunStore, living, told_by
+from summhay_ray.store import RUN, Amount, Count, LogIndex, Money, RunStore, Total, living, told_by
 
 
 class Dollars(NamedTuple):
@@ -26,6 +28,31 @@ class Dollars(NamedTuple):
         return {**{name: micros / MICROS for name, micros in self._asdict().items()}, "left": left, "budget": budget_usd}
 
 
+class LeftRecord(TypedDict):
+    """The remaining work as it was recorded: see `StatusResult.left`."""
+
+    calls: Count | None
+    usd: dict[str, Amount] | None
+    cells: NotRequired[Count]
+    max_calls: NotRequired[Count]
+    seconds: NotRequired[Amount | None]
+
+
+class _Money(TypedDict):
+    """See `Dollars`; in micro-dollars."""
+
+    spent: Total
+    reserved: Total
+    uncertain: Total
+
+
+class ToldRecord(TypedDict):
+    """What a driver tells with its heartbeat."""
+
+    left: LeftRecord
+    money: _Money
+
+
 def money_of(run: RunStore, index: LogIndex) -> Money:
     """The run's money as it is stored."""
     return Money.of(run.money.newest(), index.totals(run.run_id))
@@ -39,8 +66,10 @@ def dollars_of(run: RunStore, money: Money, alive: Mapping[int, bool] | None = N
     session, files = money.session, run.store.files
     if session:
         going = alive.get(session, False) if alive is not None else bool(living(files, [session]))
-        if going and (newest := told_by(files, session).get("money")):
-            return Dollars(*(newest[name] for name in Dollars._fields))
+        if going and (told := told_by(files, session, ToldRecord)) is not None:
+            newest = Dollars(**told["money"])
+            # The log may be ahead of the driver's word.
+            return newest._replace(spent=max(newest.spent, money.spent[RUN]))
     return Dollars(money.spent[RUN], 0, money.uncertain[RUN])
 
 

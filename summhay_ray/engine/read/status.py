@@ -16,14 +16,14 @@ from typing import Any
 from summhay_ray.engine.contract import Planner, Workload
 from summhay_ray.engine.plan.plan import plan
 from summhay_ray.engine.read.missing import damaged_log, lost_inputs, short_log
-from summhay_ray.engine.read.money import dollars_of, money_of
+from summhay_ray.engine.read.money import ToldRecord, dollars_of, money_of
 from summhay_ray.engine.read.notebook_html import html_of
 from summhay_ray.engine.run.execution import LOOK_EVERY_S
-from summhay_ray.engine.run.history import History, usage_of_run
+from summhay_ray.engine.run.history import History, StartRecord, StopRecord, usage_of_run
 from summhay_ray.engine.run.items_left import ANSWERS, RunSnapshot, item_counts
 from summhay_ray.engine.run.origins import origins_in, other_origins
 from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.registry import find, workload_of
+from summhay_ray.engine.spec.registry import check_record, find, workload_of
 from summhay_ray.errors import UserError
 from summhay_ray.llm import ExcessTotals, excess_totals
 from summhay_ray.plugins import UnknownName
@@ -158,6 +158,7 @@ def _when(seconds: float) -> str:
 
 
 def _entry(run: RunStore, index: LogIndex, alive: Mapping[int, bool], created: str, size: int) -> RunEntry:
+    check_record(run)
     record, history = run.record, History(run)
     now = _standing(run, _benchmark(record), index, history, alive)
     usd = dollars_of(run, money_of(run, index), alive or None).usd(None if now.status == "imported" else history.budget_usd)
@@ -171,7 +172,7 @@ class _Standing:
     status: str
     cells: Mapping[str, int]
     claims: Sequence[ExcessTotals]
-    stop: Mapping[str, Any] | None = None
+    stop: StopRecord | None = None
     driver: str = ""
 
 
@@ -197,6 +198,7 @@ def _standing(
 
 def status(run: RunStore) -> StatusResult:
     """The status of a run. Raises StoreError, for example where its tables cannot be read."""
+    check_record(run)
     run = RunSnapshot(run.at())
     record, history = run.record, History(run)
     failures = Counter(run.table("failures")["error"].to_list())
@@ -251,12 +253,12 @@ def _without_tables(run: RunStore, now: _Standing) -> list[str]:
     return [f"{where} does not hold the run's current tables; run or import again, which puts them there"]
 
 
-def _driver(run: RunStore, start: Mapping[str, Any], alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
+def _driver(run: RunStore, start: StartRecord | None, alive: Mapping[int, bool] | None = None) -> tuple[str, str]:
     """(The driver of the run, empty if it is not running; how its latest start ended, empty if unknown).
 
     `alive`: as in `_standing`.
     """
-    if not start:
+    if start is None:
         return "", ""
     files, session = run.store.files, start["session"]
     how = how_ended(files, session)
@@ -274,7 +276,7 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
     """
     start = History(run).start
     driver, _ = _driver(run, start)
-    if not driver:
+    if not driver or start is None:
         raise UserError(f"run {run.run_id} is not running; nothing to stop")
     files, session, until = run.store.files, start["session"], time.monotonic() + wait_s
     ask_to_stop(files, session)
@@ -289,7 +291,7 @@ def stop(run: RunStore, wait_s: float = STOPS_WITHIN_S) -> str:
     return driver
 
 
-def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str, how: str) -> str:
+def _state(cells: Mapping[str, int], stop: StopRecord | None, driver: str, how: str) -> str:
     """The status of a run that is not imported."""
     open_items = cells["total"] - cells["done"] - cells["failed"]
     if driver and cells["done"] < cells["total"]:
@@ -297,7 +299,7 @@ def _state(cells: Mapping[str, int], stop: Mapping[str, Any] | None, driver: str
     if cells["done"] == cells["total"]:
         return "done"
     if stop is not None:
-        return str(stop.get("status", "unfinished"))
+        return stop["status"]
     if not open_items:
         return "partial"
     return "interrupted" if how in ("stopped", "dead") else "unfinished"
@@ -307,7 +309,7 @@ def _left(
     run: RunStore,
     benchmark: type[Workload[Any]] | None,
     now: _Standing,
-    start: Mapping[str, Any],
+    start: StartRecord | None,
     open_items: int,
     damaged: bool,
 ) -> dict[str, Any]:
@@ -318,7 +320,7 @@ def _left(
     unknown = {"cells": open_items, "calls": None, "usd": None}
     if not damaged:
         if now.stop is not None:
-            return dict(now.stop.get("left") or {})
+            return dict(now.stop["left"])
         if left := _left_by_driver(run, start):
             return {**left, "cells": open_items, **({} if now.driver else {"seconds": None})}
     if damaged or (benchmark is not None and benchmark.planner.bounds is not Planner.bounds):
@@ -327,10 +329,10 @@ def _left(
     return unknown
 
 
-def _left_by_driver(run: RunStore, start: Mapping[str, Any]) -> dict[str, Any] | None:
+def _left_by_driver(run: RunStore, start: StartRecord | None) -> dict[str, Any] | None:
     """The remaining work as the driver of a start told it last; None if it told none, or not how many calls."""
-    left = None if not start else told_by(run.store.files, start["session"]).get("left")
-    return left if left and left.get("calls") is not None else None
+    told = None if start is None else told_by(run.store.files, start["session"], ToldRecord)
+    return None if told is None or told["left"]["calls"] is None else {**told["left"]}
 
 
 def left_of_going(store: Store, run_id: str) -> dict[str, Any] | None:

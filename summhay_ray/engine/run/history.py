@@ -9,20 +9,85 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Literal, NotRequired, TypeVar
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
 from summhay_ray.engine.plan.plan import PlanResult
+from summhay_ray.engine.read.money import LeftRecord
 from summhay_ray.engine.run.origins import origins_of
 from summhay_ray.llm import ModelSettings, margins_of
 from summhay_ray.outcome import MICROS
-from summhay_ray.store import AnswerTotals, Chain, DamagedRecord, Money, Purpose, RunStore, read_checked, with_hash
+from summhay_ray.store import (
+    Amount,
+    AnswerTotals,
+    Chain,
+    Count,
+    DamagedRecord,
+    Money,
+    Purpose,
+    RunStore,
+    Total,
+    read_checked,
+    with_hash,
+)
 
 T = TypeVar("T")
 
 _NOTHING_ELSE = "nothing else depends on it"
+_MEND = f"delete it and those after it, {_NOTHING_ELSE}"
 _PLANNED = ("calls", "reused", "input_tokens", "output_tokens", "usd", "usd_max", "minutes")
 _BOUNDS = ("min_calls", "max_calls", "min_input_tokens", "max_input_tokens", "min_output_tokens", "max_output_tokens", "usd_min")
 """Further fields of a plan that gives bounds."""
+
+
+class StartRecord(TypedDict):
+    """A start of the run. `session`: the number of its driver's session."""
+
+    session: Total
+    budget_usd: Amount | None
+    token_margins: NotRequired[dict[str, Amount]]
+    origins: NotRequired[dict[str, str]]
+
+
+class StopRecord(TypedDict):
+    """Why a start ended early. `commits`: how many parts had been committed."""
+
+    status: Literal["budget", "limited"]
+    left: LeftRecord
+    session: Total
+    commits: Total
+    budget_usd: NotRequired[Amount | None]
+
+
+@with_config(ConfigDict(extra="allow"))
+class StageRecord(TypedDict):
+    """The plan of one stage and model. A plan by bounds has all of them."""
+
+    stage: str
+    model: str
+    calls: Count
+    reused: Count
+    input_tokens: Count
+    output_tokens: Count
+    usd: Amount
+    usd_min: Amount
+    usd_max: Amount
+    minutes: Amount | None
+    min_calls: NotRequired[Count]
+    max_calls: NotRequired[Count]
+    min_input_tokens: NotRequired[Count]
+    max_input_tokens: NotRequired[Count]
+    min_output_tokens: NotRequired[Count]
+    max_output_tokens: NotRequired[Count]
+
+
+@with_config(ConfigDict(extra="allow"))
+class PlanRecord(TypedDict):
+    """The plan at the first start, as `PlanResult.to_json` gave it; here is what is read again."""
+
+    stages: list[StageRecord]
 
 
 def has_plan(run: RunStore) -> bool:
@@ -63,20 +128,21 @@ class History:
         self._damaged: list[str] = []
 
     @functools.cached_property
-    def plan(self) -> Mapping[str, Any] | None:
+    def plan(self) -> PlanRecord | None:
         """The plan at the first start, as `PlanResult.to_json` gave it; None if there is none."""
         return self._whole(lambda: _plan(self._run))
 
     @functools.cached_property
-    def start(self) -> Mapping[str, Any]:
-        """The latest start, as `keep_start` recorded it (`session`: its number; `budget_usd`, ...); empty if there is none."""
-        return (self._whole(_starts(self._run).newest) or (0, {}))[1]
+    def start(self) -> StartRecord | None:
+        """The latest start; None if there is none."""
+        newest = self._whole(_starts(self._run).newest)
+        return newest[1] if newest else None
 
     @functools.cached_property
-    def stop(self) -> Mapping[str, Any] | None:
+    def stop(self) -> StopRecord | None:
         """The latest stop, if the run was not started and nothing was committed since; else None."""
         newest = self._whole(_stops(self._run).newest)
-        if newest is None or newest[1].get("commits") != self._run.added():
+        if newest is None or newest[1]["commits"] != self._run.added():
             return None
         return newest[1] if not self.start or self.start["session"] <= newest[1]["session"] else None
 
@@ -89,18 +155,20 @@ class History:
         try:
             return read()
         except DamagedRecord as error:
-            self._damaged.append(str(error))
+            self._damaged.append(error.flaw)
             return None
 
     @property
     def reach(self) -> RecordedReach:
         """How the latest start reached its models, as far as it is recorded."""
-        return RecordedReach(self.start.get("token_margins", {}), self.start.get("origins", {}))
+        return (
+            RecordedReach(self.start.get("token_margins", {}), self.start.get("origins", {})) if self.start else RecordedReach()
+        )
 
     @property
     def budget_usd(self) -> float | None:
         """The budget of the latest start; None if it had none or it is unknown."""
-        return self.start.get("budget_usd")
+        return self.start["budget_usd"] if self.start else None
 
 
 def keep_start(run: RunStore, session: int, budget_usd: float | None, reach: RecordedReach = RecordedReach()) -> None:
@@ -124,14 +192,14 @@ def keep_stop(run: RunStore, session: int, content: Mapping[str, Any]) -> None:
 
 
 def usage_of_run(
-    run: RunStore, plan: Mapping[str, Any] | None, real: Mapping[Purpose, AnswerTotals], money: Money
+    run: RunStore, plan: PlanRecord | None, real: Mapping[Purpose, AnswerTotals], money: Money
 ) -> list[dict[str, Any]]:
     """A row for each stage and model: planned and real calls, tokens and dollars, cached tokens and what they saved.
 
     `planned` is null for a stage and model that the plan does not have. Neither side counts reused answers as calls. For a run
     that is planned by bounds, `planned` also has the least and the most.
     """
-    planned = {(stage["stage"], stage["model"]): stage for stage in (plan or {}).get("stages", [])}
+    planned = {(stage["stage"], stage["model"]): stage for stage in (plan["stages"] if plan else ())}
     order = list(run.record.get("stages", ()))
     every = {*planned, *real, *money.charged}
     purposes = sorted(every, key=lambda purpose: (order.index(purpose[0]) if purpose[0] in order else -1, purpose[1]))
@@ -141,7 +209,7 @@ def usage_of_run(
 
 
 def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: AnswerTotals, charged: int) -> dict[str, Any]:
-    names = [*_PLANNED, *(name for name in _BOUNDS if planned and _BOUNDS[0] in planned)]
+    names = [*_PLANNED, *(_BOUNDS if planned and planned.keys() >= {*_BOUNDS} else ())]
     return {
         "stage": purpose[0],
         "model": purpose[1],
@@ -158,7 +226,7 @@ def _row(purpose: Purpose, planned: Mapping[str, Any] | None, real: AnswerTotals
     }
 
 
-def _append(chain: Chain, body: Mapping[str, Any]) -> None:
+def _append(chain: Chain[Any], body: Mapping[str, Any]) -> None:
     number = chain.latest() + 1
     while not chain.append(number, body):
         number += 1
@@ -168,24 +236,21 @@ def _plan_name(run: RunStore) -> str:
     return f"runs/{run.run_id}/plan.json"
 
 
-def _plan(run: RunStore) -> dict[str, Any] | None:
+def _plan(run: RunStore) -> PlanRecord | None:
     files, name = run.store.files, _plan_name(run)
     try:
-        content = read_checked(files.read(name))
+        content = read_checked(files.read(name), PlanRecord)
     except FileNotFoundError:
         return None
     if content is None:
-        raise DamagedRecord(f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}")
+        flaw = f"{files.where(name)} is damaged: it is not as it was written; delete it, {_NOTHING_ELSE}"
+        raise DamagedRecord(flaw, files.uri)
     return content
 
 
-def _starts(run: RunStore) -> Chain:
-    return _chain(run, "starts")
+def _starts(run: RunStore) -> Chain[StartRecord]:
+    return Chain(run.store.files, f"runs/{run.run_id}/starts", StartRecord, _MEND)
 
 
-def _stops(run: RunStore) -> Chain:
-    return _chain(run, "stops")
-
-
-def _chain(run: RunStore, folder: str) -> Chain:
-    return Chain(run.store.files, f"runs/{run.run_id}/{folder}", f"delete it and those after it, {_NOTHING_ELSE}")
+def _stops(run: RunStore) -> Chain[StopRecord]:
+    return Chain(run.store.files, f"runs/{run.run_id}/stops", StopRecord, _MEND)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import json
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,8 +20,9 @@ from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, overridden, read_fields, validated
 from summhay_ray.engine.spec.untrusted import texts_of
+from summhay_ray.errors import UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
-from summhay_ray.store import RunStore, Store, Table, columns_of
+from summhay_ray.store import Count, RunStore, Store, Table, as_record, columns_of
 
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
@@ -188,10 +192,42 @@ def stored_workload(store: Store, record: Mapping[str, Any]) -> Workload[Any]:
     return benchmark(spec, Inputs.stored(store, record))
 
 
+def check_record(run: RunStore) -> None:
+    """Raises DamagedRecord if the record of a run of an installed benchmark is not as that writes it: its fields, its spec, its
+    tables. Of a user's own benchmark, which need not be on this machine, only the fields of every run are checked."""
+    record: Mapping[str, Any] = run.record
+    benchmark: type[Workload[Any]] | None = None
+    with contextlib.suppress(UnknownName):
+        benchmark = None if ":" in record["kind"] else find(record["kind"])
+    fields: dict[str, Any] = {"name": str}
+    if benchmark is None or not benchmark.storage.imported:
+        fields |= {"cells": Count, "spec": dict[str, Any]}
+    for name, type_ in (fields if benchmark is None else {**fields, **benchmark.storage.fields}).items():
+        listed: Any = types.GenericAlias(list, type_)
+        is_null = name in record and record[name] is None
+        if is_null or as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:
+            raise run.damaged(f"its field {name} is not as expected")
+    if benchmark is None:
+        return
+    for name, columns in columns_of(all_tables(benchmark)).items():
+        if name in run.declared and not run.declared[name].same_as(columns):
+            raise run.damaged(f"its table {name} is not as this version writes it")
+    # What the spec names may be missing on this machine.
+    with _undamaged(run), contextlib.suppress(UserError):
+        spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
+
+
 def workload_of(run: RunStore) -> Workload[Any]:
-    """The workload of a stored run. Raises UnknownName; StoreError if its record is damaged."""
-    record = run.record
+    """The workload of a stored run. Raises UnknownName; DamagedRecord if its record is damaged."""
+    check_record(run)
+    with _undamaged(run):
+        return stored_workload(run.store, run.record)
+
+
+@contextlib.contextmanager
+def _undamaged(run: RunStore) -> Iterator[None]:
+    """A context for reading the run's record. Raises DamagedRecord for a spec or a field that cannot be read."""
     try:
-        return stored_workload(run.store, record)
-    except (KeyError, TypeError, ValueError) as error:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise run.damaged(" ".join(str(error).split())[:200]) from error

@@ -37,7 +37,7 @@ from summhay_ray.llm.transports.local_model import LocalModel
 from summhay_ray.llm.transports.transport import Transports
 from summhay_ray.outcome import Answer, Failed, Malformed, Outcome, Refusal
 from summhay_ray.routes import Wire
-from summhay_ray.store import Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
+from summhay_ray.store import DamagedRecord, Dimensions, Excess, Files, Location, LogWriter, StoreError, read_at
 from summhay_ray.text import count_tokens
 
 log = logging.getLogger(__name__)
@@ -199,14 +199,18 @@ class Gateway:
             granted = await self._client.claim(call.claim)
             ended = await (self._not_sent(granted.grant, call) if granted.grant.state != "go" else self._granted(call, granted))
             if ended is None:
-                call.claim = call.claim._replace(first=True)
+                call.claim = call.claim._replace(first=True, damaged=granted.grant.location)
         if turn is not None and call.attempts:
             turn.answered = ended[1] is not None
         return ended
 
-    async def _not_sent(self, grant: Grant, call: Call) -> Ended:
+    async def _not_sent(self, grant: Grant, call: Call) -> Ended | None:
+        """How a call that is not sent ends. None: the stored answer is damaged, and the call must be claimed again."""
         if grant.location is not None:
-            return await self._stored_answer(grant.location, call)
+            try:
+                return await self._stored_answer(grant.location, call)
+            except DamagedRecord:
+                return None
         error, message = grant.error, grant.reason
         if grant.state == "budget":
             error, message = "budget", "the call's worst case does not fit into what is left of the budget"
@@ -215,8 +219,8 @@ class Gateway:
     async def _stored_answer(self, location: Location, call: Call) -> Ended:
         if self._files.folder is not None:
             # Quicker than a thread, which thousands of equal questions would wait for.
-            return read_answer(read_at(self._files, location))
-        return read_answer(await asyncio.to_thread(read_at, self._files, location))
+            return read_answer(read_at(self._files, location, call.claim.key))
+        return read_answer(await asyncio.to_thread(read_at, self._files, location, call.claim.key))
 
     async def _granted(self, call: Call, granted: GrantedCall) -> Ended | None:
         """Send a granted call at its time, and settle it. None: it must be claimed again."""

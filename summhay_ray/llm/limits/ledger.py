@@ -85,6 +85,9 @@ class Ledger:
             self._settle(worker, settlement, now)
         for claim in message.claims:
             model = self._model(claim.model)
+            if claim.damaged is not None:
+                self.counts["reused"] -= 1
+                self.index.drop(claim.key, claim.damaged)
             if not self._known(model, worker, claim):
                 model.enter(worker, claim)
         self.tend(now)

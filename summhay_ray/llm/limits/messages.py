@@ -26,6 +26,8 @@ class Claim(NamedTuple):
     """The worker's number for the claim; the grant carries the same number."""
     first: bool = False
     """It goes before the worker's other claims of its stage, since the call was granted before."""
+    damaged: Location | None = None
+    """Where the ledger said that its answer is, and no such answer can be read."""
 
     @property
     def purpose(self) -> Purpose:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from summhay_ray.store.log.answer_record import Totals
+
 Purpose = tuple[str, str]
 """(stage, model): what money was spent on; a stage is summarize, judge, ..."""
-
-_CLAIMED = ("claimed_tokens", "claimed_micros", "claimed_margin")
 
 
 class Excess(NamedTuple):
@@ -28,9 +28,10 @@ class Excess(NamedTuple):
         """The excess in an answer record, or its head; None if its usage was within the reservation."""
         if not record.get("claimed_margin"):
             return None
-        tokens, micros, margin = (record[name] for name in _CLAIMED)
+        # What is 0 is left out, such as the price of a free model.
+        tokens, micros = record.get("claimed_tokens", 0), record.get("claimed_micros", 0)
         charged_tokens = record["input_tokens"] + record["output_tokens"]
-        return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], margin)
+        return cls(record["model"], tokens, charged_tokens, micros, record["usd_micros"], record["claimed_margin"])
 
 
 @dataclass
@@ -45,11 +46,11 @@ class AnswerTotals:
     saved_micros: int = 0
     """How much more the answers would have cost without the provider's cache."""
 
-    def add(self, head: Mapping[str, Any]) -> None:
-        """Add an answer, by its head, or the totals of several."""
-        self.answers += head.get("answers", 1)
-        self.usd_micros += head["usd_micros"]
-        self.input_tokens += head["input_tokens"]
-        self.cached_tokens += head["cached_tokens"]
-        self.output_tokens += head["output_tokens"]
-        self.saved_micros += head.get("saved_micros", 0)
+    def add(self, totals: Totals) -> None:
+        """Add the totals of further answers."""
+        self.answers += totals["answers"]
+        self.usd_micros += totals["usd_micros"]
+        self.input_tokens += totals["input_tokens"]
+        self.cached_tokens += totals["cached_tokens"]
+        self.output_tokens += totals["output_tokens"]
+        self.saved_micros += totals["saved_micros"]

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
+from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files
+from summhay_ray.store.log.answer_record import Heads
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
-from summhay_ray.store.log.log_lines import FOLDER, Heads, Location, Name, decode, heads_of, read_at
+from summhay_ray.store.log.log_lines import FOLDER, Location, Name, damaged_places, heads_of, index_of, read_at
 
 AT_ONCE = 16
 """Number of files that are read in parallel."""
@@ -51,6 +54,8 @@ class LogIndex:
     """Key -> location of its answer. Who learns of an answer before the log is read may add it."""
     damaged: int = 0
     """Number of damaged records."""
+    _further: dict[str, list[Location]] = field(default_factory=dict)
+    """Key -> the locations of its other answers, for when the first turns out to be damaged."""
     _totals: dict[str, dict[Purpose, AnswerTotals]] = field(default_factory=dict)
     _excesses: dict[str, dict[str, Excess]] = field(default_factory=dict)
     _read_to: dict[str, int] = field(default_factory=dict)
@@ -81,8 +86,8 @@ class LogIndex:
 
     def _read(self, entry: Entry, index_size: int) -> Iterator[News]:
         start, name = self._read_to.get(entry.name, 0), entry.name
-        if index_size and not start:
-            index = decode(self.files.read_range(name, 0, index_size))
+        if 0 < index_size <= entry.size and not start:
+            index = index_of(self.files.read_range(name, 0, index_size), entry.size - index_size)
             if index is not None:
                 yield News(name, index_size, entry.size, index)
                 return
@@ -107,8 +112,12 @@ class LogIndex:
             self._begun.add(name.merge)
         self.damaged += heads["damaged"]
         for columns in heads["answers"].values():
-            for key, offset, length, _ in zip(*columns, strict=True):
-                self.answers.setdefault(key, Location(news.name, news.start + offset, length))
+            keys, offsets, lengths, _ = columns
+            for key, location in zip(
+                keys, map(Location, repeat(news.name), map(news.start.__add__, offsets), lengths), strict=True
+            ):
+                if (first := self.answers.setdefault(key, location)) is not location and first != location:
+                    self._further.setdefault(key, []).append(location)
         for totals in heads["totals"]:
             purpose = totals["stage"], totals["model"]
             self._totals.setdefault(totals["run"], {}).setdefault(purpose, AnswerTotals()).add(totals)
@@ -125,16 +134,27 @@ class LogIndex:
         return self._excesses.get(run, {})
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """The answer record of a key, or None if it has no answer."""
-        location = self.answers.get(key)
-        return None if location is None else read_at(self.files, location)
+        """The answer record of a key, or None if it has no answer. Damaged records are skipped."""
+        while (location := self.answers.get(key)) is not None:
+            try:
+                return read_at(self.files, location, key)
+            except DamagedRecord:
+                self.drop(key, location)
+        return None
+
+    def drop(self, key: str, location: Location) -> None:
+        """Note that no answer of the key is at the location: its next one counts, if there is one."""
+        if self.answers.get(key) == location:
+            self.damaged += 1
+            further = self._further.get(key)
+            if further:
+                self.answers[key] = further.pop(0)
+            else:
+                del self.answers[key]
 
 
-def damaged_records(files: Files) -> dict[str, int]:
-    """File of the log -> number of its records that are damaged. Reads everything."""
-    found: dict[str, int] = {}
-    for entry in files.entries(FOLDER):
-        if Name.of(entry.name) is not None:
-            damaged = sum(news.heads["damaged"] for news in LogIndex(files)._read(entry, index_size=0))
-            found |= {entry.name: damaged} if damaged else {}
-    return found
+def damaged_records(files: Files) -> dict[str, list[int]]:
+    """File of the log -> where its damaged records begin, in bytes. Reads everything."""
+    names = [entry.name for entry in files.entries(FOLDER) if Name.of(entry.name) is not None]
+    places = ((name, damaged_places(name, files.read(name))) for name in names)
+    return {name: found for name, found in places if found}

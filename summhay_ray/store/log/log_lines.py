@@ -15,26 +15,32 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
-from summhay_ray.store.errors import StoreError
+from summhay_ray.store.errors import DamagedRecord, StoreError
 from summhay_ray.store.files.files import Files
-from summhay_ray.store.log.answer_totals import AnswerTotals, Excess
+from summhay_ray.store.log.answer_record import (
+    ANSWER,
+    HEAD_FIELDS,
+    INDEX,
+    OPTIONAL,
+    AnswerHead,
+    Heads,
+    Totals,
+    read_body,
+    read_head,
+    read_index,
+    read_kind,
+)
 
 FOLDER = "answers"
 TOGETHER = 64
 """How many segments are merged into one object."""
 
-ANSWER = "answer"
-"""The kind of a record that holds an answer. There is room for others, which earlier versions refuse to read."""
-INDEX = "index"
-"""The kind of the first line of a merged object."""
-
-_HEAD_FIELDS = ("kind", "key", "run", "stage", "model", "usd_micros", "input_tokens", "cached_tokens", "output_tokens")
-_OPTIONAL = ("saved_micros", "claimed_tokens", "claimed_micros", "claimed_margin")
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
+_NOTHING = 0, 0, 0, 0
 _START = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) (\d{1,15}) ")
 
 
@@ -44,12 +50,6 @@ class Location(NamedTuple):
     name: str
     offset: int
     length: int
-
-
-Heads = Mapping[str, Any]
-"""What an index needs of the records in a stretch of a file: `damaged`, the number of damaged ones; `answers`, run -> the keys,
-offsets in the stretch, lengths and micro-dollars of its answers, a list each; `totals`, an entry for each run, stage and model;
-`excesses`, the heads of answers that claim more usage than was reserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Name:
         """The parts of a file name; None if it is not a file of the log."""
         writer, *numbers, suffix = name.removeprefix(f"{FOLDER}/").split(".")
         most = {"jsonl": 1, "merged": 2}.get(suffix, -1)
-        if not writer or len(numbers) > most or not all(part.isdigit() for part in numbers):
+        if not writer or len(numbers) > most or not all(part.isdecimal() for part in numbers):
             return None
         number, index_size = [*map(int, numbers), 0, 0][:2]
         return cls(writer, number, suffix, index_size)
@@ -87,8 +87,8 @@ def file_name(writer: str, number: int) -> str:
 
 def encode(record: Mapping[str, Any]) -> bytes:
     """The record's line."""
-    head = {name: record[name] for name in _HEAD_FIELDS} | {name: record[name] for name in _OPTIONAL if record.get(name)}
-    return _line(head, {name: value for name, value in record.items() if name not in head and name not in _OPTIONAL})
+    head = {name: record[name] for name in HEAD_FIELDS if name not in OPTIONAL or record.get(name)}
+    return _line(head, {name: value for name, value in record.items() if name not in HEAD_FIELDS})
 
 
 def merged_object(writer: str, number: int, segments: bytes) -> tuple[str, bytes]:
@@ -103,70 +103,91 @@ def _line(head: Mapping[str, Any], body: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> dict[str, Any] | None:
-    """The record of a line, or None if it is damaged."""
-    found = _record_at(line, 0)
-    if found is None or len(line) - found[2] > 1:
-        return None
-    begins, body, ends = found
-    return {**json.loads(line[begins:body]), **json.loads(line[body:ends])}
+    """The answer's record in a line, or None if it is damaged. The line break may be."""
+    _, begins, body, ends = next(_lines(line[:-1] + b"\n"), _NOTHING)
+    head, rest = read_head(line[begins:body]), read_body(line[body : ends - 1])
+    # The index has read the head alone: the body says nothing else.
+    return None if head is None or rest is None or ends < len(line) else {**rest, **head}
 
 
-def _record_at(content: bytes, start: int) -> tuple[int, int, int] | None:
-    """(start of the head, start of the body, its end) for the record that begins at `start`; None if it is damaged."""
-    found = _START.match(content, start)
-    if found is None:
-        return None
-    begins = found.end()
-    body = begins + int(found[2])
-    end = body + int(found[3])
-    if end > len(content) or b"%08x" % zlib.crc32(memoryview(content)[begins:end]) != found[1]:
-        return None
-    return begins, body, end
+def index_of(line: bytes, size: int) -> Heads | None:
+    """The heads of the `size` bytes after the first line of a merged object, by this line; None if it is damaged."""
+    _, begins, body, ends = next(_lines(line), _NOTHING)
+    is_index = read_kind(line[begins:body]) == INDEX and ends == len(line)
+    return read_index(line[body : ends - 1], size) if is_index else None
+
+
+def _lines(content: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """For each record, where it, its head, its body and the next record start; head and body are at 0 if it is damaged.
+
+    An unfinished last line is left out. If a line break is damaged, one line holds two records, and the length of the first shows
+    where the second begins.
+    """
+    start, last, view = 0, content.rfind(b"\n"), memoryview(content)
+    while start <= last:
+        head = body = end = 0
+        if (found := _START.match(content, start)) is not None:
+            head = found.end()
+            body = head + int(found[2])
+            end = body + int(found[3])
+        if found is None or end > last or b"%08x" % zlib.crc32(view[head:end]) != found[1]:
+            head, body, end = 0, 0, content.index(b"\n", start)
+        yield start, head, body, end + 1
+        start = end + 1
 
 
 def heads_of(name: str, content: bytes) -> Heads:
-    """The heads of all records. An unfinished last line is left out.
-
-    If a line break is damaged, one line holds two records, and the length of the first shows where the second begins. Raises
-    StoreError for a record of a newer version.
-    """
-    heads, places, n_damaged = list[bytes](), list[tuple[int, int]](), 0
-    start, last = 0, content.rfind(b"\n")
-    while start <= last:
-        if (record := _record_at(content, start)) is None:
-            start, n_damaged = content.index(b"\n", start) + 1, n_damaged + 1
-            continue
-        head, body, end = record
-        heads.append(content[head:body])
-        places.append((start, end + 1 - start))
-        start = end + 1
+    """The heads of all answers in a stretch of a file. Raises StoreError for a record of a newer version."""
     answers = defaultdict[str, list[tuple[str, int, int, int]]](list)
-    totals = defaultdict[tuple[str, str, str], AnswerTotals](AnswerTotals)
-    excesses = []
-    # One call for all heads takes half as long as one for each.
-    for one, place in zip(json.loads(b"[%s]" % b",".join(heads)), places, strict=True):
-        if one["kind"] == INDEX:
+    costs = defaultdict[tuple[str, str, str], list[tuple[int, ...]]](list)
+    excesses, n_damaged = list[AnswerHead](), 0
+    for start, begins, body, end in _lines(content):
+        if (head := read_head(content[begins:body])) is None:
+            _check_kind(name, content[begins:body])
+            n_damaged += 1
             continue
-        if one["kind"] != ANSWER:
-            raise StoreError(f"{name}: has a record of a kind ({str(one['kind'])[:40]!r}) of a newer version; upgrade")
-        answers[one["run"]].append((one["key"], *place, one["usd_micros"]))
-        totals[one["run"], one["stage"], one["model"]].add(one)
-        excesses += [one] if Excess.of(one) else []
-    return {
-        "damaged": n_damaged,
-        "answers": {run: list(zip(*rows, strict=True)) for run, rows in answers.items()},
-        "totals": [{**dict(zip(("run", "stage", "model"), of, strict=True)), **asdict(sums)} for of, sums in totals.items()],
-        "excesses": excesses,
-    }
+        cost = head["usd_micros"], head["input_tokens"], head["cached_tokens"], head["output_tokens"]
+        answers[head["run"]].append((head["key"], start, end - start, cost[0]))
+        costs[head["run"], head["stage"], head["model"]].append((*cost, head.get("saved_micros", 0)))
+        excesses += [head] if head.get("claimed_margin") else []
+    columns = {run: tuple(zip(*rows, strict=True)) for run, rows in answers.items()}
+    sums = ((*group, len(rows), *map(sum, zip(*rows, strict=True))) for group, rows in costs.items())
+    totals = [dict(zip(Totals.__annotations__, values, strict=True)) for values in sums]
+    return cast("Heads", {"damaged": n_damaged, "answers": columns, "totals": totals, "excesses": excesses})
 
 
-def read_at(files: Files, location: Location) -> dict[str, Any]:
-    """The record at a location. Raises StoreError if it is missing or damaged."""
-    name, mend = location.name, "run `summhay doctor --store` to see what is lost; a run that needs it asks again"
+def _check_kind(name: str, head: bytes) -> None:
+    """Raises StoreError for the head of a record of a newer version."""
+    if (kind := read_kind(head)) not in ("", ANSWER, INDEX):
+        raise StoreError(f"{name}: has a record of a kind ({kind}) of a newer version; upgrade")
+
+
+def damaged_places(name: str, content: bytes) -> list[int]:
+    """Where the damaged records of a whole file begin, in bytes. An index is damaged, too, if it differs from the records.
+
+    Reads the bodies as well, and so takes longer than `heads_of`.
+    """
+    file, lines, places = Name.of(name), list(_lines(content)), list[int]()
+    if file is not None and file.index_size and lines:
+        (_, _, _, end), *lines = lines
+        heads = index_of(content[:end], len(content) - end)
+        whole = heads_of(name, content[end:])
+        places += [] if heads is not None and _compact(heads) == _compact(whole) else [0]
+    for start, begins, body, end in lines:
+        if read_head(content[begins:body]) is None or read_body(content[body : end - 1]) is None:
+            _check_kind(name, content[begins:body])
+            places.append(start)
+    return places
+
+
+def read_at(files: Files, location: Location, key: str) -> dict[str, Any]:
+    """The answer of a key at a location. Raises DamagedRecord if it is not there, StoreError if the file is gone."""
+    name, mend = location.name, "a run that needs this answer asks for it again"
     try:
         record = decode(files.read_range(name, location.offset, location.length))
     except FileNotFoundError:
-        raise StoreError(f"{files.where(name)} is gone; put it back from a copy, or {mend}") from None
-    if record is None:
-        raise StoreError(f"{files.where(name)}: the record at byte {location.offset} is damaged; {mend}")
+        raise StoreError(f"{files.where(name)} is gone; put it back from a copy; {mend}") from None
+    # The key of an answer that cannot be used begins with the one that it was asked for under.
+    if record is None or not f"{record['key']}/".startswith(f"{key}/"):
+        raise DamagedRecord(f"{files.where(name)}: the record at byte {location.offset} is damaged; {mend}", files.uri)
     return record

@@ -19,11 +19,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from summhay_ray.store.errors import OldStore, StoreError
-from summhay_ray.store.files.entry import plain_name
+from summhay_ray.store.files.checked_json import read_record
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
+from summhay_ray.store.log.answer_record import ANSWER
 from summhay_ray.store.log.log_index import LONGEST_BYTES, PIECE_BYTES, LogIndex
-from summhay_ray.store.log.log_lines import ANSWER
+from summhay_ray.store.log.log_lines import decode, encode
 from summhay_ray.store.log.log_writer import LogWriter
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.drivers import begin_session, living, open_sessions
@@ -34,6 +37,16 @@ OLD_RECORD = "run.old.json"
 
 _BATCH_BYTES = 1 << 20
 _HEAD = re.compile(rb"([0-9a-f]{8}) (\d{1,15}) ")
+
+
+class _Pack(TypedDict):
+    data: str
+
+
+class _Packs(TypedDict):
+    """What the packs of a bucket are."""
+
+    packs: list[_Pack]
 
 
 def migrate(uri: str) -> Counter[str] | None:
@@ -67,8 +80,8 @@ def migrate(uri: str) -> Counter[str] | None:
             counts[what] += 1
             if what == "written":
                 seen.add(record["key"])
-                batch.append({"stage": "", **record})
-                size += len(str(record.get("text")))
+                batch.append(record)
+                size += len(record["text"])
             if size > _BATCH_BYTES:
                 writer.append(batch)
                 session.beat()
@@ -89,8 +102,8 @@ def migrate(uri: str) -> Counter[str] | None:
 
 def _records(files: Files, spool: Path) -> Iterator[dict[str, Any]]:
     """The answers of the old log, an empty record for a damaged one; the packs first, which hold what is oldest."""
-    newest = Chain(files, "log/packs", "put it back from a copy, or delete the records of this folder").newest()
-    packs = [f"log/packs/{plain_name(pack['data'].removeprefix('log/packs/'))}" for pack in newest[1]["packs"]] if newest else []
+    newest = Chain(files, "log/packs", _Packs, "put it back from a copy, or delete the records of this folder").newest()
+    packs = [pack["data"] for pack in newest[1]["packs"]] if newest else []
     folders = ["log", *(f"log/{name}" for name in files.folders("log"))]
     old = [(files, name) for name in dict.fromkeys([*packs, *(name for at in folders for name in files.names(at, ".jsonl"))])]
     here = LocalFiles(spool)
@@ -112,13 +125,24 @@ def _records_of(files: Files, name: str) -> Iterator[dict[str, Any]]:
                     head = _HEAD.match(line)
                     body = line[head.end() : head.end() + int(head[2])] if head else b""
                     whole = head is not None and len(body) == int(head[2]) and b"%08x" % zlib.crc32(body) == head[1]
-                    yield json.loads(body) if whole else {}
+                    yield _record_in(body) if whole else {}
                     line = line[head.end() + len(body) + 1 :] if head and whole else b""
             if len(rest) > LONGEST_BYTES:
                 yield {}
                 return
     except FileNotFoundError:
         yield {}
+
+
+def _record_in(body: bytes) -> dict[str, Any]:
+    """The record as this version reads it; empty if it is damaged, only its kind if it is not an answer's."""
+    record = read_record(body, dict[str, Any]) or {}
+    if record.get("kind", ANSWER) != ANSWER:
+        return {"kind": record["kind"]}
+    try:
+        return decode(encode({"stage": "", **record})) or {}
+    except (KeyError, ValueError):
+        return {}
 
 
 def _spool_of(files: Files) -> Path:

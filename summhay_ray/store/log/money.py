@@ -1,18 +1,23 @@
 """The money records of a run: what its ledger may have spent, durable before anything is sent. Part of the store room.
 
-`runs/RUN/money/00000001.json`, ... form a chain: {"session", "ended", "spent", "charged", "uncertain", "ceiling"}, the last four
-in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its newest record.
-The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier session fails.
+`runs/RUN/money/00000001.json`, ... form a chain: {"run", "session", "ended", "spent", "charged", "uncertain", "ceiling"}, the
+last four in micro-dollars by scope, but `charged` by stage and model. A ledger grants a call only under the `ceiling` of its
+newest record. The first record of a session repeats the one before, and so takes the chain over: the next record of an earlier
+session fails.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NotRequired
 
-from summhay_ray.store.errors import StoreError, Superseded
+from typing_extensions import TypedDict
+
+from summhay_ray.store.errors import Superseded
+from summhay_ray.store.files.checked_json import Name, Total
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.log.answer_totals import AnswerTotals, Purpose
 from summhay_ray.store.runs.chain import Chain
@@ -82,58 +87,71 @@ class Money:
         return cls(spent, charged, uncertain, spent[RUN] - logged[RUN], 0 if record.ended else record.session)
 
 
+_AMOUNTS: tuple[Literal["spent"], Literal["charged"], Literal["uncertain"], Literal["ceiling"]]
+_AMOUNTS = ("spent", "charged", "uncertain", "ceiling")
+
+
+class _Body(TypedDict):
+    """A record as JSON. `run`: earlier versions left it out."""
+
+    run: NotRequired[Name]
+    session: Total
+    ended: bool
+    spent: list[tuple[str, str, Total]]
+    charged: list[tuple[str, str, Total]]
+    uncertain: list[tuple[str, str, Total]]
+    ceiling: list[tuple[str, str, Total]]
+
+
 class MoneyRecords:
     """The money records of one run, as its present driver writes them."""
 
     def __init__(self, files: Files, run_id: str) -> None:
-        self.chain = Chain(files, f"runs/{run_id}/money", _MEND)
+        self.chain = Chain(files, f"runs/{run_id}/money", _Body, _MEND)
+        self._run_id = run_id
         self._number = 0
 
     def newest(self) -> MoneyRecord | None:
         """The newest record; None if there is none. Raises DamagedRecord."""
         newest = self.chain.newest()
-        return None if newest is None else _record(newest[1])
+        return None if newest is None else self._record(*newest)
 
     def take_over(self, session: int) -> MoneyRecord:
         """Begin a session's records: repeat the newest one, so that no earlier session can write another. Returns it.
 
-        Raises Superseded if a later session has begun.
+        Raises Superseded if a later session has begun, DamagedRecord.
         """
         while True:
-            number, body = self.chain.newest() or (0, _body(MoneyRecord()))
-            record = _record(body)
+            newest = self.chain.newest()
+            record = MoneyRecord() if newest is None else self._record(*newest)
             if record.session > session:
                 raise Superseded("another driver took the run over; this one stops, nothing is lost")
-            self._number = number
-            if self._append({**body, "session": session}):
+            self._number = 0 if newest is None else newest[0]
+            if self._append(dataclasses.replace(record, session=session)):
                 return record
 
     def append(self, record: MoneyRecord) -> None:
         """Write the next record. Raises Superseded if another session has begun, StoreError or OSError."""
-        if not self._append(_body(record)):
+        if not self._append(record):
             raise Superseded("another driver took the run over; this one stops, nothing is lost")
 
-    def _append(self, body: Mapping[str, Any]) -> bool:
+    def _append(self, record: MoneyRecord) -> bool:
+        amounts: dict[str, Any] = {name: _told(getattr(record, name)) for name in _AMOUNTS}
+        body = {"run": self._run_id, "session": record.session, "ended": record.ended, **amounts}
         written = self.chain.append(self._number + 1, body)
         self._number += written
         return written
 
+    def _record(self, number: int, body: _Body) -> MoneyRecord:
+        if body.get("run", self._run_id) != self._run_id:
+            raise self.chain.damaged(number)
+        spent, charged, uncertain, ceiling = (_amounts(body[name]) for name in _AMOUNTS)
+        return MoneyRecord(body["session"], body["ended"], spent, charged, uncertain, ceiling)
 
-def _body(record: MoneyRecord) -> dict[str, Any]:
-    amounts = {name: _told(getattr(record, name)) for name in ("spent", "charged", "uncertain", "ceiling")}
-    return {"session": record.session, "ended": record.ended, **amounts}
+
+def _amounts(told: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
+    return {(kind, of): micros for kind, of, micros in told}
 
 
 def _told(amounts: Mapping[tuple[str, str], int]) -> list[list[Any]]:
     return [[*name, micros] for name, micros in sorted(amounts.items()) if micros]
-
-
-def _record(body: Mapping[str, Any]) -> MoneyRecord:
-    try:
-        amounts = {
-            name: {(kind, of): int(micros) for kind, of, micros in body[name]}
-            for name in ("spent", "charged", "uncertain", "ceiling")
-        }
-        return MoneyRecord(body["session"], body["ended"], **amounts)
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"a money record is not of this version ({error})") from None

@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.checked_json import read_checked, with_hash
 from summhay_ray.store.files.files import Files
 
+T = TypeVar("T")
+
 _MEND = "delete it and run again: every stored answer is reused"
 
 
-class Chain:
-    """The records in one folder. `mend`: what a person should do about a damaged record, for the error message."""
+class Chain(Generic[T]):
+    """The records in one folder. `kind`: their schema; see `summhay_ray.store.files.checked_json`.
 
-    def __init__(self, files: Files, folder: str, mend: str = _MEND) -> None:
+    `mend`: what a person should do about a damaged record, for the error message.
+    """
+
+    def __init__(self, files: Files, folder: str, kind: type[T], mend: str = _MEND) -> None:
         self.files = files
         self.folder = folder
+        self._kind = kind
         self._mend = mend
 
     def name(self, number: int) -> str:
@@ -33,14 +39,16 @@ class Chain:
 
     def numbers(self) -> list[int]:
         """The numbers of the records that are there, sorted."""
-        stems = (name.rpartition("/")[2].removesuffix(".json") for name in self.files.names(self.folder, ".json"))
-        return sorted(int(stem) for stem in stems if stem.isdigit())
+        names = list(self.files.names(self.folder, ".json"))
+        stems = [name.rpartition("/")[2].removesuffix(".json") for name in names]
+        found = [(int(stem), name) for stem, name in zip(stems, names, strict=True) if stem.isdecimal()]
+        return sorted(number for number, name in found if name == self.name(number))
 
     def latest(self) -> int:
         """The number of the newest record, 0 if there is none. Reads no record."""
         return max(self.numbers(), default=0)
 
-    def newest(self) -> tuple[int, dict[str, Any]] | None:
+    def newest(self) -> tuple[int, T] | None:
         """(number, body) of the newest record, or None if there is none. Raises DamagedRecord."""
         while number := self.latest():
             # It is gone if it was replaced and cleaned away meanwhile.
@@ -48,20 +56,19 @@ class Chain:
                 return number, body
         return None
 
-    def read(self, number: int) -> dict[str, Any] | None:
+    def read(self, number: int) -> T | None:
         """The body of a record, or None if the number is free. Raises DamagedRecord."""
-        name = self.name(number)
         try:
-            body = read_checked(self.files.read(name))
+            body = read_checked(self.files.read(self.name(number)), self._kind)
         except FileNotFoundError:
             return None
         if body is None:
             raise self.damaged(number)
         return body
 
-    def damaged(self, number: int, how: str = "") -> DamagedRecord:
-        """The error for a record that is not as it should be."""
-        return DamagedRecord(f"{self.files.where(self.name(number))} is damaged{how}; {self._mend}")
+    def damaged(self, number: int) -> DamagedRecord:
+        """The error to raise for a damaged record."""
+        return DamagedRecord(f"{self.files.where(self.name(number))} is damaged; {self._mend}", self.files.uri)
 
     def append(self, number: int, body: Mapping[str, Any]) -> bool:
         """Create record `number`, which follows the newest. Return True if it now holds `body`, False if it holds another.

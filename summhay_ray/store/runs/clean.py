@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from summhay_ray.store.errors import StoreError
 from summhay_ray.store.files.entry import Entry
@@ -103,8 +104,8 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     chain = manifests.chain
     replaced = {one.name: one for one in _of_chain(files, chain, before)}
     # One manifest at a time: each may name hundreds of parts, and there may be hundreds.
-    standing = (manifests.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
-    standing_parts = (parts for manifest in standing if manifest is not None for parts in manifest.parts)
+    standing = (chain.read(number) for number in chain.numbers() if chain.name(number) not in replaced)
+    standing_parts = (parts for body in standing if body is not None for parts in body["parts"])
     named = {part.name for parts in standing_parts for part in (parts.units, *parts.tables.values())}
     for entry in manifests.parts.there():
         if entry.written < before and entry.name.rpartition("/")[2] not in named:
@@ -113,9 +114,9 @@ def _of_run(files: Files, run_id: str, before: float) -> Iterator[Unneeded]:
     yield from _of_chain(files, MoneyRecords(files, run_id).chain, before)
 
 
-def _of_chain(files: Files, chain: Chain, before: float) -> Iterator[Unneeded]:
+def _of_chain(files: Files, chain: Chain[Any], before: float) -> Iterator[Unneeded]:
     """The records replaced before `before`, oldest first."""
-    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdigit()), key=lambda entry: entry.name)
+    old = sorted((entry for entry in _old(files, chain.folder, before) if _stem(entry).isdecimal()), key=lambda entry: entry.name)
     # The last of these was the newest record at that time, so it is kept.
     yield from (Unneeded(entry.name, entry.size, "earlier records") for entry in old[:-1])
 
@@ -134,14 +135,14 @@ def _of_log(files: Files, before: float) -> Iterator[Unneeded]:
 def _of_drivers(files: Files, before: float) -> Iterator[Unneeded]:
     """Files of ended drivers, oldest first. Those of a run's last driver are kept: they say how the run ended."""
     entries = [(entry, _stem(entry)) for entry in files.entries(DRIVERS)]
-    numbers = sorted({int(stem) for _, stem in entries if stem.isdigit()})
+    numbers = sorted({int(stem) for _, stem in entries if stem.isdecimal()})
     # Of a damaged record it is not known whose it is, and so not which is the last of that run.
     records = [record for number in numbers if (record := read_session(files, number)) is not None]
     last = {*{record.run: record.number for record in records}.values()}
     ended = {number for number in numbers if number not in last and has_ended(files, number)}
     # A record without its end would be that of a driver at work: the end goes last.
     for entry, stem in sorted(entries, key=lambda pair: (pair[1], len(pair[0].name))):
-        if stem.isdigit() and int(stem) in ended and entry.written < before:
+        if stem.isdecimal() and int(stem) in ended and entry.written < before:
             yield Unneeded(entry.name, entry.size, "ended drivers")
 
 

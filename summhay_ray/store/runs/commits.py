@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, Superseded
+from summhay_ray.store.files.checked_json import Total
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.tables.parts import UNITS, PartFiles, Parts
@@ -42,6 +44,14 @@ class Manifest:
         return self.parts[0] if len(self.parts) == 1 and self.parts[0].final else None
 
 
+class ManifestBody(TypedDict):
+    """A manifest as JSON."""
+
+    session: Total
+    added: Total
+    parts: list[Parts]
+
+
 class Manifests:
     """The manifests of one run, and the files of their parts."""
 
@@ -49,36 +59,28 @@ class Manifests:
         self.files = files
         self.run_id = run_id
         self.parts = PartFiles(files, run_id)
-        self.chain = Chain(files, f"runs/{run_id}/commits", "delete it and run or import again: every stored answer is reused")
+        mend = "delete it and run or import again: every stored answer is reused"
+        self.chain = Chain(files, f"runs/{run_id}/commits", ManifestBody, mend)
 
     def newest(self) -> Manifest:
-        """The newest manifest, which is the current one. Raises StoreError."""
+        """The newest manifest, which is the current one. Raises DamagedRecord."""
         try:
             newest = self.chain.newest()
-            return Manifest() if newest is None else self._manifest(*newest)
         except DamagedRecord as error:
-            raise self.parts.damaged(str(error).partition(";")[0]) from None
-
-    def read(self, number: int) -> Manifest | None:
-        """The manifest of this number; None if there is none (any more). Raises DamagedRecord."""
-        body = self.chain.read(number)
-        return None if body is None else self._manifest(number, body)
-
-    def _manifest(self, number: int, body: Mapping[str, Any]) -> Manifest:
-        try:
-            parts = tuple(map(Parts.from_json, body["parts"]))
-            return Manifest(number, int(body["session"]), int(body["added"]), parts)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise self.chain.damaged(number, f": {error}") from None
+            raise self._damaged(error.flaw.partition(";")[0]) from None
+        return Manifest() if newest is None else _manifest(*newest)
 
     def lost(self) -> str:
         """Which folder of manifests is gone, if the run has parts but no manifest that names them; else nothing."""
         return "" if self.chain.numbers() or not self.parts.there() else f"{self.files.where(self.chain.folder)} is gone"
 
     def check(self) -> None:
-        """Raises StoreError if the run has lost its manifests."""
+        """Raises DamagedRecord if the run has lost its manifests."""
         if lost := self.lost():
-            raise self.parts.damaged(lost)
+            raise self._damaged(lost)
+
+    def _damaged(self, how: str) -> DamagedRecord:
+        return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaws(self) -> Iterator[str]:
         """A line for each file that is missing, damaged or misplaced, with the way to mend it. Reads all parts.
@@ -88,7 +90,7 @@ class Manifests:
         if lost := self.lost():
             yield f"{lost}, and with it which rows the run has; put it back from a copy, or {AGAIN}"
         where, newest = self.files.where(self.chain.folder), self.chain.newest()
-        all_parts = self._manifest(*newest).parts if newest else ()
+        all_parts = _manifest(*newest).parts if newest else ()
         for parts in all_parts:
             for table, part in {UNITS: parts.units, **parts.tables}.items():
                 if flaw := self.parts.flaw(table, part):
@@ -181,6 +183,10 @@ class Committer:
             return dataclasses.replace(mine, parts=(*mine.parts[:start], by, *mine.parts[start + len(names) :]))
 
         self._newest = self._manifests.change(self._newest, replaced)
+
+
+def _manifest(number: int, body: ManifestBody) -> Manifest:
+    return Manifest(number, body["session"], body["added"], tuple(body["parts"]))
 
 
 def _with(manifest: Manifest, parts: Sequence[Parts]) -> Manifest:

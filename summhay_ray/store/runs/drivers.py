@@ -15,14 +15,18 @@ import socket
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypeVar
+
+from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, StoreError, Superseded
-from summhay_ray.store.files.entry import plain_name
+from summhay_ray.store.files.checked_json import Amount, Name, Total, as_record, read_record
 from summhay_ray.store.files.files import Files
 from summhay_ray.store.runs.chain import Chain
+
+T = TypeVar("T")
 
 FOLDER = "drivers"
 TAKEOVER_S = 90.0
@@ -45,7 +49,7 @@ class Process:
 
     host: str
     machine: str
-    pid: int
+    pid: Total
     started: str
 
 
@@ -53,10 +57,10 @@ class Process:
 class SessionRecord(Process):
     """What a driver wrote when it began."""
 
-    number: int
-    run: str
+    number: Total
+    run: Name
     driver: str
-    began: float
+    began: Amount
     """Seconds since 1970, by the driver's clock."""
     paying: bool
 
@@ -64,6 +68,20 @@ class SessionRecord(Process):
     def where(self) -> str:
         """Where the driver runs, for a message: `on HOST, pid N`."""
         return f"on {self.host}, pid {self.pid}"
+
+
+class _End(TypedDict):
+    """How a session ended."""
+
+    how: str
+    by: NotRequired[str]
+    """Who found its driver dead: `on HOST, pid N`."""
+
+
+class _Beat(TypedDict):
+    """A heartbeat."""
+
+    told: dict[str, Any]
 
 
 class DriverSession:
@@ -95,11 +113,11 @@ class DriverSession:
         The driver is described as `on HOST, pid N`. Costs two reads.
         """
         while (later := read_session(self._files, self._looked + 1)) is not None:
-            if later.run == self.record.run and (_end(self._files, later.number) or {}).get("how") != "refused":
+            if later.run == self.record.run and how_ended(self._files, later.number) != "refused":
                 return later.where
             self._looked += 1
         end = _end(self._files, self.number)
-        return str(end.get("by", "another driver")) if end and end.get("how") == "dead" else None
+        return end.get("by", "another driver") if end and end["how"] == "dead" else None
 
     def asked_to_stop(self) -> bool:
         """Whether a process has asked this driver to stop. Costs one existence check."""
@@ -139,14 +157,12 @@ def open_sessions(files: Files) -> Iterator[SessionRecord]:
 
 
 def read_session(files: Files, number: int) -> SessionRecord | None:
-    """The record of a session, or None if there is no session of that number."""
+    """The record of a session, or None if there is no session of that number. Raises DamagedRecord."""
     chain = session_chain(files)
-    if (body := chain.read(number)) is None:
-        return None
-    try:
-        return _record(number, body)
-    except (KeyError, ValueError) as error:
-        raise chain.damaged(number, f": not a driver's record of this version ({error})") from None
+    record = chain.read(number)
+    if record is not None and record.number != number:
+        raise chain.damaged(number)
+    return record
 
 
 def lost_sessions(files: Files) -> list[str]:
@@ -155,8 +171,8 @@ def lost_sessions(files: Files) -> list[str]:
     for number in session_chain(files).numbers():
         try:
             read_session(files, number)
-        except StoreError as error:
-            lines.append(str(error))
+        except DamagedRecord as error:
+            lines.append(error.flaw)
     return lines
 
 
@@ -168,7 +184,7 @@ def has_ended(files: Files, number: int) -> bool:
 def how_ended(files: Files, number: int) -> str | None:
     """How a session ended: done, stopped, superseded, refused or dead. None if no end is recorded."""
     end = _end(files, number)
-    return None if end is None else str(end.get("how", "stopped"))
+    return None if end is None else end["how"]
 
 
 def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) -> set[int]:
@@ -186,13 +202,13 @@ def living(files: Files, numbers: Iterable[int], patience_s: float = HEARD_S) ->
         time.sleep(LOOK_S)
 
 
-def told_by(files: Files, number: int) -> Mapping[str, Any]:
-    """What the session's driver told with its latest heartbeat; empty if there is none."""
+def told_by(files: Files, number: int, kind: type[T]) -> T | None:
+    """What the session's driver told with its latest heartbeat, by its schema; None if there is none, or it is damaged."""
     try:
-        told: Mapping[str, Any] = json.loads(files.read(_name(number, "beat")))["told"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return {}
-    return told
+        beat = read_record(files.read(_name(number, "beat")), _Beat)
+    except FileNotFoundError:
+        return None
+    return None if beat is None else as_record(kind, json.dumps(beat["told"]).encode("ascii"))
 
 
 def ask_to_stop(files: Files, number: int) -> None:
@@ -285,31 +301,19 @@ class _Watch:
             return b""
 
 
-def session_chain(files: Files) -> Chain:
+def session_chain(files: Files) -> Chain[SessionRecord]:
     """The chain of session records."""
     # Without its record, a session's number would be given again.
-    return Chain(files, FOLDER, mend="put it back from a copy")
+    return Chain(files, FOLDER, SessionRecord, mend="put it back from a copy")
 
 
-def _record(number: int, body: Mapping[str, Any]) -> SessionRecord:
-    # Records of other versions may have further fields.
-    record = SessionRecord(**{field.name: body[field.name] for field in fields(SessionRecord)})
-    plain_name(record.run)
-    # Paths are made of these, too: files of the session, and of the process.
-    if record.number != number or not isinstance(record.pid, int):
-        raise ValueError("number, pid")
-    return record
-
-
-def _end(files: Files, number: int) -> Mapping[str, Any] | None:
+def _end(files: Files, number: int) -> _End | None:
+    """How a session ended; None if it has not. A damaged end is one."""
     try:
         content = files.read(_name(number, "end.json"))
     except FileNotFoundError:
         return None
-    with contextlib.suppress(ValueError):
-        if isinstance(end := json.loads(content), dict):
-            return end
-    return {}
+    return read_record(content, _End) or {"how": "stopped"}
 
 
 def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:

@@ -16,12 +16,14 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NotRequired, Self
 
 import polars as pl
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
 
 from summhay_ray.store.errors import DamagedRecord, OldStore, StoreError
-from summhay_ray.store.files.checked_json import read_checked, with_hash
+from summhay_ray.store.files.checked_json import Count, Sha256, as_record, read_checked, read_record, with_hash
 from summhay_ray.store.files.entry import is_plain
 from summhay_ray.store.files.files import Files, object_mb, open_files
 from summhay_ray.store.log.log_index import LogIndex
@@ -29,7 +31,7 @@ from summhay_ray.store.log.money import MoneyRecords
 from summhay_ray.store.runs.commits import Committer, Manifest, Manifests
 from summhay_ray.store.tables.parts import UNITS, Finished, Parts, write_parts
 from summhay_ray.store.tables.rows import Reader, digests_of
-from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of
+from summhay_ray.store.tables.tables import Columns, Table, TableBody, Tables, columns_of
 
 FORMAT = 3
 RUN_FORMAT = 5
@@ -40,6 +42,29 @@ MEND_RECORD = "put back a copy of it, or delete it and run or import again: ever
 
 ATTRIBUTION = "attribution"
 """Field of a run's record: source and licence of the texts in its tables, if known. Exported tables have it beside them."""
+
+
+class _Format(TypedDict):
+    """The content of `format.json`."""
+
+    format: Count
+
+
+@with_config(ConfigDict(extra="allow"))
+class RunRecord(TypedDict):
+    """What every run's record holds; a benchmark adds fields of its own."""
+
+    kind: str
+    tables: list[TableBody]
+    name: NotRequired[str]
+    cells: NotRequired[Count]
+    stages: NotRequired[list[str]]
+    spec: NotRequired[dict[str, Any]]
+    inputs: NotRequired[dict[str, Sha256]]
+    answers: NotRequired[dict[str, Sha256]]
+    code: NotRequired[dict[str, str]]
+    folder: NotRequired[str]
+    attribution: NotRequired[str]
 
 
 class Store:
@@ -58,13 +83,12 @@ class Store:
                 self._check(b'{"format": 2}')
 
     def _check(self, content: bytes) -> None:
-        try:
-            version = int(json.loads(content)["format"])
-        except (ValueError, TypeError, KeyError):
+        if (found := read_record(content, _Format)) is None:
             where = self.files.where("format.json")
             raise StoreError(
                 f"store {self.uri!r}: {where} is damaged, or this is no store; delete it, and the next run writes it again"
-            ) from None
+            )
+        version = found["format"]
         if version > FORMAT:
             raise StoreError(f"store {self.uri!r}: format {version} is newer than this version reads ({FORMAT}); upgrade")
         if version < FORMAT:
@@ -183,32 +207,38 @@ class RunStore:
 
     @functools.cached_property
     def record(self) -> Mapping[str, Any]:
-        """The record that `create_run` wrote, read once; its field `tables` describes the tables. Raises StoreError if it is
-        damaged, or of another version."""
+        """The record that `create_run` wrote, read once; its field `tables` describes the tables.
+
+        Raises DamagedRecord; StoreError if it is of another version.
+        """
         name = f"runs/{self.run_id}/run.json"
-        record = read_checked(self.store.files.read(name))
-        if record is None:
+        body = read_checked(self.store.files.read(name), dict[str, Any])
+        if body is None:
             raise self.damaged("it is not as it was written")
-        if (version := record.get("format")) != RUN_FORMAT:
-            found = f"format {version}" if version else "a format without a number"
+        version = body.get("format")
+        if version is None or (type(version) is int and version != RUN_FORMAT):
+            found = "a format without a number" if version is None else f"format {str(version)[:20]}"
             raise StoreError(
                 f"run {self.run_id} has {found}, and this version reads format {RUN_FORMAT}; "
                 "run its spec or import its files again: a new run takes every answer from the log"
             )
+        record = as_record(RunRecord, json.dumps(body).encode("ascii"))
+        if record is None or type(version) is not int:
+            raise self.damaged("its fields are not those of a run")
         return record
+
+    def damaged(self, why: str) -> DamagedRecord:
+        """The error to raise for a damaged record of the run."""
+        where = self.store.files.where(f"runs/{self.run_id}/run.json")
+        return DamagedRecord(f"{where} is damaged: {why}; {MEND_RECORD}", self.store.files.uri)
 
     @functools.cached_property
     def declared(self) -> Tables:
-        """The run's tables according to its record. Raises StoreError."""
+        """The run's tables according to its record. Raises DamagedRecord."""
         try:
-            return {columns.table: columns for columns in map(Columns.from_json, self.record["tables"])}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return {table["name"]: Columns.from_json(table) for table in self.record["tables"]}
+        except ValueError as error:
             raise self.damaged(str(error)) from None
-
-    def damaged(self, how: str) -> DamagedRecord:
-        """The error for a record that is not as it should be."""
-        where = self.store.files.where(f"runs/{self.run_id}/run.json")
-        return DamagedRecord(f"{where} is damaged: {how}; {MEND_RECORD}")
 
     def at(self) -> Self:
         """A fixed view of the run as it is now; later commits do not change what it reads.

@@ -21,14 +21,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field
 
 from summhay_ray.inputs import open_unfollowed
 from summhay_ray.store.errors import DamagedRecord
-from summhay_ray.store.files.entry import Entry, plain_name
+from summhay_ray.store.files.checked_json import Count, Name, Sha256
+from summhay_ray.store.files.entry import Entry
 from summhay_ray.store.files.files import Files, path_in
 from summhay_ray.store.tables.tables import Columns, Tables
 
@@ -57,24 +60,15 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One Parquet file as a manifest lists it. `name`: see `plain_name`; `unpacked`: bytes in memory, about."""
+    """One Parquet file as a manifest lists it. `name`: without its folder; `unpacked`: bytes in memory, about."""
 
-    name: str
-    sha256: str
-    size: int
-    rows: int
-    unpacked: int
-    digest: str = ""
+    name: Name
+    sha256: Sha256
+    size: Count
+    rows: Count
+    unpacked: Count
+    digest: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
     """See `tables.Digest`; empty unless the part is merged for good."""
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Part:
-        """The part of a manifest's entry. Raises TypeError or ValueError for what is none."""
-        part = cls(**body)
-        plain_name(part.name)
-        if not all(isinstance(number, int) and number >= 0 for number in (part.size, part.rows, part.unpacked)):
-            raise ValueError(f"{part.name}: size, rows and unpacked are numbers, 0 or more")
-        return part
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,7 @@ class Parts:
     """The parts of finished units. `final`: these are all of the run, merged for good."""
 
     units: Part
-    tables: Mapping[str, Part]
+    tables: Mapping[Name, Part]
     final: bool = False
 
     @property
@@ -101,10 +95,9 @@ class Parts:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Parts:
-        """The inverse of `to_json`. Raises KeyError, TypeError, ValueError, AttributeError for what is none, such as a name that
-        leads out of the run's folder, of whatever table."""
-        tables = {plain_name(table): Part.from_json(part) for table, part in body["tables"].items()}
-        return cls(Part.from_json(body["units"]), tables, body["final"])
+        """The inverse of `to_json`, for what another process of this program sends; a manifest is read by its schema."""
+        tables = {table: Part(**part) for table, part in body["tables"].items()}
+        return cls(Part(**body["units"]), tables, body["final"])
 
 
 class PartFiles:
@@ -147,15 +140,18 @@ class PartFiles:
 
     @contextlib.contextmanager
     def opened(self, table: str, part: Part) -> Iterator[Stream]:
-        """The part's content, checked. Raises StoreError."""
+        """The part's content, checked. Raises DamagedRecord, also for a content that cannot be read as the table's."""
         with contextlib.ExitStack() as stack:
             if (stream := self._found(table, part, stack)) is None:
                 raise self.damaged(self._where(table, part))
-            yield stream
+            try:
+                yield stream
+            except (pl.exceptions.PolarsError, pa.ArrowException) as error:
+                raise self.damaged(f"{part.name} does not hold the columns of {table}") from error
 
     def damaged(self, how: str) -> DamagedRecord:
-        """The error for a run that cannot be read."""
-        return DamagedRecord(f"run {self.run_id} is damaged ({how}); run summhay doctor --store {self.files.uri}")
+        """The error to raise for parts that cannot be read."""
+        return DamagedRecord(f"run {self.run_id} is damaged ({how})", self.files.uri)
 
     def flaw(self, table: str, part: Part) -> str:
         """What is wrong with a part's file, which is read; empty if nothing is."""
@@ -173,10 +169,7 @@ class PartFiles:
         for name in 2 * ((shown, hidden) if part.digest else (hidden, shown)):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 stream = stack.enter_context(self._open(name, part.size))
-                if stream.seek(0, io.SEEK_END) != part.size:
-                    continue
-                stream.seek(0)
-                if hashlib.file_digest(stream, "sha256").hexdigest() == part.sha256:
+                if _holds(stream, part):
                     return stream
         return None
 
@@ -214,6 +207,17 @@ class PartFiles:
                     self.files.move(name, self.names(table, name.rpartition("/")[2])[1])
             # Where both are there, this one was written later.
             self.files.move(hidden, shown)
+
+
+def _holds(stream: Stream, part: Part) -> bool:
+    """Whether this is the part's content."""
+    if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
+        return False
+    try:
+        n_rows: int = pq.read_metadata(stream).num_rows
+    except (pa.ArrowException, OSError):
+        return False
+    return n_rows == part.rows
 
 
 def write_parts(files: PartFiles, tables: Tables, kind: str, finished: Sequence[Finished]) -> Parts:

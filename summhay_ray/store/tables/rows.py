@@ -79,7 +79,10 @@ class Reader:
         listed, name = self._listed[1], rows_of(table)
         if name not in listed.columns:
             return _NO_OWNERS
-        return listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
+        owners = listed.select("_rank", pl.col(name).alias("_row")).drop_nulls().explode("_row")
+        if not owners.is_empty() and int(owners["_row"].max()) >= self._starts(table)[-1]:  # type: ignore[arg-type]
+            raise self._files.damaged(f"its units have more rows of {table} than its manifest names")
+        return owners
 
     def table(self, table: str, units: Sequence[str] | None = None, unit: str = "") -> pl.DataFrame:
         """A whole table. `units`: only the rows of units with these names. `unit`: the name of a further column, with the unit

@@ -23,9 +23,10 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from typing_extensions import TypedDict
 
 from summhay_ray.errors import UserError
-from summhay_ray.store.files.entry import plain_name
+from summhay_ray.store.files.checked_json import Identifier, Name
 
 _SLICE_BYTES = 4 << 20
 
@@ -65,6 +66,23 @@ _WORD = re.compile(r"[a-z][a-z0-9_]*")
 _SUPPORTED = "str, int, float, bool, tuple[str, ...], tuple[int, ...], tuple[float, ...], or one of these | None"
 
 
+class ColumnBody(TypedDict):
+    """A column as JSON."""
+
+    name: Identifier
+    type: str
+    nullable: bool
+    meaning: str
+
+
+class TableBody(TypedDict):
+    """A table's entry in a run's record."""
+
+    name: Name
+    key: list[Identifier]
+    columns: list[ColumnBody]
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """A table as a run's record describes it: its name, its key columns and all its columns."""
@@ -91,16 +109,20 @@ class Columns:
         return {"name": self.table, "key": list(self.key), "columns": self.described()}
 
     @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Columns:
-        """The inverse of `to_json`. Raises KeyError for a type that this version does not know; that, TypeError, ValueError or
-        AttributeError for what is no table, such as one whose name leads out of a folder."""
+    def from_json(cls, body: TableBody) -> Columns:
+        """The inverse of `to_json`. Raises ValueError for a column of an unknown type, a column that is there twice, and a key
+        that is not made of columns with single values."""
+        kinds = {column["name"]: _ARROW.get(column["type"]) for column in body["columns"]}
+        key = body["key"]
+        if (
+            None in kinds.values()
+            or len(kinds) < len(body["columns"])
+            or not key
+            or any(kinds.get(n) not in _OF_A_KEY for n in key)
+        ):
+            raise ValueError(f"table {body['name']}: its columns and its key do not fit")
         fields = [_field(column["name"], column["type"], column["nullable"], column["meaning"]) for column in body["columns"]]
-        schema = pa.schema(fields)
-        # Fields of a dataclass, of which tables are made: identifiers in any script. No path is made of them.
-        for name in schema.names:
-            if not name.isidentifier():
-                raise ValueError(f"{name[:80]!r} is no name of a column")
-        return cls(plain_name(body["name"]), tuple(schema.field(name).name for name in body["key"]), schema)
+        return cls(body["name"], tuple(key), pa.schema(fields))
 
     def only(self, names: Collection[str]) -> Columns:
         """The key columns and the named ones."""

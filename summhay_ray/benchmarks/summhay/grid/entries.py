@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from summhay_ray import judge, summarize
 from summhay_ray.benchmark import Inputs, ModelSpec, RunModels, RunStore, Stage, Storage, semantic_hash
 from summhay_ray.benchmarks.summarizing import INPUT, SummarizerSpec, reduce_identity, strategy_name
-from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.spec import CitingSpec, JudgeSpec, JudgingSpec, semantic_model
 
 TOKENS_A_VERDICT = 20
@@ -62,8 +62,14 @@ class Entries:
         return {"prompts": dict(self.prompts), "judges": [[one.label, self.identity_of(one)] for one in self.spec.judges]}
 
 
+FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judges": list[tuple[str, str]] | None}
+"""The types of what `Entries.recorded` gives; see `Storage.fields`."""
+
+
 class SummariesStorage(Storage[Any]):
     """What a run of summaries keeps, made here or elsewhere, and a rejudge of it."""
+
+    fields: ClassVar[Mapping[str, Any]] = FIELDS_OF_HAYSTACKS
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:

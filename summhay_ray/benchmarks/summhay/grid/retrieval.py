@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,7 @@ from summhay_ray.benchmarks.retrieval import UNORDERED, Corpora, RetrievalFields
 from summhay_ray.benchmarks.retrieval.entries import RunEntry
 from summhay_ray.benchmarks.retrieval.retrieval_run import RetrievingReader, RetrievingStorage
 from summhay_ray.benchmarks.summhay.grid.checks import check_retrievers_of
-from summhay_ray.benchmarks.summhay.haystacks.metadata import objects_of_haystacks
+from summhay_ray.benchmarks.summhay.haystacks.metadata import FIELDS_OF_HAYSTACKS, objects_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.read_haystacks import by_store, doubts_of, haystacks_of, with_made
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
@@ -88,6 +88,8 @@ NOTES = "notes"
 
 
 class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
+    fields: ClassVar[Mapping[str, Any]] = {**FIELDS_OF_HAYSTACKS, UNORDERED: list[str] | None, NOTES: list[str]}
+
     def record(self, store: Store) -> dict[str, Any]:
         return {
             "spec": self.workload.spec.model_dump(mode="json"),

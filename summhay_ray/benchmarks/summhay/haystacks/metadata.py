@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from summhay_ray.benchmark import Store
 from summhay_ray.haystack import ReleasedFile, read_released
 from summhay_ray.records import Gold, Subtopic
@@ -112,6 +114,18 @@ def keep_metadata(store: Store, metadata: Sequence[HaystackMetadata]) -> dict[st
     """Put the metadata into the store as one object. Returns the fields of a run's record that name it and the sources."""
     text = json.dumps([one.to_json() for one in metadata], ensure_ascii=True, separators=(",", ":"))
     return {"haystacks": haystack_entries(metadata), _STORED: store.put_object(_STORED, text.encode("ascii"))}
+
+
+class HaystackEntry(TypedDict):
+    """Where the source of a haystack is: see `haystack_entries`."""
+
+    haystack_id: str
+    name: str
+    object: str
+
+
+FIELDS_OF_HAYSTACKS: Mapping[str, Any] = {"haystacks": list[HaystackEntry], _STORED: str | None}
+"""The types of the fields that `keep_metadata` returned; see `Storage.fields`."""
 
 
 def fields_of_haystacks(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from summhay_ray.benchmark import RunStore, Unpriced, find_price
-from summhay_ray.benchmarks.summhay.results.judges import judges_of
+from summhay_ray.benchmarks.summhay.results.judges import JudgeEntry, judge_entries, judges_of
 from summhay_ray.errors import UserError
 from summhay_ray.inputs import read_json
 from summhay_ray.judge import bench, name_of, parse_name, strategy_of
@@ -46,25 +45,20 @@ def known_biases(run: RunStore, rejudged: bool, own: Sequence[JudgeBias]) -> Cal
     return known
 
 
-def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, Mapping[str, Any]]:
+def _asked_entries(run: RunStore, rejudged: bool) -> dict[str, JudgeEntry]:
     """Judge, as named in tables -> its entry in the spec it judged by. The judge of an imported run has none."""
     if not rejudged:
-        return {_label(entry): entry for entry in _entries(run)}
-    labels: dict[str, Mapping[str, Any]] = {}
+        return {_label(entry): entry for entry in judge_entries(run)}
+    labels: dict[str, JudgeEntry] = {}
     for judged in judges_of(run):
-        entries = _entries(run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0]))
+        entries = judge_entries(run if judged.runs[0] == run.run_id else run.store.run(judged.runs[0]))
         labelled = {_label(entry): entry for entry in entries}
         if judged.label in labelled:
             labels[judged.judge] = labelled[judged.label]
     return labels
 
 
-def _entries(run: RunStore) -> Sequence[Mapping[str, Any]]:
-    entries: Sequence[Mapping[str, Any]] = run.record.get("spec", {}).get("judges", ())
-    return entries
-
-
-def _label(entry: Mapping[str, Any]) -> str:
+def _label(entry: JudgeEntry) -> str:
     return str(entry["name"] or entry["model"])
 
 
@@ -91,7 +85,7 @@ def _is_private(label: str) -> bool:
     return False
 
 
-def _asked(entry: Mapping[str, Any]) -> str:
+def _asked(entry: JudgeEntry) -> str:
     """The name under which the bias of a spec's judge is looked up. A custom prompt makes it a different judge."""
     name = asked_name(entry["model"], entry["strategy"])
     return f"{name} prompt {entry['prompt']}" if entry["prompt"] else name

@@ -6,13 +6,15 @@ itself never changes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired
 
 import polars as pl
+from typing_extensions import TypedDict
 
-from summhay_ray.benchmark import Chain, RunStore, StoreError
+from summhay_ray.benchmark import Chain, RunStore, StoreError, as_record
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.errors import UserError
 from summhay_ray.haystack import RELEASED_JUDGE
@@ -183,6 +185,27 @@ def _of_record(run: RunStore, record: Mapping[str, Any]) -> Iterator[tuple[str, 
     yield from ((run.run_id, label, identity) for label, identity in record["judges"])
 
 
+class JudgeEntry(TypedDict):
+    """A judge's entry in a stored spec; here is what is read of it."""
+
+    name: str
+    model: str
+    strategy: str
+    prompt: str | None
+
+
+def judge_entries(run: RunStore) -> list[JudgeEntry]:
+    """The judges of the run's spec, as they are stored. Raises DamagedRecord."""
+    found = as_record(_Judges, json.dumps(run.record.get("spec", {})).encode("ascii"))
+    if found is None:
+        raise run.damaged("the judges of its spec cannot be read")
+    return found.get("judges", [])
+
+
+class _Judges(TypedDict):
+    judges: NotRequired[list[JudgeEntry]]
+
+
 def check_judged(run: RunStore) -> None:
     """Raises StoreError for a run without summaries of its own."""
     record = run.record
@@ -195,5 +218,11 @@ def check_judged(run: RunStore) -> None:
 _MEND = "delete it and those after it, and rejudge again: no call is made"
 
 
-def _chain(run: RunStore) -> Chain:
-    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _MEND)
+class _Rejudge(TypedDict):
+    """An entry of the list of a run's rejudges."""
+
+    run: str
+
+
+def _chain(run: RunStore) -> Chain[_Rejudge]:
+    return Chain(run.store.files, f"runs/{run.run_id}/rejudges", _Rejudge, _MEND)

@@ -15,7 +15,7 @@ from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.explain import names_of_cell, prompts_of, replayed
-from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_of_record, judges_of, rejudge_ids
+from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, judge_entries, judge_of_record, judges_of, rejudge_ids
 from summhay_ray.judge import prompt_template
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import system_label
@@ -343,7 +343,7 @@ def _prompts(judges: Sequence[JudgedBy], holders: Mapping[str, RunStore]) -> dic
     prompts = {}
     for judge in judges:
         record = holders[judge.runs[0]].record
-        for entry in record.get("spec", {}).get("judges", ()):
+        for entry in judge_entries(holders[judge.runs[0]]):
             if (entry["name"] or entry["model"]) == judge.label:
                 own = record.get("prompts", {}).get(entry["prompt"], "") if entry["prompt"] else ""
                 prompts[judge.judge] = prompt_template(own, entry["strategy"])
