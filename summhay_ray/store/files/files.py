@@ -243,7 +243,7 @@ class LocalFiles:
         try:
             with os.scandir(path_in(self.root, folder)) as found:
                 entries = [entry for entry in found if is_plain(entry.name)]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         for entry in entries:
             # A file may vanish meanwhile: another process cleans the store, or the file was unfinished.
