@@ -32,7 +32,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula.
     "store": {"errors", "text"},
-    "llm": {"loops", "outcome", "store", "text"},
+    "llm": {"outcome", "store", "text"},
     "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),
