@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 import uvloop
 
 T = TypeVar("T")
 
-THREADS = "summhay-compute"
-"""Prefix of the names of threads that may compute for minutes in native code."""
-ENDS_WITHIN_S = 0.5
-"""How long `end_process` waits for them: an idle one ends at once."""
 _OVER: ContextVar[threading.Event] = ContextVar("over")
 
 
@@ -52,7 +46,7 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    loop, threads, over = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix=THREADS), threading.Event()
+    loop, threads, over = asyncio.get_running_loop(), ThreadPoolExecutor(), threading.Event()
     loop.set_default_executor(threads)
     _OVER.set(over)
     try:
@@ -62,18 +56,6 @@ async def _leaving_threads(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         threads.shutdown(wait=False, cancel_futures=True)
         # The loop joins its threads when it is closed: let it have others.
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
-
-
-def end_process(code: int) -> NoReturn:
-    """Exit without waiting for a thread that still computes, which the interpreter would."""
-    computing = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
-    for thread in computing:
-        thread.join(ENDS_WITHIN_S / len(computing))
-    if any(thread.is_alive() for thread in computing):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
 
 
 def collect_rarely() -> None:

@@ -16,7 +16,7 @@ from summhay_ray.cli.app import app
 from summhay_ray.cli.shared_options import DONE, FAILED, INTERRUPTED, TERMINATED, USAGE
 from summhay_ray.cli.visible import one_line
 from summhay_ray.errors import UserError
-from summhay_ray.loops import collect_rarely, end_process
+from summhay_ray.loops import collect_rarely
 
 __all__ = ["main"]
 
@@ -58,7 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if completing:
             raise
         code = _say(FAILED, f"code of a module that was called ended the process (SystemExit: {stop}); it must return instead")
-    end_process(code)
+    if arguments is None and code in (INTERRUPTED, TERMINATED):
+        # Otherwise the interpreter would wait for threads that still compute, and free a large library at length.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _system(problem: OSError) -> str:

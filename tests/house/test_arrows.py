@@ -33,7 +33,7 @@ IMPORTS: Mapping[str, set[str]] = {
     # What answers are kept and paid for with: one side of the house.
     # `text`: what a spreadsheet would take for a formula. `inputs`: a store's files are opened as those of its user are.
     "store": {"errors", "inputs", "routes", "text"},
-    "llm": {"loops", "outcome", "routes", "store", "text"},
+    "llm": {"outcome", "routes", "store", "text"},
     "engine": {"inputs", "llm", "logs", "loops", "outcome", "plugins", "errors", "routes", "store", "text", "yaml_text"},
     # What papers speak of: the other side. Of `llm` it takes types alone (`TYPES`).
     "records": set(),

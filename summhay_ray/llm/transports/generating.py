@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.local_model import GeneratingModel, Generation
-from summhay_ray.loops import THREADS
 
 LINGER_S = 0.05
 """The first calls of items that begin together arrive within this time."""
@@ -55,7 +54,7 @@ class GenerationThread:
 
     def __init__(self, count: Callable[[Mapping[str, int]], None], named: Callable[[BaseException], Exception]) -> None:
         self._count, self._named = count, named
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"{THREADS}-generation")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="generation")
         self._lock = threading.Lock()
         self._waiting: list[_Call] = []
         self._working = False

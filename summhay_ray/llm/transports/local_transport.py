@@ -12,7 +12,6 @@ from summhay_ray.llm.calls.request import Request
 from summhay_ray.llm.providers.model_settings import ModelSettings
 from summhay_ray.llm.transports.generating import GenerationThread
 from summhay_ray.llm.transports.local_model import GeneratingModel, LocalModel
-from summhay_ray.loops import THREADS
 from summhay_ray.routes import Wire
 from summhay_ray.text import count_tokens
 
@@ -37,7 +36,7 @@ class LocalTransport:
 
     def __init__(self, models: Mapping[str, LocalModel], count: Callable[[Mapping[str, int]], None] = lambda _: None) -> None:
         self._models = models
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"{THREADS}-local")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-models")
         self._generation = GenerationThread(count, _named)
 
     async def send(self, request: Request, settings: ModelSettings, wire: Wire) -> Reply:
