@@ -66,7 +66,7 @@ class _Beir(NamedTuple):
 
 
 class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
-    fields: ClassVar[Mapping[str, Any]] = {**FIELDS_OF_HAYSTACKS, UNORDERED: list[str] | None}
+    fields: ClassVar[Mapping[str, Any]] = {**RetrievingStorage.fields, **FIELDS_OF_HAYSTACKS, UNORDERED: list[str] | None}
 
     def record(self, store: Store) -> dict[str, Any]:
         return {
