@@ -41,7 +41,7 @@ from summhay_ray.engine.spec.spec import Spec, model_settings
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, is_local
 from summhay_ray.plugins import code_identity
-from summhay_ray.store import RUN_FORMAT, LogIndex, RunStore, Store, Table
+from summhay_ray.store import RUN_FORMAT, Count, LogIndex, RunStore, Store, Table
 
 S = TypeVar("S", bound=Spec)
 W = TypeVar("W", bound="Workload[Any]")
@@ -119,8 +119,8 @@ class Storage(WorkloadPart[W]):
 
     imported: ClassVar[bool] = False
     """True for a benchmark whose runs are imported: they are read, and never run."""
-    fields: ClassVar[Mapping[str, Any]] = {}
-    """Field of `record` -> its type; `| None` for those that may be left out. A stored record that differs is damaged."""
+    fields: ClassVar[Mapping[str, Any]] = {"name": str, "cells": Count, "spec": dict[str, Any]}
+    """Field of a run's record -> its type; `| None` for those that may be left out. A stored record that differs is damaged."""
 
     def record(self, store: Store) -> dict[str, Any]:
         """The benchmark's part of `run.json`, which its constructor finds as `inputs.record`. Stores the input files."""

@@ -44,10 +44,12 @@ def start(run: RunStore, budget_usd: float | None) -> drivers.DriverSession:
 
 def record(kind: str) -> Mapping[str, Any]:
     of = {"of": "r1"} if kind == "rejudge" else {}
+    grid = {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]}
+    asked = {"judges": ["offline/judge"]}
     return {
         "kind": kind,
         "name": "small",
-        "spec": {"name": "small", "budget_usd": 3},
+        "spec": {"name": "small", "budget_usd": 3, **asked, **(of or grid)},
         "prompts": {},
         "haystacks": [],
         "cells": 4,

@@ -41,6 +41,9 @@ preserve_order
 suppress_debug_info
 telemetry
 drop_params
+# Fields of stored records, which are read by their schema.
+token_margins
+claimed_margin
 # A notebook, and the server of a served report.
 do_HEAD
 log_message

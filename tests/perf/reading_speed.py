@@ -107,7 +107,14 @@ def a_status(folder: Path, n_cells: int) -> None:
 def large(folder: Path, n_cells: int) -> RunStore:
     """A run of made-up cells, its log with an answer for each judgment."""
     store = Store(str(folder / "large"))
-    record = {"kind": "summhay", "name": "large", "spec": {"name": "large"}, "prompts": {}, "haystacks": [], "cells": n_cells}
+    record = {
+        "kind": "summhay",
+        "name": "large",
+        "spec": {"haystacks": ["sample/news"], "retrievers": ["bm25"], "summarizers": ["offline/lead"]},
+        "prompts": {},
+        "haystacks": [],
+        "cells": n_cells,
+    }
     run = store.create_run("r0123456789ab", record, all_tables(SummHay))
     for start in range(0, n_cells, A_COMMIT):
         run.commit(ITEM, [made_up(f"{cell:032x}") for cell in range(start, min(start + A_COMMIT, n_cells))])

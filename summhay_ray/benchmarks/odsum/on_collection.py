@@ -21,7 +21,7 @@ O_W = TypeVar("O_W", bound="OnCollection[Any]")
 
 
 class OnCollectionStorage(Storage[O_W]):
-    fields: ClassVar[Mapping[str, Any]] = {COLLECTION: str}
+    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, COLLECTION: str}
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. Stores the collection, and records its digest and attribution."""

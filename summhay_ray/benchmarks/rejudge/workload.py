@@ -40,7 +40,7 @@ from summhay_ray.benchmark import (
 from summhay_ray.benchmarks.summhay import TABLES, SummHay, SummhaySpec
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_judges, check_prompts
-from summhay_ray.benchmarks.summhay.grid.entries import FIELDS_OF_ENTRIES, STAGE, Entries, SummariesStorage
+from summhay_ray.benchmarks.summhay.grid.entries import STAGE, Entries, SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all, truth_of
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
@@ -120,7 +120,7 @@ class JudgedRun:
 
 
 class RejudgeStorage(SummariesStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, **FIELDS_OF_ENTRIES, "of": str}
+    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, "of": str}
 
     def record(self, store: Store) -> dict[str, Any]:
         return {

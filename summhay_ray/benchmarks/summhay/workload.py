@@ -40,8 +40,8 @@ from summhay_ray.benchmarks.summarizing import keep_answers, strategy_name
 from summhay_ray.benchmarks.summhay.grid.cells import Cell, Unit
 from summhay_ray.benchmarks.summhay.grid.checks import check_grid
 from summhay_ray.benchmarks.summhay.grid.contexts import Contexts
-from summhay_ray.benchmarks.summhay.grid.entries import FIELDS_OF_ENTRIES, SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.entries import STAGE as JUDGE_STAGE
+from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.grid.judgments import judge_all
 from summhay_ray.benchmarks.summhay.grid.replay import Replay
@@ -61,7 +61,7 @@ _SHORT_BULLET = "- six words of a short bullet"
 
 
 class SummHayStorage(SummariesStorage):
-    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, **FIELDS_OF_ENTRIES, UNORDERED: list[str] | None}
+    fields: ClassVar[Mapping[str, Any]] = {**SummariesStorage.fields, UNORDERED: list[str] | None}
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`: enough to rebuild the grid without the spec's files."""

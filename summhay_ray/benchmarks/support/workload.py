@@ -93,7 +93,7 @@ class SupportBenchReader(Reader["SupportBench"]):
 
 
 class SupportBenchStorage(Storage["SupportBench"]):
-    fields: ClassVar[Mapping[str, Any]] = {PLACES: dict[str, str] | None}
+    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, PLACES: dict[str, str] | None}
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. With the folders of the NLI models, for workers elsewhere."""

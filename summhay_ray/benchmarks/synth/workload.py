@@ -60,7 +60,7 @@ TOPICS_A_SOURCE = 1
 
 
 class SynthStorage(Storage["Synth"]):
-    fields: ClassVar[Mapping[str, Any]] = {"domain": dict[str, Any], TOPICS: str}
+    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, "domain": dict[str, Any], TOPICS: str}
 
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. The topics are put into the store."""

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from summhay_ray.engine.contract import Workload, WorkloadPart, own_name, spec_class_of
+from summhay_ray.engine.contract import Storage, Workload, WorkloadPart, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.run.items_left import checked_items
 from summhay_ray.engine.spec.inputs import Inputs
@@ -22,7 +22,7 @@ from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, ov
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
-from summhay_ray.store import Count, RunStore, Store, Table, as_record, columns_of
+from summhay_ray.store import RunStore, Store, Table, as_record, columns_of
 
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
@@ -199,10 +199,7 @@ def check_record(run: RunStore) -> None:
     benchmark: type[Workload[Any]] | None = None
     with contextlib.suppress(UnknownName):
         benchmark = None if ":" in record["kind"] else find(record["kind"])
-    fields: dict[str, Any] = {"name": str}
-    if benchmark is None or not benchmark.storage.imported:
-        fields |= {"cells": Count, "spec": dict[str, Any]}
-    for name, type_ in (fields if benchmark is None else {**fields, **benchmark.storage.fields}).items():
+    for name, type_ in (Storage if benchmark is None else benchmark.storage).fields.items():
         listed: Any = types.GenericAlias(list, type_)
         is_null = name in record and record[name] is None
         if is_null or as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:

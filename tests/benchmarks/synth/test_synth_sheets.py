@@ -61,4 +61,4 @@ def test_what_another_reader_keeps_meanwhile_stays(run: RunStore, tmp_path: Path
         assert figures["recall"] == 0.0 and figures["accuracy"] == round(100 * right / figures["num_samples"], 2)
     # Read again, nothing is new.
     read_sheet(run, sheet)
-    assert Chain(run.store.files, f"runs/{run.run_id}/audits").latest() == 2
+    assert Chain(run.store.files, f"runs/{run.run_id}/audits", dict).latest() == 2

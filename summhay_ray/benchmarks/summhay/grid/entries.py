@@ -69,7 +69,7 @@ FIELDS_OF_ENTRIES: Mapping[str, Any] = {"prompts": dict[str, str] | None, "judge
 class SummariesStorage(Storage[Any]):
     """What a run of summaries keeps, made here or elsewhere, and a rejudge of it."""
 
-    fields: ClassVar[Mapping[str, Any]] = FIELDS_OF_HAYSTACKS
+    fields: ClassVar[Mapping[str, Any]] = {**Storage.fields, **FIELDS_OF_HAYSTACKS, **FIELDS_OF_ENTRIES}
 
     @classmethod
     def objects(cls, run: RunStore) -> Iterable[tuple[str, str]]:

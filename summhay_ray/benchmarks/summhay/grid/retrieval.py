@@ -88,7 +88,12 @@ NOTES = "notes"
 
 
 class HaystackRetrievalStorage(RetrievingStorage["HaystackRetrieval"]):
-    fields: ClassVar[Mapping[str, Any]] = {**FIELDS_OF_HAYSTACKS, UNORDERED: list[str] | None, NOTES: list[str]}
+    fields: ClassVar[Mapping[str, Any]] = {
+        **RetrievingStorage.fields,
+        **FIELDS_OF_HAYSTACKS,
+        UNORDERED: list[str] | None,
+        NOTES: list[str],
+    }
 
     def record(self, store: Store) -> dict[str, Any]:
         return {

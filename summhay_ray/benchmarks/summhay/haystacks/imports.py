@@ -25,7 +25,13 @@ from summhay_ray.benchmark import (
 )
 from summhay_ray.benchmarks.summhay.grid.entries import SummariesStorage
 from summhay_ray.benchmarks.summhay.haystacks.haystack_rows import STAGE, blocks_of, haystack_rows
-from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, keep_metadata, metadata_of, source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.metadata import (
+    FIELDS_OF_HAYSTACKS,
+    HaystackMetadata,
+    keep_metadata,
+    metadata_of,
+    source_bytes,
+)
 from summhay_ray.benchmarks.summhay.haystacks.sources import changed
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.reader import Summaries
@@ -41,6 +47,7 @@ COUNTED = ("summaries", "judgments", "failures")
 
 class ImportStorage(SummariesStorage):
     imported = True
+    fields: ClassVar[Mapping[str, Any]] = {"name": str, **FIELDS_OF_HAYSTACKS}
 
     @classmethod
     def total(cls, run: RunStore) -> int:
