@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks import summhay as haystacks
 
 
-def _reading(*runs: RunStore) -> AbstractContextManager[None]:
-    """A context for reading runs, which imports code of the user's only for a kind of the user's own, to score or show it."""
-    return plugins.own_code_allowed(any(":" in str(run.record.get("kind")) for run in runs))
+@contextlib.contextmanager
+def _reading(*runs: RunStore) -> Iterator[None]:
+    """A context for reading runs, which imports code of the user's only for a kind of the user's own, to score or show it.
+
+    Raises DamagedRecord for a run that cannot be read since its tables lack a column.
+    """
+    with plugins.own_code_allowed(any(":" in str(run.record.get("kind")) for run in runs)), engine.reading_tables(*runs):
+        yield
 
 
 def score(

@@ -58,7 +58,15 @@ from summhay_ray.engine.run.run import run as run_workload
 from summhay_ray.engine.spec.inputs import Inputs
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, planning
-from summhay_ray.engine.spec.registry import check_record, find, kinds, load_workload, stored_workload, workload_of
+from summhay_ray.engine.spec.registry import (
+    check_record,
+    find,
+    kinds,
+    load_workload,
+    reading_tables,
+    stored_workload,
+    workload_of,
+)
 from summhay_ray.engine.spec.spec import (
     FILL_IN,
     LimitsSpec,
@@ -168,6 +176,7 @@ __all__ = [
     "ray_tasks",
     "read_fields",
     "read_json",
+    "reading_tables",
     "release",
     "run_of",
     "run_workload",

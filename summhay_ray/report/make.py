@@ -54,7 +54,10 @@ class Report:
 
         Raises OSError, StoreError, UserError.
         """
-        files = open_files(out)
+        with engine.reading_tables(*(reported.run for reported in self.runs)):
+            return self._write(open_files(out), kind, figures)
+
+    def _write(self, files: Files, kind: ReportFormat, figures: Sequence[FigureFormat]) -> list[str]:
         written = [f"figures/{name}.{ending}" for name, ending in self._figures(files, figures)]
         if kind == "html":
             self.write_page(files)

@@ -33,7 +33,7 @@ from summhay_ray.store.runs.runs import ATTRIBUTION, FORMAT, RUN_FORMAT, RunStor
 from summhay_ray.store.tables.dimensions import Dimensions
 from summhay_ray.store.tables.open_tables import TableFormat, write_tables
 from summhay_ray.store.tables.parts import Finished, Parts
-from summhay_ray.store.tables.tables import Table, Tables, columns_of, digest
+from summhay_ray.store.tables.tables import Columns, Table, Tables, columns_of, digest
 from summhay_ray.store.tables.vectors import VectorSpace, n_vector_files, vector_flaws
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "Amounts",
     "AnswerTotals",
     "Chain",
+    "Columns",
     "Committer",
     "Count",
     "DamagedRecord",

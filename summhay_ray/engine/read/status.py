@@ -201,7 +201,7 @@ def status(run: RunStore) -> StatusResult:
     check_record(run)
     run = RunSnapshot(run.at())
     record, history = run.record, History(run)
-    failures = Counter(run.table("failures")["error"].to_list())
+    failures = Counter(run.table("failures", columns=["error"])["error"].to_list())
     answers = run.table("raw_answers", columns=ANSWERS)
     ends = Counter(answers["finish_reason"].to_list())
     # The status works without the benchmark's code, which may be a user's own and missing here.

@@ -14,6 +14,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from summhay_ray.engine.contract import Storage, Workload, WorkloadPart, own_name, spec_class_of
 from summhay_ray.engine.items import RAW_ANSWERS, Stage, all_tables
 from summhay_ray.engine.run.items_left import checked_items
@@ -22,7 +24,7 @@ from summhay_ray.engine.spec.spec import STORED, Spec, SpecError, check_spec, ov
 from summhay_ray.engine.spec.untrusted import texts_of
 from summhay_ray.errors import UserError
 from summhay_ray.plugins import OwnCodeRefused, UnknownName, installed, load, own_code, own_code_allowed, unknown
-from summhay_ray.store import RunStore, Store, Table, as_record, columns_of
+from summhay_ray.store import Columns, RunStore, Store, Table, as_record, columns_of
 
 GROUP = "summhay_ray.benchmarks"
 """The group of entry points that are benchmarks: name -> module:Class."""
@@ -196,22 +198,49 @@ def check_record(run: RunStore) -> None:
     """Raises DamagedRecord if the record of a run of an installed benchmark is not as that writes it: its fields, its spec, its
     tables. Of a user's own benchmark, which need not be on this machine, only the fields of every run are checked."""
     record: Mapping[str, Any] = run.record
-    benchmark: type[Workload[Any]] | None = None
-    with contextlib.suppress(UnknownName):
-        benchmark = None if ":" in record["kind"] else find(record["kind"])
+    benchmark = _installed(run)
     for name, type_ in (Storage if benchmark is None else benchmark.storage).fields.items():
         listed: Any = types.GenericAlias(list, type_)
         is_null = name in record and record[name] is None
         if is_null or as_record(listed, json.dumps([record.get(name)]).encode("ascii")) is None:
             raise run.damaged(f"its field {name} is not as expected")
-    if benchmark is None:
-        return
-    for name, columns in columns_of(all_tables(benchmark)).items():
-        if name in run.declared and not run.declared[name].same_as(columns):
-            raise run.damaged(f"its table {name} is not as this version writes it")
-    # What the spec names may be missing on this machine.
-    with _undamaged(run), contextlib.suppress(UserError):
-        spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
+    for name, columns in _tables_of(run):
+        # Another version may have had other columns, but none of another type.
+        if not run.declared[name].agrees(columns):
+            raise run.damaged(f"its table {name} has columns of other types")
+    if benchmark is not None:
+        # What the spec names may be missing on this machine.
+        with _undamaged(run), contextlib.suppress(UserError):
+            spec_class_of(benchmark).model_validate(record.get("spec", {}), context=STORED)
+
+
+@contextlib.contextmanager
+def reading_tables(*runs: RunStore) -> Iterator[None]:
+    """A context for reading the runs' tables. Raises DamagedRecord if that fails, and a table lacks a column of its benchmark."""
+    try:
+        yield
+    except (KeyError, pl.exceptions.PolarsError):
+        for run in runs:
+            for name, columns in _tables_of(run):
+                for column in columns.schema.names:
+                    if column not in run.declared[name].schema.names:
+                        raise run.damaged(f"its table {name} has no column {column}") from None
+        raise
+
+
+def _installed(run: RunStore) -> type[Workload[Any]] | None:
+    """The run's benchmark, if it is none of the user's own."""
+    with contextlib.suppress(UnknownName):
+        return None if ":" in run.record["kind"] else find(run.record["kind"])
+    return None
+
+
+def _tables_of(run: RunStore) -> Iterator[tuple[str, Columns]]:
+    """The tables of the run, as its installed benchmark writes them."""
+    benchmark = _installed(run)
+    for name, columns in columns_of(all_tables(benchmark)).items() if benchmark is not None else ():
+        if name in run.declared:
+            yield name, columns
 
 
 def workload_of(run: RunStore) -> Workload[Any]:

@@ -12,6 +12,7 @@ import contextlib
 import copy
 import functools
 import hashlib
+import itertools
 import json
 import re
 import shlex
@@ -366,6 +367,9 @@ class RunStore:
         for name in names:
             if name not in self.declared:
                 raise StoreError(f"run {self.run_id} has no table {name!r}; it has: {', '.join(sorted(self.declared)) or 'none'}")
+        for table, column in itertools.product(names, columns or ()):
+            if column not in self.declared[table].schema.names:
+                raise self.damaged(f"its table {table} has no column {column}")
         chosen = {name: self.declared[name] for name in names}
         return chosen if columns is None else {name: table.only(columns) for name, table in chosen.items()}
 

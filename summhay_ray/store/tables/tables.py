@@ -132,6 +132,11 @@ class Columns:
         """Whether both have the same columns and key; meanings are ignored."""
         return self.key == other.key and bool(self.schema.equals(other.schema))
 
+    def agrees(self, other: Columns) -> bool:
+        """Whether the columns that both have are of the same types."""
+        types = {field.name: field.type for field in self.schema}
+        return all(types.get(field.name, field.type) == field.type for field in other.schema)
+
     def as_frame(self, rows: Sequence[Any]) -> pl.DataFrame:
         """The rows in the order given; each is a record with the columns as attributes.
 
