@@ -22,7 +22,8 @@ from summhay_ray.benchmarks import summhay
 from summhay_ray.engine import RAW_ANSWERS as RAW
 from summhay_ray.errors import UserError
 from summhay_ray.llm import RawAnswer
-from summhay_ray.store import Table, as_record, columns_of, digest
+from summhay_ray.store import Table, columns_of, digest
+from summhay_ray.store.files.checked_json import as_record
 from summhay_ray.store.tables import tables
 
 pytestmark = pytest.mark.core
@@ -318,4 +319,4 @@ def test_a_column_has_the_name_of_a_field_in_any_script_and_a_record_gives_it_no
     assert frame.rows() == [("a", 1)] and len(digest(frame)) == 64
     for name in ("../up", "%s", "^.*$", "a\n", "", "a b"):
         described["columns"][1]["name"] = name
-        assert as_record(tables.TableBody, json.dumps(described).encode()) is None, name
+        assert as_record(tables.TableBody, json.dumps(described).encode("ascii")) is None

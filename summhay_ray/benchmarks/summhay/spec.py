@@ -67,6 +67,7 @@ class JudgeSpec(ModelSpec):
     repeats: int = Field(
         default=1,
         ge=1,
+        le=1_000_000,
         description="how often it is asked: the majority and the mean count, and its agreement with itself is told",
     )
     extract: ExtractSpec | None = Field(
@@ -201,7 +202,7 @@ class SummhaySpec(JudgingSpec, OfWordsSpec):
     orderings: list[str] = Field(default=["given"], min_length=1, description="of `full`: given, random, top, bottom, middle")
     k: list[Annotated[int, Field(ge=1)]] = Field(default=[1, 5, 10], description="of rankings: how many documents count")
     token_budget: int = Field(default=15000, ge=1, description="cl100k tokens of documents that retrieval may show")
-    repeats: int = Field(default=1, ge=1, description="samples for each cell")
+    repeats: int = Field(default=1, ge=1, le=1_000_000, description="samples for each cell")
     strategies: list[Strategy] = Field(
         default=[], description="how the summarizers that name no strategy are asked, each in all of these ways; [] is [direct]"
     )

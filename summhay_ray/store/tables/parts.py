@@ -211,6 +211,10 @@ class PartFiles:
 
 def _holds(stream: Stream, part: Part) -> bool:
     """Whether this is the part's content."""
+    # A file of another size is not read: it may be endless.
+    if stream.seek(0, io.SEEK_END) != part.size:
+        return False
+    stream.seek(0)
     if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
         return False
     try:
