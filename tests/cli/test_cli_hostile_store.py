@@ -259,4 +259,8 @@ def test_an_export_writes_into_its_folder_alone(cli: Cli, made: Made, name: str)
     before = files_below(made.folder)
     said = cli(*made.commands()["export"], "--store", made.store)
     new = [one for one in files_below(made.folder) if one not in before]
-    assert said.code == 0 and [Path(one).parent for one in new] == [Path("out/json")] and new[0].isprintable()
+    if name == "\ud800":
+        # Half a character fits no record.
+        assert said.code == 1 and "is damaged" in said.err and not new
+    else:
+        assert said.code == 0 and [Path(one).parent for one in new] == [Path("out/json")] and new[0].isprintable()

@@ -20,7 +20,6 @@ from summhay_ray.benchmarks.summhay.haystacks.sources import (
     stored_haystacks,
 )
 from summhay_ray.haystack import load_sample, read_nuggets, read_released
-from summhay_ray.mine import read_folder
 from summhay_ray.plugins import UnknownName
 
 SAMPLE = "sample/"
@@ -67,6 +66,9 @@ def _content(inputs: Inputs, documents: str, entry: str) -> bytes:
 
 def _nuggets(inputs: Inputs, documents: str, entry: str, content: bytes) -> bytes:
     """A file of nuggets as the JSON text of a haystack."""
+    # It loads the rooms of mining and synthesis, which other runs do without.
+    from summhay_ray.mine import read_folder
+
     folder = inputs.path(documents) if documents else None
     if folder is not None and not folder.is_dir():
         raise SpecError(f"spec: documents: {documents!r} is no folder; give the folder of the documents that nuggets refer to")
