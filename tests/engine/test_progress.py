@@ -101,6 +101,22 @@ def test_the_time_left_is_that_of_the_slowest_model_and_no_less_than_its_limits_
     assert left == pytest.approx(250 - 79, abs=12)
 
 
+def test_the_tokens_of_a_model_in_the_worker_tell_the_time_left_before_its_first_answer() -> None:
+    planned = plan_of(StagePlan("say", "transformers/m", calls=16))
+    local = ModelSettings(model="transformers/m", price=FREE)
+    course = timeline(replace(EXTENT, models={"transformers/m": local}), planned=lambda: planned)
+
+    def at(now: float, tokens: int) -> Progress:
+        # Eight answers of at most 100 tokens are under way.
+        return course.progress({"generated_tokens": tokens, "answers_under_way": 10 * tokens}, now)
+
+    assert at(0.0, 0).seconds_left is None
+    left = [at(now, int(10 * now)).seconds_left for now in (10.0, 20.0, 30.0)]
+    # 10 tokens a second: an answer in 10 s. 14 answers are to come after 20 s.
+    assert left[1:] == [pytest.approx(140), pytest.approx(130)]
+    assert (at(40.0, 400).tokens, at(40.0, 400).tokens_a_second) == (400, 10.0)
+
+
 def test_without_a_plan_the_items_tell_once_there_are_enough() -> None:
     course = timeline()
     assert course.progress(snapshot(0, items_done=7), now=10.0).seconds_left is None
