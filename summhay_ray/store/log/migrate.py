@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray.store.errors import OldStore, StoreError
-from summhay_ray.store.files.entry import plain_name
 from summhay_ray.store.files.files import Files, LocalFiles, open_files
 from summhay_ray.store.log.log_index import LONGEST_BYTES, PIECE_BYTES, LogIndex
 from summhay_ray.store.log.log_lines import ANSWER
@@ -90,7 +89,7 @@ def migrate(uri: str) -> Counter[str] | None:
 def _records(files: Files, spool: Path) -> Iterator[dict[str, Any]]:
     """The answers of the old log, an empty record for a damaged one; the packs first, which hold what is oldest."""
     newest = Chain(files, "log/packs", "put it back from a copy, or delete the records of this folder").newest()
-    packs = [f"log/packs/{plain_name(pack['data'].removeprefix('log/packs/'))}" for pack in newest[1]["packs"]] if newest else []
+    packs = [pack["data"] for pack in newest[1]["packs"]] if newest else []
     folders = ["log", *(f"log/{name}" for name in files.folders("log"))]
     old = [(files, name) for name in dict.fromkeys([*packs, *(name for at in folders for name in files.names(at, ".jsonl"))])]
     here = LocalFiles(spool)
