@@ -62,7 +62,8 @@ class Dimensions:
         return self._decided[space]
 
     def _there(self, space: str) -> list[int]:
-        return [int(name.rpartition("/")[2]) for name in self._files.names(f"{FOLDER}/dimensions/{space}")]
+        names = (name.rpartition("/")[2] for name in self._files.names(f"{FOLDER}/dimensions/{space}"))
+        return [int(name) for name in names if name.isdigit()]
 
     def _name(self, space: str, dimensions: int) -> str:
         return f"{FOLDER}/dimensions/{space}/{dimensions}"
