@@ -556,3 +556,17 @@ def test_no_field_of_another_form_ends_a_reader(
     assert found == RECORDS[:2] or head.get("key") in ("b", "a")
     assert all(total.usd_micros >= 0 for total in index.totals("r").values()) and totals(index)[1] >= 5 + 7
     assert set(damaged_records(files)) <= {"answers/w.jsonl"}
+
+
+@pytest.mark.core
+def test_a_log_larger_than_what_is_read_at_once_is_whole_but_for_its_damaged_record(tmp_path: Path) -> None:
+    files = LocalFiles(tmp_path)
+    lines = [room.encode(answer(f"k{number}", text="x" * 2**20)) for number in range(70)]
+    (tmp_path / "answers").mkdir()
+    path = tmp_path / "answers" / "w.jsonl"
+    path.write_bytes(b"".join(lines))
+    assert damaged_records(files) == {}
+    content = bytearray(path.read_bytes())
+    content[sum(map(len, lines[:65])) + 500] ^= 1
+    path.write_bytes(content)
+    assert damaged_records(files) == {f"answers/{path.name}": [sum(map(len, lines[:65]))]}

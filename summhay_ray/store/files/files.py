@@ -29,8 +29,9 @@ _MB = 2**20
 
 
 def record_mb() -> float:
-    """The most that is read of a local file at once, in MB: any record, or line of the log, is far smaller."""
-    return max_mb() / 4
+    """The most that is read of a local file at once, in MB: any record, or line of the log, is far smaller. A low limit for the
+    user's files does not lower it."""
+    return max(64.0, max_mb() / 4)
 
 
 def object_mb() -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 from summhay_ray.store.errors import DamagedRecord
 from summhay_ray.store.files.entry import Entry
-from summhay_ray.store.files.files import Files
+from summhay_ray.store.files.files import Files, object_mb
 from summhay_ray.store.log.answer_record import Heads
 from summhay_ray.store.log.answer_totals import AnswerTotals, Excess, Purpose
 from summhay_ray.store.log.log_lines import FOLDER, Location, Name, damaged_places, heads_of, index_of, read_at
@@ -91,19 +91,8 @@ class LogIndex:
             if index is not None:
                 yield News(name, index_size, entry.size, index)
                 return
-        while start < entry.size:
-            content = self.files.read_range(name, start, min(PIECE_BYTES, entry.size - start))
-            # A record may be longer than a piece.
-            while b"\n" not in content and start + len(content) < entry.size:
-                if len(content) >= LONGEST_BYTES:
-                    yield News(name, start, entry.size, heads_of(name, b"\n"))
-                    return
-                content += self.files.read_range(name, start + len(content), PIECE_BYTES)
-            content = content[: content.rfind(b"\n") + 1]
-            if not content:
-                return
-            yield News(name, start, start + len(content), heads_of(name, content))
-            start += len(content)
+        for begin, end, content in _stretches(self.files, name, start, entry.size):
+            yield News(name, begin, end, heads_of(name, content))
 
     def _enter(self, news: News) -> None:
         self._read_to[news.name] = news.end
@@ -154,7 +143,36 @@ class LogIndex:
 
 
 def damaged_records(files: Files) -> dict[str, list[int]]:
-    """File of the log -> where its damaged records begin, in bytes. Reads everything."""
-    names = [entry.name for entry in files.entries(FOLDER) if Name.of(entry.name) is not None]
-    places = ((name, damaged_places(name, files.read(name))) for name in names)
-    return {name: found for name, found in places if found}
+    """File of the log -> where its damaged records begin, in bytes. Reads everything, and at most an object at a time."""
+    found: dict[str, list[int]] = {}
+    for entry in files.entries(FOLDER):
+        if (name := Name.of(entry.name)) is None:
+            continue
+        if name.index_size:
+            # An index is held against all records of its object.
+            places = damaged_places(entry.name, files.read(entry.name, object_mb()))
+        else:
+            stretches = _stretches(files, entry.name, 0, entry.size)
+            places = [begin + place for begin, _, content in stretches for place in damaged_places(entry.name, content)]
+        found |= {entry.name: places} if places else {}
+    return found
+
+
+def _stretches(files: Files, name: str, start: int, size: int) -> Iterator[tuple[int, int, bytes]]:
+    """The whole lines of a file from `start` on, a few MB at a time: where each stretch begins and ends, and its content.
+
+    An unfinished last line is left out. What has no line break for `LONGEST_BYTES` is an empty line up to the end of the file.
+    """
+    while start < size:
+        content = files.read_range(name, start, min(PIECE_BYTES, size - start))
+        # A record may be longer than a piece.
+        while b"\n" not in content and start + len(content) < size:
+            if len(content) >= LONGEST_BYTES:
+                yield start, size, b"\n"
+                return
+            content += files.read_range(name, start + len(content), PIECE_BYTES)
+        content = content[: content.rfind(b"\n") + 1]
+        if not content:
+            return
+        yield start, start + len(content), content
+        start += len(content)

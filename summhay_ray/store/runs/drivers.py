@@ -321,8 +321,6 @@ def _write_end(files: Files, number: int, end: Mapping[str, Any]) -> None:
 
 
 def _name(number: int, suffix: str) -> str:
-    if not isinstance(number, int):
-        raise DamagedRecord(f"{str(number)[:80]!r} is no number of a session; run summhay doctor --store")
     return f"{FOLDER}/{number:08d}.{suffix}"
 
 
