@@ -9,7 +9,6 @@ from summhay_ray.store.log.log_index import Fetched, LogIndex, damaged_records
 from summhay_ray.store.log.log_lines import Location, read_at
 from summhay_ray.store.log.log_lines import encode as encode_record
 from summhay_ray.store.log.log_writer import LogWriter
-from summhay_ray.store.log.migrate import OLD_RECORD, migrate
 from summhay_ray.store.log.money import RUN, Amounts, Money, MoneyRecord, MoneyRecords, Scope, scopes
 from summhay_ray.store.runs.chain import Chain
 from summhay_ray.store.runs.clean import RETENTION_S, clean_daily, unneeded
@@ -40,7 +39,6 @@ __all__ = [
     "ATTRIBUTION",
     "BEAT_S",
     "FORMAT",
-    "OLD_RECORD",
     "RETENTION_S",
     "RUN",
     "RUN_FORMAT",
@@ -96,7 +94,6 @@ __all__ = [
     "how_ended",
     "living",
     "lost_sessions",
-    "migrate",
     "n_vector_files",
     "open_files",
     "open_sessions",
