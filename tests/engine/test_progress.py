@@ -13,9 +13,9 @@ from inline_runs import N_INSIGHTS, N_QUERIES, SAMPLE, answered, loaded
 
 from summhay_ray import api
 from summhay_ray.engine import PlanResult, Progress, StagePlan
-from summhay_ray.engine.run.items_left import RunSnapshot, state_of
 from summhay_ray.engine.run.progress import Extent, Timeline, Watch
-from summhay_ray.engine.run.run import budgets_of
+from summhay_ray.engine.start import budgets_of
+from summhay_ray.engine.state.items_left import RunSnapshot, state_of
 from summhay_ray.llm import FREE, Budgets, Limits, ModelSettings
 
 pytestmark = pytest.mark.core

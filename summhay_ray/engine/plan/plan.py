@@ -21,13 +21,13 @@ import polars as pl
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Item, Size
-from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.run.items_left import ANSWERS, ITEM, checked_items
-from summhay_ray.engine.run.origins import origins_in, origins_of, other_origins
-from summhay_ray.engine.run.prepared import prepared
 from summhay_ray.engine.spec.own_code import Unplannable
+from summhay_ray.engine.stage_plan import StagePlan
+from summhay_ray.engine.state.items_left import ANSWERS, ITEM, checked_items
+from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
+from summhay_ray.engine.state.notebook_html import html_of
+from summhay_ray.engine.state.origins import origins_in, origins_of, other_origins
+from summhay_ray.engine.work.prepared import prepared
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Ask as AskModel
 from summhay_ray.llm import ModelSettings, RawAnswer, Request, is_local, stored_answer

@@ -16,7 +16,7 @@ from typing import Any
 import ray
 
 from summhay_ray.engine.ray.placement import Bounds, placed, result_of
-from summhay_ray.engine.run.queues import Dispatcher, Kind
+from summhay_ray.engine.work.queues import Dispatcher, Kind
 
 LOOK_EVERY_S = 5.0
 IDLE_S = 30.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from summhay_ray.engine.plan.plan import PlanResult
-from summhay_ray.engine.plan.stage_plan import StagePlan
+from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.llm import TOKENS, UNDER_WAY, Limits, ModelSettings
 from summhay_ray.outcome import MICROS
 

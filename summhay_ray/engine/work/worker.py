@@ -14,9 +14,9 @@ from typing import Any
 from summhay_ray.engine.ask import Ask, ConcurrencyLimiter, NoReply, failure_row
 from summhay_ray.engine.contract import Workload
 from summhay_ray.engine.items import Rows, all_tables
-from summhay_ray.engine.run.items_left import ITEM
-from summhay_ray.engine.run.queues import ItemResult, WorkItem
 from summhay_ray.engine.spec.own_code import BadBenchmark
+from summhay_ray.engine.state.items_left import ITEM
+from summhay_ray.engine.work.queues import ItemResult, WorkItem
 from summhay_ray.errors import UserError
 from summhay_ray.llm import Batched, Gateway
 from summhay_ray.outcome import Failed, Malformed
