@@ -91,9 +91,9 @@ def documents_section(shown: tuple[Shown, ...], domain: str) -> Block:
 
 
 def n_insights(task: Task) -> int:
-    """How many insights to request: the subtopic's, without those that are known to be in no document, unless all are."""
-    insights, gold = task.haystack.insights_of(task.subtopic.subtopic_id), task.haystack.gold()
-    return sum(gold[insight.insight_id] != frozenset() for insight in insights) or len(insights)
+    """How many insights to request: the subtopic's insights that some document contains, or all where that is not known."""
+    insights, contained = task.haystack.insights_of(task.subtopic.subtopic_id), task.haystack.contained
+    return sum(insight.insight_id in contained or task.haystack.nuggets for insight in insights) or len(insights)
 
 
 def _values(task: Task) -> dict[str, Material | Block | int]:
