@@ -1,7 +1,7 @@
 """HTML pages as Markdown text, by Python's own parser. Part of the text room.
 
-Headings, lists, quotations, code and tables keep their form, so that `read_prose` recognizes them. Scripts, styles and what frames a
-page (navigation, header, footer) are left out.
+Headings, lists, quotations, code and tables keep their form, so that `read_prose` recognizes them. Scripts, styles and what
+frames a page (navigation, header, footer) are left out.
 """
 
 from __future__ import annotations

@@ -79,17 +79,17 @@ _PAGE = re.compile(r"(?:page|seite|página|-|–)?\s*\d{1,4}\s*(?:(?:of|/|von|de
 _LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d{1,4}\s*\Z")
 _RULE = re.compile(r"[\W_]+")
 _ATTENDANCE = re.compile(
-    r"(?:(?:present|attend(?:ees|ance|ing|ed)|participants?|invited(?: guests?| speakers?)?|absent|absentees|absences|apologies|regrets"
-    r"|guests?|observers?|(?:(?:voting|regular|non-voting|committee|tsc|other|board) )?members?(?: present)?|scribes?"
-    r"|chair(?:s|person|man|woman)?|moderators?|facilitators?|hosts?|note[ -]?takers?|minute[ -]?takers?|minutes(?: taken)? by|secretary"
-    r"|roll[ -]?call|who(?:['’]s| is| was)? (?:here|present)|quorum|in attendance|on the call|attended by|recorded by"
+    r"(?:(?:present|attend(?:ees|ance|ing|ed)|participants?|invited(?: guests?| speakers?)?|absent|absentees|absences|apologies"
+    r"|regrets|guests?|observers?|(?:(?:voting|regular|non-voting|committee|tsc|other|board) )?members?(?: present)?|scribes?"
+    r"|chair(?:s|person|man|woman)?|moderators?|facilitators?|hosts?|note[ -]?takers?|minute[ -]?takers?|minutes(?: taken)? by"
+    r"|secretary|roll[ -]?call|who(?:['’]s| is| was)? (?:here|present)|quorum|in attendance|on the call|attended by|recorded by"
     r"|anwesende?|teilnehmer(?:innen)?|abwesend|entschuldigt|présents?|excusés?|asistentes|presentes)"
     r"(?: \([^)]*\)| ?/ ?\w+| and \w+| \w+)?)\s*[:：]?(?=\s*\Z|(?<=[:：]))",
     re.IGNORECASE,
 )
 _AGENDA = re.compile(
-    r"(?:(?:proposed |meeting |draft |today['’]s )?agenda(?: items?)?|(?:table of )?contents|toc|tagesordnung|inhalt(?:sverzeichnis)?"
-    r"|ordre du jour|orden del día)\s*:?\Z",
+    r"(?:(?:proposed |meeting |draft |today['’]s )?agenda(?: items?)?|(?:table of )?contents|toc|tagesordnung"
+    r"|inhalt(?:sverzeichnis)?|ordre du jour|orden del día)\s*:?\Z",
     re.IGNORECASE,
 )
 _KEY_WORDS = """
@@ -104,8 +104,8 @@ _KEY_VALUE = re.compile(r"([^\W\d_][\w /-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL
 _DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "end_time", "updated", "datum", "fecha")
 _CLOSING = re.compile(
     r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
-    r"|thanks(?: again| and regards)?|thank you|respectfully(?: submitted)?|mit freundlichen grüßen|viele grüße|cordialement|saludos"
-    r"|atentamente|-- ?|—)[,.!]?\s*\Z",
+    r"|thanks(?: again| and regards)?|thank you|respectfully(?: submitted)?|mit freundlichen grüßen|viele grüße|cordialement"
+    r"|saludos|atentamente|-- ?|—)[,.!]?\s*\Z",
     re.IGNORECASE,
 )
 _TRAILER = re.compile(
@@ -505,7 +505,76 @@ class _Reader:
             return len(words) >= 2
         if _TURN.match(bare):
             return True
-        lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
+        lower = [word for word in words if word[0].islower()]
+        if not lower:
+            return False
+        if item:
+            return len(words) >= _FEWEST
+        telling = any(word.lower().replace("’", "'") in _VERBS for word in words) or any(map(_PAST.match, lower))
+        return len(words) >= _MANY or (telling and len(words) >= _FEWEST)
+
+    def _keep(self, text: str, number: int, kind: Kind, raw: bool = False, whole: bool = False) -> None:
+        if not raw or not text.isascii():
+            text = text.translate(_LIGATURES)
+        text = _SPACED.sub(lambda found: found[0].replace(" ", ""), text)
+        if not raw:
+            text = " ".join(text.split())
+        pieces = [text] if whole else self._split(text)
+        self.prose.statements += [ProseStatement(one, number + 1, kind) for one in pieces if raw or re.search(r"\w", one)]
+
+    def _leave(self, text: str, line: int, reason: Reason) -> None:
+        if text.strip():
+            self.prose.left_out.append(LeftOut(text, line, reason))
+
+
+def _toml_lines(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals:
+            yield key.strip(), value.strip().strip("\"'")
+
+
+def _plain_inline(content: str) -> tuple[str, float, bool]:
+    """The text of a block without emphasis, links' addresses and images; the share of it that is links; whether all is bold."""
+    if not _INLINE.search(content):
+        return content, 0.0, False
+    if len(content) > _LONGEST_INLINE:
+        return _TAGS.sub(" ", content), 0.0, False
+    tokens: list[Token] = []
+    parser = _parser()
+    parser.inline.parse(content, parser, {}, tokens)
+    parts: list[str] = []
+    links = bold = linked = in_bold = total = 0
+    for token in tokens:
+        if token.type in ("link_open", "link_close"):
+            links += token.nesting
+        elif token.type in ("strong_open", "strong_close", "em_open", "em_close"):
+            bold += token.nesting
+        elif token.type in ("softbreak", "hardbreak") or (token.type == "html_inline" and _BREAK.match(token.content)):
+            parts.append("\n")
+        elif token.type != "image" and not (token.type == "html_inline" and _TAGS.fullmatch(token.content)):
+            parts.append(token.content)
+            size = len(token.content.strip())
+            total += size
+            linked += size if links else 0
+            in_bold += size if bold else 0
+    return "".join(parts), linked / total if total else 0.0, bool(total) and in_bold == total
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_wide(char: str) -> bool:
+    return "\u2e80" <= char <= "\uffef"
+
+
+def _is_names(text: str) -> bool:
+    """Whether a line lists people rather than says something of them."""
+    text = _HANDLE.sub(" ", re.sub(r"\([^)]*\)|<[^>]*>|\[[^\]]*\]", " ", text))
+    words = _WORD.findall(text)
+    lower = [word for word in words if word[0].islower() and word not in _WITHIN_NAMES]
+    return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
 
     return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
 
