@@ -410,7 +410,7 @@ class _Reader:
         """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one."""
         text, begin, last = lines[0], 0, lines[0]
         for place, line in enumerate(lines[1:], start=1):
-            wrapped = self._wraps(last, line, item and bool(indented) and indented[place])
+            wrapped = self._wraps(text, last, line, item and bool(indented) and indented[place])
             if wrapped and _HYPHENATED.search(text.rstrip()) and line.lstrip()[:1].islower():
                 text = self._unhyphenated(text.rstrip(), line.lstrip())
             elif wrapped:
@@ -422,8 +422,8 @@ class _Reader:
             last = line
         yield begin, text
 
-    def _wraps(self, last: str, line: str, continued: bool) -> bool:
-        """Whether a line goes on with the sentence of the line before it."""
+    def _wraps(self, text: str, last: str, line: str, continued: bool) -> bool:
+        """Whether a line goes on with the sentence that `text` begins, whose last line is `last`."""
         last, line = last.rstrip(), line.strip()
         if not last or not line or _TURN.match(line) or line[0] in "<[|•·▪◦‣–—*-" or _LEADERS.search(last):
             return False
@@ -432,7 +432,8 @@ class _Reader:
         ends = bool(_END.search(last)) or last.endswith((":", "："))
         full = self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
         if line[0].islower():
-            return not ends or full or last.endswith(".")
+            # Where nobody writes capitals, as in a chat, a small letter may begin a sentence.
+            return full or (not ends or last.endswith(".")) and not text.lstrip()[:1].islower()
         return full and not last.endswith((":", "：")) if ends else full
 
     def _unhyphenated(self, text: str, line: str) -> str:
