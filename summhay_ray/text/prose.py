@@ -113,6 +113,7 @@ _TRAILER = re.compile(
     r"|sent from my |_{5,}|(?:signature|signed|unterschrift)\s*[:_]",
     re.IGNORECASE,
 )
+_ISSUE = re.compile(r"#\d+\W*\Z")
 _HANDLE = re.compile(r"(?<![\w.])@[\w-]+")
 _CODE = re.compile(r"[{}<>=;|\\$`@#/_]|\(\)|::|->|\+\+")
 _VERB_WORDS = """
@@ -174,17 +175,23 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
     return reader.prose
 
 
-def boilerplate(documents: Sequence[Prose]) -> set[str]:
+def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
     """The statements that more than half of at least 8 documents make in the same words."""
-    if len(documents) < LEAST_DOCUMENTS:
-        return set()
-    counts = Counter(text for one in documents for text in {statement.text for statement in one.statements})
-    return {text for text, count in counts.items() if 2 * count > len(documents)}
+    counts: Counter[str] = Counter()
+    n_documents = 0
+    for texts in documents:
+        counts.update(set(texts))
+        n_documents += 1
+    return {text for text, count in counts.items() if 2 * count > n_documents >= LEAST_DOCUMENTS}
 
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    # Addresses are not shown.
+    parser.normalizeLink = parser.normalizeLinkText = lambda address: address  # type: ignore[method-assign]
+    parser.validateLink = lambda address: True  # type: ignore[method-assign]
+    return parser
 
 
 class _Reader:
@@ -475,7 +482,8 @@ class _Reader:
             return "agenda"
         if _URL.search(bare) or linked:
             rest = _WORD.findall(_URL.sub(" ", bare))
-            if len(rest) <= 3 and not sentence or linked >= 0.9 and not sentence and len(words) <= _MANY:
+            named = bool(re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE))
+            if (len(rest) <= 3 or named) and not sentence or linked >= 0.9 and not sentence and len(words) <= _MANY:
                 return "links" if not self._in_section("agenda") else "agenda"
         if sentence or not self._latin:
             return None
@@ -487,7 +495,7 @@ class _Reader:
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
-        if self._in_section("agenda") and item and (linked or _is_title(bare)):
+        if self._in_section("agenda") and item and _is_title(bare) and (linked or _ISSUE.search(bare) or len(words) <= 6):
             return "agenda"
         pair = _KEY_VALUE.match(bare)
         if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=False):
@@ -511,7 +519,7 @@ class _Reader:
             return False
         if item:
             return len(words) >= _FEWEST
-        telling = any(word.lower().replace("’", "'") in _VERBS for word in words) or any(map(_PAST.match, lower))
+        telling = not _is_title(bare)
         return len(words) >= _MANY or (telling and len(words) >= _FEWEST)
 
     def _keep(self, text: str, number: int, kind: Kind, raw: bool = False, whole: bool = False) -> None:
@@ -582,7 +590,7 @@ def _is_names(text: str) -> bool:
 
 def _is_title(text: str) -> bool:
     """Whether a line has no verb that a title would not have."""
-    return not any(word.lower().replace("’", "'") in _VERBS for word in _WORD.findall(text))
+    return not any(_PAST.match(word) or word.lower().replace("’", "'") in _VERBS for word in _WORD.findall(text))
 
 
 def _is_code(text: str) -> bool:
@@ -595,8 +603,3 @@ def _is_code(text: str) -> bool:
     prose = sum(bool(_END.search(line)) and not line.endswith(";") for line in lines) + any(_TURN.match(line) for line in lines)
     function = sum(word in FUNCTION_WORDS for word in words)
     return marks > 0.04 * len(text) or not (prose or function >= 0.25 * max(1, len(words)))
-
-
-def left_out_counts(documents: Iterable[Prose]) -> Counter[str]:
-    """How many lines were left out, by reason."""
-    return Counter(left.reason for one in documents for left in one.left_out)
