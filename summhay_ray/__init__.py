@@ -33,6 +33,7 @@ __all__ = [
     "make_report",
     "mine",
     "plan",
+    "read_text",
     "recite",
     "rejudge",
     "release",
