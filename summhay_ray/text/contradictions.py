@@ -7,20 +7,30 @@ and what the evidence leaves out does not either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from summhay_ray.text.facts import Day, Fact, Kind, Statement, read_statement
+from summhay_ray.text.facts import Day, Fact, Kind, Negation, Statement, read_statement
 from summhay_ray.text.sentences import sentences
-from summhay_ray.text.words import FUNCTION_WORDS
+from summhay_ray.text.stems import root
 
 _WINDOW = 3
 """Neighbouring sentences that are read together."""
 _SHARED = 0.4
 """Least share of the statement's words that its evidence has, for numbers and dates; denials and names need more."""
 _SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
-_NEAR = 4
-"""Words so far from a number or a date belong to it."""
+_NEAR = 3
+"""Content words so far from a fact belong to it."""
+_SOFT = frozenset(
+    map(
+        root,
+        """
+        prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely
+        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without
+        """.split(),
+    )
+)
+"""Words that deny without a negation: near one, nothing is said to be so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +52,23 @@ def find_contradictions(statement: str, evidence: str) -> list[Contradiction]:
     """
     said = [read_statement(sentence) for sentence in sentences(statement)]
     shown = [read_statement(sentence) for sentence in sentences(evidence)]
-    facts = [fact for one in shown for fact in one.facts]
+    said_facts = [fact for one in said for fact in one.facts]
+    shown_facts = [fact for one in shown for fact in one.facts]
     found: list[Contradiction] = []
     for one in said:
         window, share = _best_window(one, shown)
         if share < _SHARED:
             continue
         for fact in one.facts:
-            if any(_agree(fact, other) for other in facts):
+            if any(_agree(fact, other) for other in shown_facts):
                 continue
-            for near in window:
-                rival = next((other for other in near.facts if _same_role(fact, one, other, near, share)), None)
-                if rival is not None:
-                    found.append(Contradiction(fact.kind, fact.words, rival.words))
-                    break
+            rivals = [(other, near) for near in window for other in near.facts if _same_role(fact, one, other, near, share)]
+            # What the statement says elsewhere is no rival.
+            rival = next((other for other, _ in rivals if not any(_agree(mine, other) for mine in said_facts)), None)
+            if rival is not None:
+                found.append(Contradiction(fact.kind, fact.words, rival.words))
         if share >= _SHARED_BY_DENIALS:
-            found += _denials(one, said, window, shown)
+            found += _denied(one, said, window, shown)
     return found
 
 
@@ -111,18 +122,16 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, s
         absent = not (set(other.name) & statement.roots or set(fact.name) & near.roots)
         return absent and share >= _SHARED_BY_NAMES and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
+        nouns, others = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
             return False
-        nouns, others = fact.quantity.nouns, other.quantity.nouns
-        if nouns & others:
-            return True
-        if nouns and others and not fact.quantity.unit:
-            return False
+        if nouns and others:
+            return bool(nouns & others)
     return bool(_around(fact, statement) & _around(other, near))
 
 
 def _around(fact: Fact, statement: Statement) -> set[str]:
-    """Roots of the words near a fact."""
+    """Roots of the content words near a fact."""
     before = [token for token in statement.tokens[: fact.place] if token in statement.roots][-_NEAR:]
     after = [token for token in statement.tokens[fact.end :] if token in statement.roots][:_NEAR]
     return {*before, *after}
@@ -141,25 +150,36 @@ def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]
     return before[-2:], [token for token in statement.tokens[fact.end :] if token not in ("the", "a", "an")][:2]
 
 
-def _denials(
+def _denied(
     one: Statement, said: Sequence[Statement], window: Sequence[Statement], shown: Sequence[Statement]
-) -> list[Contradiction]:
-    """What one denies and the other says."""
-    found = []
-    undone = [near for near in window if near.undone is not None]
-    if undone and not any(other.undone is not None for other in said):
-        what = undone[0].undone or frozenset()
-        if len(what & one.roots) * 2 >= len(what):
-            found.append(Contradiction("denial", " ".join(sorted(what & one.roots)), undone[0].said))
-    if one.undone is not None and not any(near.undone is not None for near in shown):
-        found.append(Contradiction("denial", one.said, " ".join(sorted(one.undone))))
-    if found:
-        return found
-    denied_by_shown = frozenset().union(*(near.denied for near in shown))
-    denied_by_said = frozenset().union(*(other.denied for other in said))
+) -> Iterator[Contradiction]:
+    """What one of the two denies and the other says."""
     for near in window:
-        for root in sorted(near.denied & one.roots - denied_by_said):
-            return [Contradiction("denial", root, f"{near.said} {root}")]
-        for root in sorted(one.denied & near.roots - denied_by_shown):
-            return [Contradiction("denial", f"{one.said} {root}", root)]
-    return found
+        for negation in near.negations:
+            if _says(one, negation) and not any(_denies(other, negation) for other in said):
+                yield Contradiction("denial", " ".join(sorted(negation.what & one.roots)), negation.words)
+                return
+    for negation in one.negations:
+        for near in window:
+            if _says(near, negation) and not any(_denies(other, negation) for other in shown):
+                yield Contradiction("denial", negation.words, " ".join(sorted(negation.what & near.roots)))
+                return
+
+
+def _says(statement: Statement, negation: Negation) -> bool:
+    """Whether a statement says what is negated elsewhere, of the same thing."""
+    if negation.whole:
+        return len(negation.what & statement.roots) * 2 >= len(negation.what)
+    content = [token for token in statement.tokens if token in statement.roots]
+    for place, token in enumerate(content):
+        before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]
+        # Without a verb ("no customers"), only what stands before tells that it is the same thing.
+        shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
+        if token in negation.what and shared and not _SOFT.intersection(before + after):
+            return True
+    return False
+
+
+def _denies(statement: Statement, negation: Negation) -> bool:
+    """Whether a statement denies the same."""
+    return any(one.scope & negation.what or (one.whole and negation.whole) for one in statement.negations)

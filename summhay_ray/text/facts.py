@@ -10,6 +10,7 @@ import datetime
 import functools
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,23 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Negation:
+    """What a sentence denies."""
+
+    words: str
+    what: frozenset[str]
+    """The root of the word that is negated; of an event that is said not to have happened, or of a statement that is said to be
+    untrue, all roots."""
+    whole: bool
+    """Whether `what` is an event or a statement."""
+    before: frozenset[str]
+    after: frozenset[str]
+    """Roots of the two content words before the negation, and behind the negated word."""
+    scope: frozenset[str]
+    """Roots of all words that the negation may bear on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A sentence that was read."""
 
@@ -68,12 +86,7 @@ class Statement:
     roots: frozenset[str]
     """Roots of all content words, those of names too."""
     facts: tuple[Fact, ...]
-    denied: frozenset[str]
-    """Roots that a negation or a denial bears on."""
-    undone: frozenset[str] | None
-    """Roots of what is said not to have happened, or to be untrue, as a whole; None if nothing is."""
-    said: str = ""
-    """The words of the first negation."""
+    negations: tuple[Negation, ...]
 
 
 _MONTH_NAMES = """
@@ -181,29 +194,30 @@ _ABOUT = re.compile(r"(?:about|around|almost|nearly|roughly|approximately|some|c
 _TOLERANCE = 0.1
 """How far from the truth "about" may be."""
 
-_NEGATIONS = re.compile(
-    r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|fail(?:s|ed|ing)? to|refus(?:es|ed|ing) to"
-    r"|declin(?:es|ed|ing) to|unable to|lack(?:s|ed|ing)?|absence of|nicht|kein\w*|jamais|nunca|niet|geen)\b(?!-)",
+_NEGATION = re.compile(
+    r"\b(?:not|never|cannot|\w+n['’]t|(?P<noun>no|without|neither|nor|zero|lack(?:s|ed|ing)?(?: of)?|absence of)"
+    r"|(?:fail(?:s|ed|ing|ure)?|refus(?:es|ed|ing|al)|declin(?:es|ed|ing)|unable) to"
+    r"|(?P<claim>den(?:y|ies|ied|ying)|refut(?:es|ed|ing)|disprov(?:es|ed|ing)|debunk(?:s|ed|ing)|disput(?:es|ed|ing)|ruled out))"
+    r"\b(?!-)",
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
     r"\b(?:not (?:only|just|merely|simply|necessarily|least|until)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
-    r"|no\.? ?\d|nothing but|(?:whether )?or not)\b",
+    r"|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
-_DENIALS = re.compile(
-    r"\b(?:den(?:y|ies|ied|ying)|refut\w+|disprov\w+|debunk\w+|contradict\w*|disput\w+|ruled out)\b", re.IGNORECASE
-)
 _UNTRUE = re.compile(
-    r"\b(?:(?:did not|didn['’]t|never|has not|have not|hasn['’]t|had not) (?:actually |really |ever )?"
-    r"(?:happen\w*|occur\w*|exist\w*|take place|taken place|took place)"
-    r"|(?:is|are|was|were) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented|made up)"
+    r"\b(?:(?:did not|didn['’]t|never|ha(?:s|ve|d) (?:not|never)|ha(?:s|ve|d)n['’]t|(?:does|do) not) (?:actually |really |ever )?"
+    r"(?:happen(?:ed)?|occur(?:red)?|exist(?:ed)?|tak(?:e|en) place|took place)"
+    r"|(?:is|are|was|were|be) (?:not true|untrue|false|not the case|not correct|incorrect|a hoax|a myth|fabricated|invented|made up"
+    r"|denied|refuted|disproved|debunked|ruled out)"
     r"|there (?:was|were|is|are|has been|had been|have been) (?:no|never))\b",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
-_REACH, _FAR = 3, 8
-"""A negation bears on so many content words after it; a denial on more."""
+_REACH, _FAR = 5, 10
+"""A negation bears on at most so many content words after it; a denial on more."""
 
 
 @dataclass(slots=True)
@@ -250,8 +264,8 @@ class _Reader:
             place = fact.end if fact is not None else place + 1
         taken = {place for fact in facts if fact.kind != "name" for place in range(fact.place, fact.end)}
         roots = frozenset(token.root for place, token in enumerate(self.tokens) if token.root and place not in taken)
-        denied, undone, said = self._denials()
-        return Statement(tuple(token.root or token.lower for token in self.tokens), roots, tuple(facts), denied, undone, said)
+        tokens = tuple(token.root or token.lower for token in self.tokens)
+        return Statement(tokens, roots, tuple(facts), tuple(self._negations()))
 
     def _at(self, place: int) -> _Token:
         return self.tokens[place] if 0 <= place < len(self.tokens) else _END
@@ -442,37 +456,42 @@ class _Reader:
         token = self._at(place)
         return token.kind == "word" and token.text[0].isupper() and bool(token.root) and token.lower not in _UNITS_OF_TEN
 
-    def _denials(self) -> tuple[frozenset[str], frozenset[str] | None, str]:
-        """Roots that a negation bears on, those of what is said to be untrue as a whole, and the first negation."""
-        denied: set[str] = set()
-        undone: set[str] | None = None
-        words = ""
-        conditions = [match.start() for match in re.finditer(r"\b(?:if|unless|whether)\b", self.text, re.IGNORECASE)]
+    def _negations(self) -> Iterator[Negation]:
+        """What the sentence denies; a condition ("if it does not") denies nothing."""
         spared = [match.span() for match in _NO_NEGATION.finditer(self.text)]
-        for pattern, reach in ((_NEGATIONS, _REACH), (_DENIALS, _FAR)):
-            for match in pattern.finditer(self.text):
-                if any(begin <= match.start() < end for begin, end in spared) or any(at < match.start() for at in conditions):
-                    continue
-                words = words or match[0]
-                denied |= self._clause(match.end(), reach)
-        for match in _UNTRUE.finditer(self.text):
-            if not any(at < match.start() for at in conditions):
-                words = match[0]
-                there = match[0].lower().startswith("there")
-                before = {token.root for token in self.tokens if token.root and token.end <= match.start()}
-                undone = (undone or set()) | (self._clause(match.end(), _REACH) if there else before)
-        return frozenset(denied), None if undone is None else frozenset(undone), words
+        condition = _CONDITION.search(self.text)
+        limit = condition.start() if condition else len(self.text)
+        for match in _UNTRUE.finditer(self.text, 0, limit):
+            there = match[0].lower().startswith("there")
+            what = self._after(match.end(), _REACH) if there else self._before(match.start(), len(self.tokens))
+            yield Negation(match[0], frozenset(what), True, frozenset(), frozenset(), frozenset(what))
+        for match in _NEGATION.finditer(self.text, 0, limit):
+            if any(begin <= match.start() < end for begin, end in spared):
+                continue
+            scope = self._after(match.end(), _FAR if match["claim"] else _REACH)
+            if not scope:
+                continue
+            before = frozenset(self._before(match.start(), 2))
+            if match["claim"]:
+                yield Negation(match[0], frozenset(scope), True, before, frozenset(), frozenset(scope))
+            else:
+                after = frozenset() if match["noun"] else frozenset(scope[1:3])
+                yield Negation(f"{match[0]} {scope[0]}", frozenset(scope[:1]), False, before, after, frozenset(scope))
 
-    def _clause(self, start: int, reach: int) -> set[str]:
+    def _after(self, start: int, most: int) -> list[str]:
+        """The roots behind a place in the text, up to the end of the clause; adverbs left out."""
         found: list[str] = []
         for token in self.tokens:
-            if token.start < start:
-                continue
-            if token.lower in _CLAUSE or len(found) == reach:
-                break
-            if token.root:
-                found.append(token.root)
-        return set(found)
+            if token.start >= start:
+                if token.lower in _CLAUSE or len(found) == most:
+                    break
+                if token.root and not token.lower.endswith("ly"):
+                    found.append(token.root)
+        return found
+
+    def _before(self, start: int, most: int) -> list[str]:
+        """The roots before a place in the text, the last ones."""
+        return [token.root for token in self.tokens if token.root and token.end <= start][-most:]
 
 
 def _decimal(numeral: str) -> tuple[float, float] | None:
