@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, root, sentences, sentences_of, words_of
+from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, read_prose, root, words_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -107,7 +107,7 @@ class SupportIndex:
         facts: list[list[str]] = []
         for number, document in enumerate(documents):
             latin = is_latin(document)
-            for sentence in (sentences(document) if latin else sentences_of(document)) or [document]:
+            for sentence in [statement.text for statement in read_prose(document).statements] or [document]:
                 self._sentences.append(" ".join(_MARKS.sub("", sentence).split()))
                 owners.append(number)
                 facts.append(_facts(sentence, latin))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from summhay_ray.synth import read_words
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, sentences, sentences_of, words_of
+from summhay_ray.text import FUNCTION_WORDS, boilerplate, is_latin, plain_words, read_prose, words_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -38,7 +39,7 @@ _DENIES = re.compile(
     r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
-"""Markdown around a sentence, and a label in bold before it."""
+"""Emphasis in a text without other Markdown, and a label in bold before a sentence."""
 _ENGLISH = 0.2
 """Least share of function words in an English text; it is mostly above 0.4."""
 
@@ -66,7 +67,8 @@ class SentenceFacts:
         found = []
         for document in documents:
             latin = is_latin(document)
-            for text in _sentences(document, latin):
+            for statement in read_prose(document).statements:
+                text = _MARKS.sub("", statement.text).strip()
                 found.append([places.setdefault(fact, len(places)) for fact in _facts(text, latin)])
         return cls(list(places), found)
 
@@ -107,19 +109,29 @@ class Statements:
         columns = array("i")
         places: dict[str, int] = {}
         read = _numbered(facts or [SentenceFacts.read(documents)], places)
-        for number, document in enumerate(documents):
+        proses = [read_prose(document) for document in documents]
+        self.boilerplate = boilerplate(proses)
+        """Statements that most documents make in the same words, which are left out."""
+        self.left_out = Counter(left.reason for prose in proses for left in prose.left_out)
+        """Lines of the documents that are no prose, by the reason."""
+        for number, (document, prose) in enumerate(zip(documents, proses, strict=True)):
             latin = is_latin(document)
-            of_document = [(text, text, next(read), False) for text in _sentences(document, latin)]
+            of_document = []
+            for statement in prose.statements:
+                text = _MARKS.sub("", statement.text).strip()
+                found = next(read)
+                if statement.text not in self.boilerplate:
+                    of_document.append((text, text, found, False, statement.kind == "sentence"))
             for claim in given.get(number, ()):
                 found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, latin)]
-                of_document.append((claim.text, claim.words, found, True))
-            for text, words, found, is_claim in of_document:
+                of_document.append((claim.text, claim.words, found, True, True))
+            for text, words, found, is_claim, may_state in of_document:
                 if found:
                     self.texts.append(text)
                     self.evidence.append(words)
                     owners.append(number)
                     passages.append(2 * number + is_claim)
-                    may.append(is_claim or number not in given)
+                    may.append(may_state and (is_claim or number not in given))
                     sizes.append(len(found))
                     columns.extend(found)
         self.documents: Ints = np.array(owners, dtype=np.int64)
@@ -187,10 +199,6 @@ def _numbered(blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterat
     for block in blocks:
         numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
         yield from ([numbers[one] for one in sentence] for sentence in block.sentences)
-
-
-def _sentences(document: str, latin: bool) -> list[str]:
-    return [_MARKS.sub("", sentence).strip() for sentence in (sentences(document) if latin else sentences_of(document))]
 
 
 def _facts(text: str, latin: bool) -> list[str]:
