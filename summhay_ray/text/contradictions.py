@@ -62,9 +62,9 @@ def find_contradictions(statement: str, evidence: str) -> list[Contradiction]:
         for fact in one.facts:
             if any(_agree(fact, other) for other in shown_facts):
                 continue
-            rivals = [(other, near) for near in window for other in near.facts if _same_role(fact, one, other, near, share)]
+            rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, share)]
             # What the statement says elsewhere is no rival.
-            rival = next((other for other, _ in rivals if not any(_agree(mine, other) for mine in said_facts)), None)
+            rival = next((other for other in rivals if not any(_agree(mine, other) for mine in said_facts)), None)
             if rival is not None:
                 found.append(Contradiction(fact.kind, fact.words, rival.words))
         if share >= _SHARED_BY_DENIALS:
@@ -92,8 +92,8 @@ def _agree(one: Fact, other: Fact) -> bool:
     if one.minutes and other.minutes:
         return bool(one.minutes & other.minutes)
     if one.quantity and other.quantity:
-        bare = not one.quantity.unit or not other.quantity.unit
-        return (bare or one.quantity.unit == other.quantity.unit) and one.quantity.agrees(other.quantity)
+        nouns, others = one.quantity.nouns, other.quantity.nouns
+        return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
     return bool(one.name and other.name and _same_name(one.name, other.name))
 
 
@@ -119,7 +119,7 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, s
     if fact.kind != other.kind:
         return False
     if fact.name:
-        absent = not (set(other.name) & statement.roots or set(fact.name) & near.roots)
+        absent = not (fact.begins and other.begins or set(other.name) & statement.roots or set(fact.name) & near.roots)
         return absent and share >= _SHARED_BY_NAMES and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
         nouns, others = fact.quantity.nouns, other.quantity.nouns
