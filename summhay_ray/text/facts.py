@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from summhay_ray.text.stems import root
+from summhay_ray.text.turns import TITLES
 from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED
 
 Kind = Literal["number", "amount", "date", "time", "name", "denial"]
@@ -214,7 +215,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|necessarily|least|until)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
     r"|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
@@ -227,6 +228,7 @@ _UNTRUE = re.compile(
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
+_PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
 """A negation bears on at most so many content words after it; a denial on more."""
@@ -463,7 +465,8 @@ class _Reader:
             end += 1
         if end == place:
             return None
-        name = tuple(token.root or token.lower for token in self.tokens[place:end])
+        words = [token for token in self.tokens[place:end] if token.lower not in TITLES] or self.tokens[place:end]
+        name = tuple(token.root for token in words)
         begins = end == place + 1 and self._at(place - 1).kind in ("", "mark") and not self.tokens[place].text[1:2].isupper()
         return Fact("name", self._words(place, end), place, end, name=name, begins=begins)
 
@@ -484,7 +487,8 @@ class _Reader:
             if any(begin <= match.start() < end for begin, end in spared):
                 continue
             scope = self._after(match.end(), _FAR if match["claim"] else _REACH)
-            if not scope:
+            # "Cannot run without" says when it can.
+            if not scope or (not match["noun"] and _PROVIDED.search(self.text, match.end())):
                 continue
             before = frozenset(self._before(match.start(), 2))
             if match["claim"]:
@@ -500,7 +504,7 @@ class _Reader:
             if token.start >= start:
                 if token.lower in _CLAUSE or len(found) == most:
                     break
-                if token.root and not token.lower.endswith("ly"):
+                if token.root and not (token.lower.endswith("ly") and len(token.lower) > 6):
                     found.append(token.root)
         return found
 
