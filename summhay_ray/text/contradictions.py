@@ -18,15 +18,16 @@ _WINDOW = 3
 """Neighbouring sentences that are read together."""
 _SHARED = 0.4
 """Least share of the statement's words that its evidence has, for numbers and dates; denials and names need more."""
-_SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
+_SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_SCOPE = 0.5, 0.6, 0.75
 _NEAR = 3
 """Content words so far from a fact belong to it."""
+_ARTICLES = frozenset(("the", "a", "an"))
 _SOFT = frozenset(
     map(
         root,
         """
         prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely
-        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without
+        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
         """.split(),
     )
 )
@@ -56,33 +57,27 @@ def find_contradictions(statement: str, evidence: str) -> list[Contradiction]:
     shown_facts = [fact for one in shown for fact in one.facts]
     found: list[Contradiction] = []
     for one in said:
-        window, share = _best_window(one, shown)
-        if share < _SHARED:
+        window = _best_window(one, shown)
+        common = one.roots & frozenset().union(*(near.roots for near in window))
+        if not common or len(common) < _SHARED * len(one.roots):
             continue
         for fact in one.facts:
             if any(_agree(fact, other) for other in shown_facts):
                 continue
-            rivals = [(other, near) for near in window for other in near.facts if _same_role(fact, one, other, near, share)]
+            rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
             # What the statement says elsewhere is no rival.
-            rival = next((other for other, _ in rivals if not any(_agree(mine, other) for mine in said_facts)), None)
+            rival = next((other for other in rivals if not any(_agree(mine, other) for mine in said_facts)), None)
             if rival is not None:
                 found.append(Contradiction(fact.kind, fact.words, rival.words))
-        if share >= _SHARED_BY_DENIALS:
+        if len(common) >= _SHARED_BY_DENIALS * len(one.roots):
             found += _denied(one, said, window, shown)
     return found
 
 
-def _best_window(statement: Statement, shown: Sequence[Statement]) -> tuple[Sequence[Statement], float]:
-    """The neighbouring sentences that have most of a statement's words, as few as have them, and the share that they have."""
-    best: tuple[Sequence[Statement], float] = ((), 0.0)
-    for size in range(1, _WINDOW + 1):
-        for begin in range(max(1, len(shown) - size + 1)):
-            window = shown[begin : begin + size]
-            common = statement.roots & frozenset().union(*(one.roots for one in window))
-            share = len(common) / max(1, len(statement.roots))
-            if share > best[1]:
-                best = window, share
-    return best
+def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
+    """The neighbouring sentences that have most of a statement's words, as few as have them."""
+    windows = [shown[begin : begin + size] for size in range(1, _WINDOW + 1) for begin in range(len(shown) - size + 1)]
+    return max(windows, key=lambda window: len(statement.roots & frozenset().union(*(one.roots for one in window))), default=())
 
 
 def _agree(one: Fact, other: Fact) -> bool:
@@ -92,8 +87,8 @@ def _agree(one: Fact, other: Fact) -> bool:
     if one.minutes and other.minutes:
         return bool(one.minutes & other.minutes)
     if one.quantity and other.quantity:
-        bare = not one.quantity.unit or not other.quantity.unit
-        return (bare or one.quantity.unit == other.quantity.unit) and one.quantity.agrees(other.quantity)
+        nouns, others = one.quantity.nouns, other.quantity.nouns
+        return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
     return bool(one.name and other.name and _same_name(one.name, other.name))
 
 
@@ -109,18 +104,20 @@ def _same_day(one: Day, other: Day) -> bool:
 
 
 def _same_name(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two names share a word, or one is made of the other's initials."""
-    initials = ("".join(word[:1] for word in one), "".join(word[:1] for word in other))
-    return bool(set(one) & set(other)) or one[0][:5] == initials[1][:5] or other[0][:5] == initials[0][:5]
+    """Whether one name is a part of the other, or made of its initials."""
+    if set(one) <= set(other) or set(other) <= set(one):
+        return True
+    return any(short[0][:5] == "".join(word[:1] for word in long)[:5] for short, long in ((one, other), (other, one)))
 
 
-def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, share: float) -> bool:
+def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, common: frozenset[str]) -> bool:
     """Whether two facts that do not agree say the same thing of the same thing."""
     if fact.kind != other.kind:
         return False
     if fact.name:
-        absent = not (set(other.name) & statement.roots or set(fact.name) & near.roots)
-        return absent and share >= _SHARED_BY_NAMES and _same_place(fact, statement, other, near)
+        mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
+        absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
+        return absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
         nouns, others = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
@@ -138,16 +135,17 @@ def _around(fact: Fact, statement: Statement) -> set[str]:
 
 
 def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
-    """Whether two names have the same neighbours: two words before, two behind, or one on each side."""
-    left, right = _neighbours(fact, statement)
-    other_left, other_right = _neighbours(other, near)
-    ends = left[-1:] == other_left[-1:] and right[:1] == other_right[:1]
-    return ends or (len(left) == 2 and left == other_left) or (len(right) == 2 and right == other_right)
+    """Whether two names have the same neighbours: two words on one side, or one on each."""
+    pairs = zip(_neighbours(fact, statement), _neighbours(other, near), strict=True)
+    (before, *far_before), (after, *far_after) = ([one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs)
+    return (before and after) or (before and any(far_before)) or (after and any(far_after))
 
 
 def _neighbours(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
-    before = [token for token in statement.tokens[: fact.place] if token not in ("the", "a", "an")]
-    return before[-2:], [token for token in statement.tokens[fact.end :] if token not in ("the", "a", "an")][:2]
+    """The two words before a fact, the nearest first, and the two behind it."""
+    before = [token for token in statement.tokens[: fact.place] if token not in _ARTICLES]
+    after = [token for token in statement.tokens[fact.end :] if token not in _ARTICLES]
+    return before[:-3:-1], after[:2]
 
 
 def _denied(
@@ -177,9 +175,14 @@ def _says(statement: Statement, negation: Negation) -> bool:
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
         if token in negation.what and shared and not _SOFT.intersection(before + after):
             return True
-    return False
+    # "Is not crucial in handling the load" denies what has most of these words, and no denial.
+    rest = negation.scope - negation.what
+    certain = not statement.negations and not _SOFT.intersection(statement.tokens)
+    return bool(certain and negation.after and len(rest) > 1 and negation.before & statement.roots) and (
+        len(rest & statement.roots) >= _SHARED_BY_SCOPE * len(rest)
+    )
 
 
 def _denies(statement: Statement, negation: Negation) -> bool:
     """Whether a statement denies the same."""
-    return any(one.scope & negation.what or (one.whole and negation.whole) for one in statement.negations)
+    return any(one.scope & (negation.scope | negation.what) or (one.whole and negation.whole) for one in statement.negations)

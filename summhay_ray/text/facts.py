@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from summhay_ray.text.stems import root
+from summhay_ray.text.turns import TITLES
 from summhay_ray.text.words import FUNCTION_WORDS, UNSPACED
 
 Kind = Literal["number", "amount", "date", "time", "name", "denial"]
@@ -36,9 +38,15 @@ class Quantity:
     """Roots of the words for what is counted or measured."""
 
     def agrees(self, other: Quantity) -> bool:
-        """Whether both can be the same number, as far as the coarser one says."""
-        gap = max(self.low, other.low) - min(self.high, other.high)
-        return gap <= 0 or gap < max(self.grain, other.grain) / 2 * (1 - 1e-9)
+        """Whether both can be the same number, as far as the coarser one says: 12 lies in 10 to 15, "more than 10" is not "more
+        than 20"."""
+        if self.unit and other.unit and self.unit != other.unit:
+            return False
+        bound = max(self.grain, other.grain) / 2 * (1 - 1e-9)
+        if self.low == self.high or other.low == other.high or (self.low == -math.inf) != (other.low == -math.inf):
+            gap = max(self.low, other.low) - min(self.high, other.high)
+            return gap <= 0 or gap < bound
+        return all(one == two or abs(one - two) < bound for one, two in ((self.low, other.low), (self.high, other.high)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class Fact:
     """The minutes of the day that it may mean: 2:30 means two."""
     name: tuple[str, ...] = ()
     """The roots of a name's words."""
+    begins: bool = False
+    """Whether a name is one word at the beginning of a sentence, which may be no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +194,9 @@ _MEASURES: dict[str, tuple[str, float]] = {
         ("watt", 1e6, "mw megawatts"),
         ("watt", 1e9, "gw gigawatts"),
         ("degree", 1, "° degree degrees celsius"),
+        ("horsepower", 1, "hp bhp horsepower"),
+        ("speed", 1, "kmh kph"),
+        ("speed", 1.609344, "mph"),
     )
     for word in words.split()
 }
@@ -202,7 +215,7 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _NO_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|merely|simply|necessarily|least|until)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
+    r"\b(?:not (?:only|just|merely|simply|solely|necessarily|least|until|all|every|always|entirely|exclusively)|no (?:doubt|matter|wonder|more than|less than|fewer than)"
     r"|no\.? ?\d|nothing but|or not)\b",
     re.IGNORECASE,
 )
@@ -215,6 +228,7 @@ _UNTRUE = re.compile(
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:if|unless|whether)\b", re.IGNORECASE)
+_PROVIDED = re.compile(r"\b(?:without|unless|until|except)\b", re.IGNORECASE)
 _CLAUSE = frozenset(".;:!?()—–,") | {"but", "although", "however", "while", "whereas", "because", "though"}
 _REACH, _FAR = 5, 10
 """A negation bears on at most so many content words after it; a denial on more."""
@@ -336,9 +350,9 @@ class _Reader:
             low, high, grain, place = self._compound(low, high, grain, factor, place)
         before = self.text[: self.tokens[begin].start].lower()
         if _ABOVE.search(before):
-            high = float("inf")
+            high = math.inf
         elif _BELOW.search(before):
-            low = float("-inf")
+            low = -math.inf
         elif _ABOUT.search(before):
             low, high = low - abs(low) * _TOLERANCE, high + abs(high) * _TOLERANCE
         quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit))
@@ -348,11 +362,11 @@ class _Reader:
         """The value of a number in digits or words, the size of its last digit, and the place after it."""
         token = self._at(place)
         if token.kind == "number":
-            value = _decimal(token.text)
-            if value is None:
+            value, after = _decimal(token.text), self._at(place + 1)
+            # The 1990s are neither a number nor a year.
+            if value is None or (after.lower == "s" and after.start == token.end and len(token.text) == 4):
                 return None
             number, grain = value
-            after = self._at(place + 1)
             attached = (
                 _ATTACHED.get(after.lower)
                 if after.start == token.end and not (after.lower == "m" and after.text == "m" and not self._is_money(place))
@@ -430,13 +444,15 @@ class _Reader:
         return low, high, grain, place
 
     def _nouns(self, begin: int, place: int, unit: str) -> frozenset[str]:
-        """The roots of the two words behind a number and its unit, or of those before a number that counts nothing."""
+        """The roots of the two words behind a number and its unit; of the one before a number that counts nothing, or numbers a
+        name ("Boeing 737")."""
         while self._at(place).lower in ("of", "the", "all", "its", "their", "our", "-", "more", "other"):
             place += 1
         after = [self._at(place), self._at(place + 1)]
         found = [token.root for token in (after if after[0].root else [])[:2] if token.root and token.kind != "number"]
-        if not found and not unit:
-            found = [token.root for token in (self._at(begin - 1), self._at(begin - 2)) if token.root][:1]
+        before = self._at(begin - 1)
+        if not unit and before.root and (not found or before.text[0].isupper()):
+            found.append(before.root)
         return frozenset(found)
 
     # --- names and denials ----------------------------------------------------------------------------------------------
@@ -449,8 +465,10 @@ class _Reader:
             end += 1
         if end == place:
             return None
-        name = tuple(token.root or token.lower for token in self.tokens[place:end])
-        return Fact("name", self._words(place, end), place, end, name=name)
+        words = [token for token in self.tokens[place:end] if token.lower not in TITLES] or self.tokens[place:end]
+        name = tuple(token.root for token in words)
+        begins = end == place + 1 and self._at(place - 1).kind in ("", "mark") and not self.tokens[place].text[1:2].isupper()
+        return Fact("name", self._words(place, end), place, end, name=name, begins=begins)
 
     def _is_name(self, place: int) -> bool:
         token = self._at(place)
@@ -469,7 +487,8 @@ class _Reader:
             if any(begin <= match.start() < end for begin, end in spared):
                 continue
             scope = self._after(match.end(), _FAR if match["claim"] else _REACH)
-            if not scope:
+            # "Cannot run without" says when it can.
+            if not scope or (not match["noun"] and _PROVIDED.search(self.text, match.end())):
                 continue
             before = frozenset(self._before(match.start(), 2))
             if match["claim"]:
@@ -485,7 +504,7 @@ class _Reader:
             if token.start >= start:
                 if token.lower in _CLAUSE or len(found) == most:
                     break
-                if token.root and not token.lower.endswith("ly"):
+                if token.root and not (token.lower.endswith("ly") and len(token.lower) > 6):
                     found.append(token.root)
         return found
 
