@@ -34,6 +34,7 @@ __all__ = [
     "migrate",
     "mine",
     "plan",
+    "read_text",
     "recite",
     "rejudge",
     "release",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from summhay_ray.store import Store
 if TYPE_CHECKING:
     from summhay_ray.benchmarks import summhay as haystacks
     from summhay_ray.benchmarks import synth as synthesis
+    from summhay_ray.benchmarks.mine import Mine
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
@@ -64,12 +65,7 @@ def mine(
     from summhay_ray.benchmarks import mine as mining
 
     options = run_options(budget, executor, address, watch, note)
-    spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
-    if isinstance(spec, str | Path) and not Path(spec).exists():
-        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, mining.Mine):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    loaded = _mining(folder, store, overrides, untrusted)
     for path in (out, review):
         if path and not Path(path).absolute().parent.is_dir():
             raise UserError(f"{Path(path).parent} is not a folder; make it first")
@@ -84,6 +80,34 @@ def mine(
         files += mining.write_review(run, Path(review))
     details = {**result.results.details, "path": str(out) if str(out) in files else None, "files": files}
     return replace(result, results=replace(result.results, details=details))
+
+
+def read_text(
+    folder: str | Path | Mapping[str, Any],
+    document_id: str,
+    store: str | None = None,
+    *,
+    overrides: Iterable[str] = (),
+    untrusted: bool = False,
+) -> dict[str, Any]:
+    """What `mine` reads of a document of the folder: `title`, `date`, `kept` statements and `left_out` lines with the reason.
+
+    Raises UserError if the folder has no such document.
+    """
+    return asdict(_mining(folder, store, overrides, untrusted).text_read(document_id))
+
+
+def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides: Iterable[str], untrusted: bool) -> Mine:
+    """The workload of mining a folder or a spec. Raises SpecError."""
+    from summhay_ray.benchmarks import mine as mining
+
+    spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
+    if isinstance(spec, str | Path) and not Path(spec).exists():
+        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
+    loaded = load(spec, overrides, store, untrusted=untrusted)
+    if not isinstance(loaded, mining.Mine):
+        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    return loaded
 
 
 def accept(sheet: str | Path, out: str | Path | None = None, store: str | None = None) -> dict[str, Any]:

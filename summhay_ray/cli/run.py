@@ -347,6 +347,14 @@ def mine(
         typer.Option("--review", help="A CSV file to write: insights, evidence and doubts, for a person; and an HTML page."),
     ] = None,
     accept: Annotated[str | None, typer.Option("--accept", help="That file, as a person has filled it in.")] = None,
+    show_text: Annotated[
+        str | None,
+        typer.Option(
+            "--show-text",
+            help="Only show what is read of this document, and what is left out, with the reason.",
+            metavar="DOCUMENT",
+        ),
+    ] = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
     log_level: LogLevelOption = None,
@@ -358,13 +366,18 @@ def mine(
     `haystacks: [mine.json]`, or the spec. Exit codes: 0 done, 3 stopped at the budget, 4 finished, with files not read.
     """
     from summhay_ray import api
-    from summhay_ray.cli.show import document, facts
+    from summhay_ray.cli.show import document, facts, read_lines
 
     if bool(folder) == (accept is not None):
         raise typer.BadParameter("give a FOLDER to mine, or --accept SHEET.csv to take over a person's review")
     if accept is not None:
         found = api.accept(accept, out, store)
         document(found) if as_json else facts([(name, value) for name, value in found.items() if value is not None])
+        return
+
+    if show_text is not None:
+        read = api.read_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
+        document(read) if as_json else read_lines(read)
         return
 
     def start(display: ProgressDisplay) -> RunResult:

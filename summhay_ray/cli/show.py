@@ -185,6 +185,15 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
         sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")
 
 
+def read_lines(read: Mapping[str, Any]) -> None:
+    """Print what is read of a document: its title and date, then a line for each statement and for what is left out."""
+    facts([(name, read[name]) for name in ("title", "date") if read[name]])
+    lines = [(one["line"], "" if one["kind"] == "sentence" else one["kind"], one["text"]) for one in read["kept"]]
+    lines += [(one["line"], f"left out: {one['reason']}", one["text"]) for one in read["left_out"]]
+    for line, mark, text in sorted(lines, key=lambda one: one[0]):
+        sys.stdout.write(f"{line:>5}  {mark.ljust(26)}  {one_line(text)}\n")
+
+
 def answer(row: Mapping[str, Any]) -> None:
     """Print an answer with its prompt."""
     raw, prompt = row.get("raw_answer"), row.get("prompt")

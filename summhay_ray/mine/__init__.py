@@ -4,7 +4,7 @@ with every document that says each. For the benchmarks."""
 from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
-from summhay_ray.mine.mining import Mining, Step, mine
+from summhay_ray.mine.mining import Mining, ReadText, Step, mine, text_read
 from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder, read_table
 from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
@@ -19,6 +19,7 @@ __all__ = [
     "Kept",
     "Mined",
     "Mining",
+    "ReadText",
     "Source",
     "Step",
     "Unread",
@@ -33,4 +34,5 @@ __all__ = [
     "mine",
     "read_folder",
     "read_table",
+    "text_read",
 ]

@@ -17,9 +17,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -53,7 +52,8 @@ _MARKUP = re.compile(
 )
 """Markup of blocks. Emphasis and `<br>` alone do not make a text Markdown."""
 _FRONT = re.compile(r"\A\ufeff?\s*(---|\+\+\+)[ \t]*\n(.*?)^(?:\1|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
-_FRONT_LINE = re.compile(r"\s|[#-]|[\w .-]{1,60}\s*[:=]|\Z")
+_YAML_LINE = re.compile(r"\s|[#\]}-]|[\w.-]+(?: [\w.-]+){0,2}:(?:\s|$)")
+_TOML_LINE = re.compile(r"\s|[#\]}\[\"']|[\w.-]+\s*=")
 _INLINE = re.compile(r"[\\`*_\[\]<&!~]")
 _LONGEST_INLINE = 20_000
 """Emphasis and links of a longer block are not parsed."""
@@ -63,18 +63,17 @@ _TAGS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
+_DEFINITION = re.compile(r"\[[^\]]+\]:\s*\S+\s*(?:[\"'(].*)?\Z")
 _URL = re.compile(r"(?:https?://|www\.|mailto:)[^\s<>\]]+", re.IGNORECASE)
 _END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
 _TURN = re.compile(
     r"(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?(?: ?[AP]M)?[\])]?[ \t,-]*)?"
-    r"(?:<[^<>\s]{1,40}>[ \t]|[^\W\d_][^:\n|]{0,40}[:：](?=\s|[^\x00-\x7f])\s*)"
+    r"(?:<[^<>\s]{1,40}>[ \t]|[^\W\d_][^:\n|/{}=]{0,40}[:：](?=\s|[^\x00-\x7f])\s*)"
 )
 """A turn of a conversation: `Speaker: `, or `<speaker> `, maybe after the time."""
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]\Z")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": ""})
-_SPACED = re.compile(r"(?:(?<=\s)|^)(?:[^\W_] ){3,}[^\W_](?=\s|$|[.,;:!?])")
-"""A word with a blank between its letters, as PDF files have it."""
 _PAGE = re.compile(r"(?:page|seite|página|-|–)?\s*\d{1,4}\s*(?:(?:of|/|von|de)\s*\d{1,4}|-|–)?", re.IGNORECASE)
 _LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d{1,4}\s*\Z")
 _RULE = re.compile(r"[\W_]+")
@@ -100,7 +99,7 @@ _KEY_WORDS = """
     autor lugar lieu auteur
 """
 _KEYS = frozenset(_KEY_WORDS.split())
-_KEY_VALUE = re.compile(r"([^\W\d_][\w /-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL)
+_KEY_VALUE = re.compile(r"([^\W\d_][\w /#-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL)
 _DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "end_time", "updated", "datum", "fecha")
 _CLOSING = re.compile(
     r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
@@ -113,6 +112,9 @@ _TRAILER = re.compile(
     r"|sent from my |_{5,}|(?:signature|signed|unterschrift)\s*[:_]",
     re.IGNORECASE,
 )
+_NOTES = re.compile(r"\[\^[^\]\s]+\]:?|^\s*\[[ xX]\]\s+")
+"""Marks of footnotes, and of tasks."""
+_ISSUE = re.compile(r"#\d+\W*\Z")
 _HANDLE = re.compile(r"(?<![\w.])@[\w-]+")
 _CODE = re.compile(r"[{}<>=;|\\$`@#/_]|\(\)|::|->|\+\+")
 _VERB_WORDS = """
@@ -125,6 +127,21 @@ _WITHIN_NAMES = ("and", "von", "van", "de", "der", "del", "la", "of", "from", "t
 _PAST = re.compile(r"[^\W\d_]{2,}ed\Z")
 _FEWEST, _MANY = 4, 12
 """Words of a list item, and of any other line, from which it states something without a full stop."""
+_WRAPPED = 50
+"""Characters from which a line of Markdown counts as wrapped."""
+_BEFORE_MORE = frozenset({*FUNCTION_WORDS, "e.g.", "i.e.", "&"}) - {
+    "it",
+    "them",
+    "this",
+    "that",
+    "so",
+    "too",
+    "then",
+    "on",
+    "off",
+    "up",
+}
+"""Words with which no sentence ends."""
 _LONGEST_RECORD = 400
 
 
@@ -174,17 +191,23 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
     return reader.prose
 
 
-def boilerplate(documents: Sequence[Prose]) -> set[str]:
+def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
     """The statements that more than half of at least 8 documents make in the same words."""
-    if len(documents) < LEAST_DOCUMENTS:
-        return set()
-    counts = Counter(text for one in documents for text in {statement.text for statement in one.statements})
-    return {text for text, count in counts.items() if 2 * count > len(documents)}
+    counts: Counter[str] = Counter()
+    n_documents = 0
+    for texts in documents:
+        counts.update(set(texts))
+        n_documents += 1
+    return {text for text, count in counts.items() if 2 * count > n_documents >= LEAST_DOCUMENTS}
 
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    # Addresses are not shown.
+    parser.normalizeLink = parser.normalizeLinkText = lambda address: address  # type: ignore[method-assign]
+    parser.validateLink = lambda address: True  # type: ignore[method-assign]
+    return parser
 
 
 class _Reader:
@@ -198,21 +221,17 @@ class _Reader:
         self._width = 0
         self._words: Counter[str] | None = None
         self._body = ""
+        self._links: dict[str, Any] = {}
+        """The definitions of links, as the parser keeps them."""
 
     def front_matter(self, text: str) -> tuple[str, int]:
         """The text below the front matter, and the number of lines before it."""
         found = _FRONT.match(text)
-        if not found or not found[2].strip() or not all(_FRONT_LINE.match(line) for line in found[2].split("\n")):
+        given = _front_fields(*found.groups()) if found else None
+        if found is None or given is None:
             return text, 0
-        try:
-            given = yaml.safe_load(found[2]) if found[1] == "---" else dict(_toml_lines(found[2]))
-        except (yaml.YAMLError, ValueError, RecursionError):
-            given = {}
-        if found[1] == "---" and given is not None and not isinstance(given, dict):
-            return text, 0
-        lowered = {str(key).lower(): value for key, value in (given or {}).items()}
-        self.prose.title = str(lowered.get("title") or "").strip()
-        self.prose.date = next((str(lowered[key]) for key in _DATE_KEYS if lowered.get(key)), "")
+        self.prose.title = given.get("title", "")
+        self.prose.date = next((given[key] for key in _DATE_KEYS if given.get(key)), "")
         skipped = text[: found.end()].count("\n")
         for number, line in enumerate(found[0].split("\n"), start=1):
             if line.strip() and number <= skipped:
@@ -245,7 +264,7 @@ class _Reader:
         lines = text.split("\n")
         tokens: list[Token] = []
         parser = _parser()
-        parser.block.parse(text.replace("\0", " "), parser, {}, tokens)
+        parser.block.parse(text.replace("\0", " "), parser, self._links, tokens)
         covered = 0
         opened: list[str] = []
         for place, token in enumerate(tokens):
@@ -282,11 +301,14 @@ class _Reader:
     def _unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
         """Lines that the parser made no block of: definitions of links, or what is nested too deeply."""
         for number in range(begin, end):
-            if (line := lines[number].strip(" \t>-*+")) and re.search(r"\w", line):
+            line = lines[number].strip(" \t>-*+")
+            if _DEFINITION.match(line):
+                self._leave(line, first + number + 1, "links")
+            elif re.search(r"\w", line):
                 self._paragraph([line], first + number)
 
     def _heading(self, token: Token, opening: Token, number: int) -> None:
-        text = _flat(_plain_inline(token.content)[0])
+        text = _flat(_plain_inline(token.content, self._links)[0])
         level = int(opening.tag[1])
         if opening.markup in ("=", "-") and ("\n" in token.content or _END.search(text)):
             # A paragraph with a line drawn below it.
@@ -308,14 +330,14 @@ class _Reader:
             self._section[level] = "agenda"
 
     def _inline(self, content: str, source: Sequence[str], number: int, item: bool = False) -> None:
-        text, linked, bold = _plain_inline(content)
+        text, linked, bold = _plain_inline(content, self._links)
         lines = text.split("\n")
         if bold and len(lines) == 1 and not _END.search(text) and len(text) <= 100 and not item:
             self._open_section(text, 7)
             self._leave(text, number + 1, "heading")
             return
-        indented = [line[:1] in " \t" for line in source] if len(source) == len(lines) else [False] * len(lines)
-        self._paragraph(lines, number, item=item, linked=linked, indented=indented)
+        written = source if len(source) == len(lines) else lines
+        self._paragraph(lines, number, item=item, linked=linked, source=written)
 
     def _code(self, token: Token, source: Sequence[str], number: int) -> None:
         unclosed = token.type == "fence" and not re.match(r"[\s>]*(?:```|~~~)", source[-1]) and len(source) > 1
@@ -360,7 +382,7 @@ class _Reader:
             elif token.type == "tr_open":
                 cells, number = [], token.map[0] if token.map else number + 1
             elif token.type == "inline":
-                cells.append(_flat(_plain_inline(token.content)[0]))
+                cells.append(_flat(_plain_inline(token.content, self._links)[0]))
             elif token.type == "tr_close" and head:
                 header = cells
                 self._leave(" | ".join(cells), first + number + 1, "heading")
@@ -394,10 +416,10 @@ class _Reader:
         plain: bool = False,
         item: bool = False,
         linked: float = 0.0,
-        indented: Sequence[bool] = (),
+        source: Sequence[str] = (),
     ) -> None:
         """Keep or leave out the lines of a paragraph or list item, which begins after `number` lines."""
-        for place, text in self._joined(lines, item, indented):
+        for place, text in self._joined(lines, source, item):
             at = number + place
             if reason := self._reason(text, item, linked, plain):
                 self._leave(text.strip(), at + 1, reason)
@@ -406,34 +428,43 @@ class _Reader:
             else:
                 self._keep(text, at, "sentence" if self._states(text, item) else "line", raw=plain)
 
-    def _joined(self, lines: Sequence[str], item: bool, indented: Sequence[bool]) -> Iterator[tuple[int, str]]:
-        """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one."""
+    def _joined(self, lines: Sequence[str], source: Sequence[str], item: bool) -> Iterator[tuple[int, str]]:
+        """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one.
+
+        `source`: the lines of a Markdown paragraph as they are written; empty for plain text.
+        """
         text, begin, last = lines[0], 0, lines[0]
         for place, line in enumerate(lines[1:], start=1):
-            wrapped = self._wraps(last, line, item and bool(indented) and indented[place])
-            if wrapped and _HYPHENATED.search(text.rstrip()) and line.lstrip()[:1].islower():
-                text = self._unhyphenated(text.rstrip(), line.lstrip())
-            elif wrapped:
-                blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
-                text = f"{text.rstrip()}{blank}{line.lstrip()}"
+            if self._wraps(text, last, line, source[place - 1 : place + 1], item):
+                if _HYPHENATED.search(text.rstrip()) and line.lstrip()[:1].islower():
+                    text = self._unhyphenated(text.rstrip(), line.lstrip())
+                else:
+                    blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
+                    text = f"{text.rstrip()}{blank}{line.lstrip()}"
             else:
                 yield begin, text
                 text, begin = line, place
             last = line
         yield begin, text
 
-    def _wraps(self, last: str, line: str, continued: bool) -> bool:
-        """Whether a line goes on with the sentence of the line before it."""
+    def _wraps(self, text: str, last: str, line: str, source: Sequence[str], item: bool) -> bool:
+        """Whether a line goes on with the sentence that `text` begins, whose last line is `last`."""
         last, line = last.rstrip(), line.strip()
         if not last or not line or _TURN.match(line) or line[0] in "<[|•·▪◦‣–—*-" or _LEADERS.search(last):
             return False
-        if continued:
+        if item and source and source[1][:1] in " \t":
             return True
         ends = bool(_END.search(last)) or last.endswith((":", "："))
-        full = self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
+        if source:
+            # Markdown runs the lines of a paragraph together; where a short one ends, its author meant it to end.
+            full = len(source[0].rstrip()) >= _WRAPPED
+        else:
+            full = self._width >= 40 and len(last) + 1 + min(12, len(line.split(None, 1)[0])) > self._width >= len(last) * 0.8
         if line[0].islower():
-            return not ends or full or last.endswith(".")
-        return full and not last.endswith((":", "：")) if ends else full
+            # Where nobody writes capitals, as in a chat, a small letter may begin a sentence.
+            return full or (not ends or last.endswith(".")) and not text.lstrip()[:1].islower()
+        goes_on = last.endswith((",", "(")) or last.rsplit(None, 1)[-1] in _BEFORE_MORE
+        return goes_on or (full and not last.endswith((":", "：")))
 
     def _unhyphenated(self, text: str, line: str) -> str:
         """Two lines of which the first ends in a hyphen: a word that was divided, or a word with a hyphen."""
@@ -474,7 +505,15 @@ class _Reader:
             return "agenda"
         if _URL.search(bare) or linked:
             rest = _WORD.findall(_URL.sub(" ", bare))
-            if len(rest) <= 3 and not sentence or linked >= 0.9 and not sentence and len(words) <= _MANY:
+            named = _is_title(bare) and bool(re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE))
+            if (
+                (len(rest) <= 3 or named)
+                and not sentence
+                or linked >= 0.8
+                and not sentence
+                and len(words) <= _MANY
+                and _is_title(bare)
+            ):
                 return "links" if not self._in_section("agenda") else "agenda"
         if sentence or not self._latin:
             return None
@@ -482,13 +521,15 @@ class _Reader:
             return None if plain else "no sentence"
         if self._in_section("attendance") and _is_names(bare):
             return "attendance"
-        if all(word.isupper() and len(word) <= 3 for word in words) and len(words) > 1 and not re.search(r"\d", bare):
+        if all(word.isupper() and len(word) <= 3 for word in words) and len(words) > 2 and not re.search(r"\d", bare):
             return "attendance"
         if _HANDLE.search(bare) and _is_names(bare):
             return "attendance"
-        if self._in_section("agenda") and item and (linked or _is_title(bare)):
+        if self._in_section("agenda") and item and _is_title(bare) and (linked or _ISSUE.search(bare) or len(words) <= 6):
             return "agenda"
         pair = _KEY_VALUE.match(bare)
+        if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):
+            return "links"
         if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=False):
             if pair[1].lower() in _DATE_KEYS and not self.prose.date:
                 self.prose.date = pair[2].strip()
@@ -510,13 +551,13 @@ class _Reader:
             return False
         if item:
             return len(words) >= _FEWEST
-        telling = any(word.lower().replace("’", "'") in _VERBS for word in words) or any(map(_PAST.match, lower))
+        telling = not _is_title(bare)
         return len(words) >= _MANY or (telling and len(words) >= _FEWEST)
 
     def _keep(self, text: str, number: int, kind: Kind, raw: bool = False, whole: bool = False) -> None:
         if not raw or not text.isascii():
             text = text.translate(_LIGATURES)
-        text = _SPACED.sub(lambda found: found[0].replace(" ", ""), text)
+        text = _unspaced(text)
         if not raw:
             text = " ".join(text.split())
         pieces = [text] if whole else self._split(text)
@@ -527,14 +568,17 @@ class _Reader:
             self.prose.left_out.append(LeftOut(text, line, reason))
 
 
-def _toml_lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.split("\n"):
-        key, equals, value = line.partition("=")
-        if equals:
-            yield key.strip(), value.strip().strip("\"'")
+def _front_fields(mark: str, content: str) -> dict[str, str] | None:
+    """The fields of front matter, YAML between `---` or TOML between `+++`, as they are written; None if it is none."""
+    lines = [line for line in content.split("\n") if line.strip()]
+    known = _YAML_LINE if mark == "---" else _TOML_LINE
+    if not lines or not all(map(known.match, lines)):
+        return None
+    pairs = (re.split(r"\s*[:=]\s*", line, maxsplit=1) for line in lines if not line[0].isspace())
+    return {pair[0].lower(): pair[1].strip().strip("\"'") for pair in pairs if len(pair) == 2}
 
 
-def _plain_inline(content: str) -> tuple[str, float, bool]:
+def _plain_inline(content: str, links: dict[str, Any]) -> tuple[str, float, bool]:
     """The text of a block without emphasis, links' addresses and images; the share of it that is links; whether all is bold."""
     if not _INLINE.search(content):
         return content, 0.0, False
@@ -542,12 +586,12 @@ def _plain_inline(content: str) -> tuple[str, float, bool]:
         return _TAGS.sub(" ", content), 0.0, False
     tokens: list[Token] = []
     parser = _parser()
-    parser.inline.parse(content, parser, {}, tokens)
+    parser.inline.parse(content, parser, links, tokens)
     parts: list[str] = []
-    links = bold = linked = in_bold = total = 0
+    in_link = bold = linked = in_bold = total = 0
     for token in tokens:
         if token.type in ("link_open", "link_close"):
-            links += token.nesting
+            in_link += token.nesting
         elif token.type in ("strong_open", "strong_close", "em_open", "em_close"):
             bold += token.nesting
         elif token.type in ("softbreak", "hardbreak") or (token.type == "html_inline" and _BREAK.match(token.content)):
@@ -556,9 +600,17 @@ def _plain_inline(content: str) -> tuple[str, float, bool]:
             parts.append(token.content)
             size = len(token.content.strip())
             total += size
-            linked += size if links else 0
+            linked += size if in_link else 0
             in_bold += size if bold else 0
-    return "".join(parts), linked / total if total else 0.0, bool(total) and in_bold == total
+    return _NOTES.sub("", "".join(parts)), linked / total if total else 0.0, bool(total) and in_bold == total
+
+
+def _unspaced(text: str) -> str:
+    """A line without the blanks that some PDF files have between letters; two blanks or more are between words there."""
+    letters = text.split()
+    if "  " not in text or len(letters) < 5 or sum(len(one) == 1 for one in letters) < 0.8 * len(letters):
+        return text
+    return " ".join(word.replace(" ", "") for word in re.split(r"\s{2,}", text.strip()))
 
 
 def _flat(text: str) -> str:
@@ -581,7 +633,7 @@ def _is_names(text: str) -> bool:
 
 def _is_title(text: str) -> bool:
     """Whether a line has no verb that a title would not have."""
-    return not any(word.lower().replace("’", "'") in _VERBS for word in _WORD.findall(text))
+    return not any(_PAST.match(word) or word.lower().replace("’", "'") in _VERBS for word in _WORD.findall(text))
 
 
 def _is_code(text: str) -> bool:
@@ -594,8 +646,3 @@ def _is_code(text: str) -> bool:
     prose = sum(bool(_END.search(line)) and not line.endswith(";") for line in lines) + any(_TURN.match(line) for line in lines)
     function = sum(word in FUNCTION_WORDS for word in words)
     return marks > 0.04 * len(text) or not (prose or function >= 0.25 * max(1, len(words)))
-
-
-def left_out_counts(documents: Iterable[Prose]) -> Counter[str]:
-    """How many lines were left out, by reason."""
-    return Counter(left.reason for one in documents for left in one.left_out)

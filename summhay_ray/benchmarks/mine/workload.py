@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import functools
 import json
 import time
@@ -56,6 +57,7 @@ from summhay_ray.mine import (
     Grouped,
     Mined,
     Mining,
+    ReadText,
     Source,
     Step,
     Unread,
@@ -66,6 +68,7 @@ from summhay_ray.mine import (
     may_be_one,
     merged,
     read_folder,
+    text_read,
 )
 from summhay_ray.synth import is_quoted, leak
 
@@ -307,6 +310,15 @@ class Mine(Benchmark[MineSpec]):
         made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
         raw = haystack_json(self._sources, mined, grouped, topic, made)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
+
+    def text_read(self, document_id: str) -> ReadText:
+        """What is read of a document. Raises UserError if the folder has none of this id."""
+        found = text_read(self._sources, document_id)
+        if found is None:
+            near = difflib.get_close_matches(document_id, [one.document_id for one in self._sources], 1, 0.3)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UserError(f"{document_id!r} is no document of the folder{hint}")
+        return found
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
@@ -608,6 +620,11 @@ def _cut(sentences: Sequence[str]) -> str:
 def _notes(sources: Sequence[Source], mining: Mining, checked: bool) -> list[str]:
     """What a person should know about the documents."""
     notes = []
+    if mining.left_out:
+        counts = ", ".join(f"{count} {reason}" for reason, count in mining.left_out.most_common())
+        notes.append(f"lines that are no prose are left out ({counts}); --show-text DOCUMENT shows those of a document")
+    if mining.boilerplate:
+        notes.append(f"boilerplate, which most documents have, is left out: {_cut(mining.boilerplate)}")
     if mining.commonplaces:
         notes.append(f"what recurs in words that very many documents have is left out: {_cut(mining.commonplaces)}")
     if copies := mining.copies:
