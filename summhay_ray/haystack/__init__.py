@@ -2,6 +2,7 @@
 
 from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run
+from summhay_ray.haystack.health import HaystackFacts, Health, facts_of, health
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
 from summhay_ray.haystack.nuggets import read_nuggets
@@ -12,13 +13,17 @@ from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_ke
 __all__ = [
     "PREFIX",
     "RELEASED_JUDGE",
+    "HaystackFacts",
+    "Health",
     "ImportedRows",
     "InvalidHaystack",
     "Node",
     "ReleasedFile",
     "System",
     "export_run",
+    "facts_of",
     "haystack_id_of",
+    "health",
     "imported_cell_id",
     "imported_rows",
     "load_sample",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import polars as pl
 from typing_extensions import TypedDict
@@ -42,12 +42,11 @@ from summhay_ray.benchmark import (
     read_json,
 )
 from summhay_ray.benchmarks.mine import prompts
+from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
-from summhay_ray.benchmarks.summhay.haystacks.export import released_text
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
-from summhay_ray.errors import UserError
-from summhay_ray.inputs import max_mb, read_file
+from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
     LARGEST_FOLDER,
     WORDS,
@@ -133,8 +132,9 @@ class MineStorage(Storage["Mine"]):
         """See `Storage`: what was read, and the haystacks that were made of it."""
         yield from super().objects(run)
         yield from (("haystack", row.digest) for row in HAYSTACK.records(run.table(HAYSTACK.name)))
-        if newest := reviews_of(run).newest():
-            yield "haystack", newest[1]["digest"]
+        # A sheet may have been written from any state of the review.
+        reviews = reviews_of(run)
+        yield from (("haystack", body["digest"]) for number in reviews.numbers() if (body := reviews.read(number)))
 
 
 class MinePlanner(Planner["Mine"]):
@@ -220,7 +220,8 @@ class MineReader(Reader["Mine"]):
         """See `Reader`: as released JSON."""
         path = folder / f"{self.workload.name}.json"
         folder.mkdir(parents=True, exist_ok=True)
-        write_mined(run, path)
+        check_files(path)
+        write_haystack(haystack_of(run), path)
         return [path]
 
 
@@ -304,7 +305,7 @@ class Mine(Benchmark[MineSpec]):
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
-        made |= {"min_documents": least, "reviewed": {"seen": 0, "of": len(mined), "struck": 0}}
+        made["min_documents"] = least
         raw = haystack_json(self._sources, mined, grouped, topic, made)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
@@ -524,9 +525,11 @@ def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
 
 
 class Review(TypedDict):
-    """The digest of a haystack that a person has accepted."""
+    """A haystack that a person has accepted."""
 
     digest: str
+    at: NotRequired[str]
+    """When, in UTC (ISO 8601)."""
 
 
 def reviews_of(run: RunStore) -> Chain[Review]:
@@ -559,22 +562,6 @@ def _insight(run: RunStore, insight_id: str) -> dict[str, Any] | None:
         if len(found) == 1:
             return found[0]
     return None
-
-
-def write_mined(run: RunStore, path: Path) -> None:
-    """Write the run's haystack. Raises UserError if another file of this name exists."""
-    text = released_text(haystack_of(run))
-    if path.exists() and not _mined(path):
-        raise UserError(f"{path} exists and is no mined haystack; give another file")
-    path.write_text(text, encoding="utf-8")
-
-
-def _mined(path: Path) -> bool:
-    """Whether the file is an earlier haystack of this command, which may be replaced."""
-    try:
-        return "mine" in json.loads(read_file(path))["topic_metadata"]
-    except (OSError, UserError, ValueError, KeyError, TypeError, RecursionError):
-        return False
 
 
 def _read(spec: MineSpec, inputs: Inputs) -> bytes:
