@@ -381,7 +381,11 @@ def mine(
         raise typer.BadParameter("--check takes the file of a haystack: mine first, then summhay mine HAYSTACK.json --check 20")
     if accept is not None or check is not None:
         found = api.accept(accept, out, store, replace_review=replace) if accept else _check(folder, check or 0, review, store)
-        document(found) if as_json else facts([(name, value) for name, value in found.items() if value is not None])
+        if as_json:
+            document(found)
+            return
+        listed = [(name, value if isinstance(value, list) else [value]) for name, value in found.items() if value is not None]
+        facts([(name, one) for name, values in listed for one in values])
         return
 
     def start(display: ProgressDisplay) -> RunResult:

@@ -51,6 +51,8 @@ def looks_like_metadata(text: str) -> bool:
 class HaystackFacts:
     """What is known about a mined haystack. A run keeps them."""
 
+    run: str
+    """The run that mined it."""
     insights: int
     like_metadata: int
     """Insights that look like metadata."""
@@ -79,6 +81,7 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
     odd = [text for text in texts if looks_like_metadata(text)]
     review, check = (found if isinstance(found := made.get(name), dict) else {} for name in ("review", "check"))
     return HaystackFacts(
+        run=str(made.get("run", "")),
         insights=len(texts),
         like_metadata=len(odd),
         example=odd[0][:60] if odd else "",
@@ -94,7 +97,10 @@ def facts_of(raw: Mapping[str, Any]) -> HaystackFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What limits confidence in what a run shows, one sentence each."""
+    """What limits confidence in what a run shows, one sentence each.
+
+    A haystack that was not mined is made with its insights, so that only the number of its queries limits it.
+    """
 
     doubts: tuple[str, ...]
     limits: tuple[str, ...]
@@ -120,7 +126,7 @@ def health(
     if n_queries < FEWEST_QUERIES:
         asked = "1 query is" if n_queries == 1 else f"{n_queries} queries are"
         limits.append(f"{asked} too few: with fewer than {FEWEST_QUERIES} no winner is named; ask more, or add haystacks")
-    if oracle is not None and oracle < LEAST_ORACLE:
+    if oracle is not None and oracle < LEAST_ORACLE and any(facts for _, facts in haystacks):
         what = f"with the gold documents alone (oracle) the best system has a joint score of {100 * oracle:.1f} %"
         limits.append(f"{what}: below {100 * LEAST_ORACLE:.0f} % no winner is named; look at the insights and the judge")
     for name, facts in haystacks:

@@ -31,7 +31,7 @@ class Decision(BaseModel):
 
     insight_id: str
     found: str = ""
-    """The insight as it was found; empty for one that a person added."""
+    """The insight as it was found; empty if a person wrote it."""
     home: tuple[str, str] = ("", "")
     """Subtopic and query under which it was found."""
     evidence: dict[str, tuple[str, str]] = {}
@@ -71,7 +71,8 @@ def reviewed(raw: Mapping[str, Any], decisions: Sequence[Decision]) -> dict[str,
         return made
     by_id = {one.insight_id: one for one in decisions}
     found = kept_insights(made)
-    insights = {one["insight_id"]: one for one in [*found, *(_added(one) for one in decisions if not one.found)]}
+    insights = {one["insight_id"]: one for one in found}
+    insights |= {one.insight_id: _added(one) for one in decisions if one.insight_id not in insights}
     for decision in decisions:
         _decide(insights[decision.insight_id], decision)
     into = {one.insight_id: one.into for one in decisions if one.into}
@@ -169,11 +170,10 @@ def _subtopics(
     return made
 
 
-def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> tuple[list[Decision], list[str]]:
-    """Decisions about earlier haystacks as decisions about `raw`; and the insights, as they were, of which none could be taken.
+def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decision]:
+    """Decisions about earlier haystacks, as decisions about `raw`; the first one about an insight counts.
 
-    The first decision about an insight counts. One that was edited, and is not found in `raw`, stays as if a person had added
-    it, as long as one of its documents does.
+    One that was edited, and is not found in `raw`, stays as if a person had added it, as long as one of its documents does.
     """
     hashes = {document["document_id"]: text_hash(document["document_text"]) for document in raw["documents"]}
     names: dict[str, list[str]] = {}
@@ -190,28 +190,27 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> tuple[list
     homes = {one["insight_id"]: (part["subtopic"], part["query"]) for part in raw["subtopics"] for one in part["insights"]}
     taken: dict[str, Decision] = {}
     ids: dict[str, str] = {}
-    lost = []
     for old in decisions:
-        documents = {name: digest for name, (digest, _) in old.evidence.items()}
-        key = _same(old, documents, {name: one for name, one in found.items() if name not in taken}, hashes)
-        added, removed = there(old.added), there(old.removed)
-        if key:
-            evidence = {one["document_id"]: (hashes[one["document_id"]], one["text"]) for one in found[key]["evidence"]}
-            more = {"added": {name: added[name] for name in added if name not in evidence}}
-            more |= {"removed": {name: removed[name] for name in removed if name in evidence}}
-            new = old.model_copy(update={"found": found[key]["insight"], "home": homes[key], "evidence": evidence, **more})
-        elif (old.insight or old.added) and old.keep != "no" and not old.into:
-            text, home = old.insight or old.found, (old.subtopic or old.home[0], old.query or old.home[1])
-            kept = {name: digest for name, digest in (there(documents) | added).items() if name not in removed}
-            key = short_id(text) if kept else ""
-            new = Decision(insight_id=key, insight=text, subtopic=home[0], query=home[1], added=kept, note=old.note)
-        if not key or key in taken:
-            lost += [] if old.is_empty or (old.keep == "no" and not key) else [old.insight or old.found]
+        if old.insight_id in ids:
             continue
-        taken[key] = new.model_copy(update={"insight_id": key})
-        ids[old.insight_id] = key
-    joined = {key: one.model_copy(update={"into": ids.get(one.into, "")}) for key, one in taken.items()}
-    return _followed(list(joined.values()), raw), lost
+        documents = {name: digest for name, (digest, _) in old.evidence.items()}
+        added, removed = there(old.added), there(old.removed)
+        if key := _same(old, documents, found, hashes):
+            evidence = {one["document_id"]: (hashes[one["document_id"]], one["text"]) for one in found[key]["evidence"]}
+            changes = {"insight_id": key, "found": found[key]["insight"], "home": homes[key], "evidence": evidence}
+            changes["added"] = {name: added[name] for name in added if name not in evidence}
+            changes["removed"] = {name: removed[name] for name in removed if name in evidence}
+        else:
+            kept = {name: digest for name, digest in (there(documents) | added).items() if name not in removed}
+            edited = (old.insight or old.added) and old.keep != "no" and not old.into
+            key = old.insight_id if kept and edited and old.insight_id not in found else ""
+            place = {"subtopic": old.subtopic or old.home[0], "query": old.query or old.home[1]}
+            changes = {"insight": old.insight or old.found, **place, "added": kept, "removed": {}}
+        if key:
+            ids[old.insight_id] = key
+            taken.setdefault(key, old.model_copy(update=changes))
+    joined = [one.model_copy(update={"into": ids.get(one.into, "")}) for one in taken.values()]
+    return _followed(joined, raw)
 
 
 def _same(old: Decision, documents: Mapping[str, str], found: Mapping[str, Mapping[str, Any]], hashes: Mapping[str, str]) -> str:

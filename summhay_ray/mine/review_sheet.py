@@ -39,7 +39,7 @@ def review_rows(raw: Mapping[str, Any], decisions: Sequence[Decision], state: st
     by_id = {one.insight_id: one for one in decisions}
     homes = _homes(raw)
     rows = []
-    for one in [*kept_insights(raw), *({"insight_id": new.insight_id} for new in decisions if not new.found)]:
+    for one in [*kept_insights(raw), *({"insight_id": one.insight_id} for one in decisions if one.insight_id not in homes)]:
         decision = by_id.get(one["insight_id"], Decision(insight_id=one["insight_id"]))
         home = homes.get(decision.insight_id, ("", ""))
         found = sorted(one.get("evidence", ()), key=lambda evidence: float(evidence["score"]))
@@ -68,12 +68,8 @@ def _homes(raw: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return {one["insight_id"]: (part["subtopic"], part["query"]) for part in raw["subtopics"] for one in part["insights"]}
 
 
-def _evidence(insight: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    return insight.get("evidence", []) if insight else []
-
-
 def _documents(insight: Mapping[str, Any] | None) -> list[str]:
-    return [evidence["document_id"] for evidence in _evidence(insight)]
+    return [evidence["document_id"] for evidence in (insight or {}).get("evidence", ())]
 
 
 def _doubts(insight: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
@@ -195,15 +191,17 @@ class _Sheet:
         made = []
         for insight_id in [*self._before, *(name for name in self._rows if name not in self._before)]:
             one = self._found.get(insight_id)
-            found = _documents(one)
+            old, found = self._shown.get(insight_id, Decision(insight_id=insight_id)), _documents(one)
             documents = self._held.get(insight_id) or self._documents_before(insight_id)
             place = places[insight_id] if one is None or places[insight_id] != homes[insight_id] else ("", "")
             text = self._value(insight_id, "insight")
             decision = Decision(
                 insight_id=insight_id,
-                found=one["insight"] if one else "",
-                home=homes.get(insight_id, ("", "")),
-                evidence={held["document_id"]: (self._hashes[held["document_id"]], held["text"]) for held in _evidence(one)},
+                found=one["insight"] if one else old.found,
+                home=homes.get(insight_id, old.home),
+                evidence=old.evidence
+                if one is None
+                else {held["document_id"]: (self._hashes[held["document_id"]], held["text"]) for held in one["evidence"]},
                 keep=self._value(insight_id, "keep"),
                 insight="" if one and text == one["insight"] else text,
                 subtopic=place[0],

@@ -30,6 +30,8 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _MONTH = r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez)[a-zä]*\.?"
 _TURNED = re.compile(rf"'*(?=.*\d)(?:[\d\s.,:/+%-]|(?<=\d)e[+-]?(?=\d)|(?<![^\W\d]){_MONTH})+", re.IGNORECASE)
 """What a spreadsheet takes for a number or a date, or what `_guarded` has quoted already."""
+_COUNT = re.compile(r"0|[1-9]\d{0,8}")
+"""A number that stays as it is."""
 _OLD_EXCEL, _ZIP = b"\xd0\xcf\x11\xe0", b"PK\x03\x04"
 _WIDTHS = {"insight": 60, "query": 45, "documents": 45, "evidence": 80, "doubts": 30, "subtopic": 25, "question": 60}
 
@@ -81,7 +83,7 @@ def cell_text(text: str) -> str:
 
 
 def _guarded(text: str) -> str:
-    return f"'{text}" if _TURNED.fullmatch(text) else quoted(text)
+    return f"'{text}" if _TURNED.fullmatch(text) and not _COUNT.fullmatch(text) else quoted(text)
 
 
 def _unguarded(text: str) -> str:

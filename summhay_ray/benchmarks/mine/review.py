@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,11 @@ from typing import Any
 from summhay_ray.benchmark import RunStore
 from summhay_ray.benchmarks.mine.check import PAIRS, read_pairs, with_answers
 from summhay_ray.benchmarks.mine.files import check_files, read_mined, write_haystack
-from summhay_ray.benchmarks.mine.workload import Review, haystack_of, latest_digest, reviews_of
+from summhay_ray.benchmarks.mine.workload import haystack_of, latest_digest
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.reviews import keep_review, reviews_of
 from summhay_ray.errors import UserError
+from summhay_ray.haystack import facts_of, health
 from summhay_ray.mine import (
     CHECK,
     COLUMNS,
@@ -60,14 +61,11 @@ def carry_over(run: RunStore, replaced: Mapping[str, Any] | None) -> list[str]:
     raw = haystack_of(run, reviewed=False)
     found = [decisions_of(replaced)] if replaced else []
     found += [decisions_of(haystack_of(other)) for other in _reviewed_runs(run)]
-    earlier = [one for decisions in found for one in decisions]
-    decisions, lost = carried(earlier, raw) if earlier else ([], [])
-    if decisions:
-        _keep(run, reviewed(raw, decisions), 0)
-    told = [f"decisions of an earlier review hold for {len(decisions)} insights of this folder"] if decisions else []
-    # Whatever the store holds of other folders is none of this one's.
-    mine = lost if decisions else []
-    return told + ([f"{len(mine)} edited insights are not found any more, such as {mine[0][:80]!r}"] if mine else [])
+    decisions = carried((one for of in found for one in of), raw)
+    if not decisions:
+        return []
+    keep_review(run, reviewed(raw, decisions), 0)
+    return [f"an earlier review holds for {len(decisions)} insights of this haystack; --review shows them"]
 
 
 def _reviewed_runs(run: RunStore) -> list[RunStore]:
@@ -75,14 +73,6 @@ def _reviewed_runs(run: RunStore) -> list[RunStore]:
     others = [RunStore(run.store, name) for name in run.store.run_ids() if name != run.run_id]
     dated = [(newest[1].get("at", ""), other.run_id, other) for other in others if (newest := reviews_of(other).newest())]
     return [other for *_, other in sorted(dated, key=lambda one: one[:2], reverse=True)]
-
-
-def _keep(run: RunStore, raw: Mapping[str, Any], after: int) -> None:
-    """Make a haystack the run's newest one. `after`: number of the one before. Raises UserError if it is not the newest."""
-    digest = run.store.put_object("haystack", source_bytes(raw))
-    record = Review(digest=digest, at=datetime.now(UTC).isoformat(timespec="microseconds"))
-    if not reviews_of(run).append(after + 1, record):
-        raise UserError(f"{run.run_id}: another review is being taken over; accept the sheet again")
 
 
 def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
@@ -126,7 +116,7 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     if checked:
         made["topic_metadata"]["mine"][CHECK] = max(checked, key=lambda one: len(one["pairs"]))
     if source_bytes(made) != source_bytes(now):
-        _keep(run, made, number)
+        keep_review(run, made, number)
     if out is not None:
         write_haystack(made, out)
     insights = sum(len(subtopic["insights"]) for subtopic in made["subtopics"])
@@ -190,7 +180,8 @@ def keep_answers(
         now, (number, _) = haystack_of(run), reviews_of(run).newest() or (0, None)
         if decisions_of(now) == decisions_of(made):
             now["topic_metadata"]["mine"][CHECK] = made["topic_metadata"]["mine"][CHECK]
-            _keep(run, now, number)
+            keep_review(run, now, number)
     write_haystack(made, out)
     check = {name: value for name, value in made["topic_metadata"]["mine"][CHECK].items() if name != "pairs"}
-    return {"run": run_id, "path": str(out), CHECK: check}
+    effect = health([(out.stem, facts_of(made))], len(made["subtopics"])).lines()
+    return {"run": run_id, "path": str(out), **check, "effect": effect}

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 import polars as pl
-from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import (
     Ask,
     Benchmark,
-    Chain,
     Computation,
     Counted,
     Failed,
@@ -45,6 +43,7 @@ from summhay_ray.benchmarks.mine import prompts
 from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
+from summhay_ray.benchmarks.summhay.haystacks.reviews import reviews_of
 from summhay_ray.benchmarks.summhay.haystacks.sources import STORE
 from summhay_ray.inputs import max_mb
 from summhay_ray.mine import (
@@ -522,20 +521,6 @@ class Mine(Benchmark[MineSpec]):
 def _fail(ask: Ask, stage: str, about: str, none: NoReply) -> None:
     """Record a failure with what it is about, since the folder is one item: failures alike would be one row."""
     ask.fail(stage, replace(none.outcome, message=f"{about[:CUT]}: {none.outcome.message}"))
-
-
-class Review(TypedDict):
-    """A haystack that a person has accepted."""
-
-    digest: str
-    at: NotRequired[str]
-    """When, in UTC (ISO 8601)."""
-
-
-def reviews_of(run: RunStore) -> Chain[Review]:
-    """The haystacks that a person has accepted, the newest last."""
-    mend = "delete it and those after it, and accept the sheet again"
-    return Chain(run.store.files, f"runs/{run.run_id}/reviews", Review, mend)
 
 
 def latest_digest(run: RunStore, reviewed: bool = True) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
-from summhay_ray.haystack import ReleasedFile, read_released
+from summhay_ray.haystack import HaystackFacts, ReleasedFile, facts_of, read_released
 from summhay_ray.records import Gold, Subtopic
 
 _STORED = "outlines"
@@ -47,6 +47,8 @@ class HaystackMetadata:
     """`gold` as JSON text, which takes a tenth of the memory."""
     by_grammar: bool = False
     """Whether the source says that `offline/writer` wrote its prose."""
+    facts: HaystackFacts | None = None
+    """What was known of a mined haystack when the run began."""
 
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
@@ -57,8 +59,12 @@ class HaystackMetadata:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
         if not self.by_grammar:
-            # Omitted when False, so that metadata keeps the digest it had before this field existed.
+            # Omitted when False, as `facts` without any, so that metadata keeps the digest it had before these fields existed.
             del content["by_grammar"]
+        if self.facts is None:
+            del content["facts"]
+        else:
+            content["facts"] = asdict(self.facts)
         subtopics = [
             {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
         ]
@@ -73,7 +79,8 @@ class HaystackMetadata:
             Subtopic(haystack_id=haystack_id, position=position, **subtopic)
             for position, subtopic in enumerate(written["subtopics"])
         )
-        return cls(**{**written, **listed, "subtopics": subtopics})
+        facts = HaystackFacts(**written["facts"]) if "facts" in written else None
+        return cls(**{**written, **listed, "subtopics": subtopics, "facts": facts})
 
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
@@ -92,6 +99,7 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
         digest=hashlib.sha256(source_bytes(source.raw)).hexdigest(),
         marks=json.dumps(gold, separators=(",", ":")),
         by_grammar=source.by_grammar,
+        facts=facts_of(source.raw),
     )
 
 
