@@ -155,9 +155,9 @@ def _subtopics(
         groups.setdefault(key, []).append(one)
     listed = {subtopic["subtopic_id"]: subtopic for subtopic in found}
     for key in [key for key in groups if key not in listed]:
-        before = homes.get(groups[key][0]["insight_id"])
-        if before is not None and not groups[before]:
-            # A subtopic that has another name now keeps its id and its place.
+        # A subtopic that has another name now keeps its id and its place.
+        empty = (home for one in groups[key] if (home := homes.get(one["insight_id"])) and not groups[home])
+        if before := next(empty, ""):
             groups[before], asked[before] = groups.pop(key), asked.pop(key)
     made = []
     for key, ones in groups.items():
