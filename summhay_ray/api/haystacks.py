@@ -83,9 +83,12 @@ def mine(
     notes: list[str] = []
     if result.results.details["insights"]:
         replaced = mining.read_mined(haystack) if haystack is not None and haystack.exists() else None
-        notes = mining.carry_over(run, replaced)
+        mining.carry_over(run, mining.haystack_of(run, reviewed=False), replaced)
+        raw = mining.haystack_of(run)
+        if decided := raw["topic_metadata"]["mine"].get("review"):
+            notes = [f"a review holds for {decided['seen']} of its {decided['of']} insights"]
         if haystack is not None:
-            mining.write_haystack(mining.haystack_of(run), haystack)
+            mining.write_haystack(raw, haystack)
             files.append(str(haystack))
         if sheet is not None:
             files += mining.write_review(run, sheet)

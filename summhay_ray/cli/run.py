@@ -437,10 +437,10 @@ def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[
             note(line)
         while True:
             note("y (yes), n (no), s (skip), q (enough):")
-            said = next(answers, "q").strip().lower()[:1]
-            if said in ("y", "n", "s", "q"):
-                ended = said == "q"
-                return {"y": True, "n": False}.get(said)
+            said = next(answers, "q").strip().lower()
+            if said in ("y", "yes", "n", "no", "s", "skip", "q", "quit"):
+                ended = said[0] == "q"
+                return {"y": True, "n": False}.get(said[0])
 
     return api.check_pairs(haystack, n, store, ask=ask)
 

@@ -149,7 +149,10 @@ def health(
                 limits.append(f"{right}: {least}; mend the haystack (summhay mine --review)")
             else:
                 doubts.append(right)
-        elif not facts.seen:
+        elif facts.seen:
+            what = f"{name}: people decided about {facts.seen} of {facts.insights} insights, and nobody has checked its pairs"
+            doubts.append(f"{what}: summhay mine {name}.json --check 20 takes a minute")
+        else:
             mend = f"summhay mine {name}.json --check 20 takes a minute"
             doubts.append(f"{name}: nobody has looked at this haystack, whose gold is by words alone or by a model; {mend}")
         if judge == FREE_JUDGE and facts.judged >= FEWEST_PAIRS and facts.agreed < LEAST_AGREEMENT * facts.judged:

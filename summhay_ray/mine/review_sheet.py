@@ -19,7 +19,7 @@ from summhay_ray.mine.sheets import LONGEST, Row, cell_text, check_columns
 EDITED = ("keep", "insight", "subtopic", "query", "documents", "merge_into", "note")
 """Columns that a person edits."""
 COLUMNS = (
-    *("id", "rank", "doubts", "keep", "insight", "subtopic", "query", "documents", "merge_into", "note"),
+    *("insight_id", "rank", "doubts", "keep", "insight", "subtopic", "query", "documents", "merge_into", "note"),
     *("confidence", "evidence", "run"),
 )
 _NUMBERS = ("rank", "confidence")
@@ -46,7 +46,7 @@ def review_rows(raw: Mapping[str, Any], decisions: Sequence[Decision], state: st
         documents = [name for name in _documents(one) if name not in decision.removed] + [*decision.added]
         row = {
             "run": state,
-            "id": decision.insight_id,
+            "insight_id": decision.insight_id,
             "rank": str(one.get("rank", "")),
             "doubts": _doubts(one, found) if found else "",
             "confidence": f"{100 * one['confidence']:.0f}" if found else "",
@@ -102,7 +102,7 @@ class _Sheet:
 
     def __init__(self, rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str) -> None:
         self._raw, self._shown, self._file = raw, {one.insight_id: one for one in shown}, file
-        self._before = {row["id"]: row for row in review_rows(raw, shown, state)}
+        self._before = {row["insight_id"]: row for row in review_rows(raw, shown, state)}
         self._hashes = {one["document_id"]: text_hash(one["document_text"]) for one in raw["documents"]}
         self._names = {" ".join(cell_text(name).split()): name for name in self._hashes}
         # Names that hold what parts the others.
@@ -117,27 +117,31 @@ class _Sheet:
         for row in rows:
             self._read(row)
         if lacking := [row for name, row in self._before.items() if name not in self._rows]:
-            what = f"the row of insight {lacking[0]['id']} ({lacking[0]['insight'][:40]!r}) is missing"
+            what = f"the row of insight {lacking[0]['insight_id']} ({lacking[0]['insight'][:40]!r}) is missing"
             raise UserError(f"{file}: {what}; put it back, with no in its column keep to strike the insight")
 
     def _read(self, row: Row) -> None:
         """Take the edits of a row, each checked by itself."""
-        insight_id = row.text("id")
+        insight_id = row.text("insight_id")
         new = not insight_id
         if new:
             insight_id = short_id(row.text("insight"))
             empty = next((name for name in ("insight", "subtopic", "documents") if not row.text(name)), None)
             if empty is not None:
-                raise row.wrong(empty, "is empty; a row without an id adds an insight, and says its text, subtopic and documents")
+                raise row.wrong(empty, "is empty; a row without an insight_id adds an insight, with all three")
         elif insight_id not in self._before:
-            raise row.wrong("id", f"{insight_id!r} is no insight of this sheet; leave the ids as written, and empty in a new row")
+            raise row.wrong(
+                "insight_id", f"{insight_id!r} is no insight of this sheet; leave the ids as written, or empty in a new row"
+            )
         if insight_id in self._rows:
             known = self._rows[insight_id].number
-            raise row.wrong("id", f"is the same insight as row {known}; remove one, or leave the id empty for another insight")
+            raise row.wrong(
+                "insight_id", f"is the same insight as row {known}; remove one, or leave the id empty for another insight"
+            )
         before = {**dict.fromkeys(COLUMNS, ""), **({} if new else self._before[insight_id])}
         for name in COLUMNS:
             holds = row.holds_number if name in _NUMBERS else row.holds
-            if name not in EDITED and name != "id" and not holds(name, before[name]) and not (new and name == "run"):
+            if name not in EDITED and name != "insight_id" and not holds(name, before[name]) and not (new and name == "run"):
                 mend = "leave it empty in a new row" if new else f"put back {cell_text(before[name])[:60]!r}"
                 raise row.wrong(name, f"cannot be changed: it says what was found; {mend}")
         edits = {name: row.text(name) for name in EDITED if not row.holds(name, before[name])}

@@ -173,7 +173,7 @@ def _table(content: bytes, path: Path) -> Iterator[list[str]]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path} line {line}: is not UTF-8; save the sheet as CSV UTF-8, or as XLSX") from error
-    reader = read_table(text, "id")
+    reader = read_table(text, "insight_id")
     yield [*(reader.fieldnames or ())]
     try:
         yield from reader.reader

@@ -15,7 +15,7 @@ from summhay_ray.judge import rate
 from summhay_ray.metrics import mean_interval
 from summhay_ray.mine import CHECK, Row, check_columns, check_new_sheet, kept_insights, write_sheet
 
-PAIRS = ("id", "document", "insight", "evidence", "right")
+PAIRS = ("insight_id", "document", "insight", "evidence", "right")
 """Columns of the sheet of pairs; a person fills in the last one."""
 _YES, _NO = ("yes", "y", "x", "1", "true"), ("no", "n", "0", "false")
 _CUT = 1500
@@ -63,9 +63,9 @@ def read_pairs(columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, An
     insights = {one["insight_id"]: one for one in kept_insights(raw)}
     answers: dict[tuple[str, str], bool] = {}
     for row in rows:
-        insight = insights.get(row.text("id"))
+        insight = insights.get(row.text("insight_id"))
         if insight is None:
-            raise row.wrong("id", f"{row.text('id')!r} is no insight of this haystack; leave the ids as written")
+            raise row.wrong("insight_id", f"{row.text('id')!r} is no insight of this haystack; leave the ids as written")
         held = {one["document_id"]: one for one in insight["evidence"] if row.holds("document", one["document_id"])}
         if not held:
             raise row.wrong("document", f"{row.text('document')!r} is no document of this insight; leave it as written")

@@ -22,7 +22,6 @@ from summhay_ray.mine import (
     REVIEW,
     Decision,
     Row,
-    carried,
     decided,
     decisions_of,
     read_sheet,
@@ -49,30 +48,6 @@ def write_review(run: RunStore, path: Path) -> list[str]:
 
 
 # --- states --------------------------------------------------------------------------------------------------------------
-
-
-def carry_over(run: RunStore, replaced: Mapping[str, Any] | None) -> list[str]:
-    """Apply what people decided about earlier haystacks, the newest first, to a run that has no review yet.
-
-    `replaced`: the haystack in the file that the run's one replaces. Returns what a person should know.
-    """
-    if reviews_of(run).newest():
-        return []
-    raw = haystack_of(run, reviewed=False)
-    found = [decisions_of(replaced)] if replaced else []
-    found += [decisions_of(haystack_of(other)) for other in _reviewed_runs(run)]
-    decisions = carried((one for of in found for one in of), raw)
-    if not decisions:
-        return []
-    keep_review(run, reviewed(raw, decisions), 0)
-    return [f"an earlier review holds for {len(decisions)} insights of this haystack; --review shows them"]
-
-
-def _reviewed_runs(run: RunStore) -> list[RunStore]:
-    """The other mining runs of the store with a review, the last reviewed first."""
-    others = [RunStore(run.store, name) for name in run.store.run_ids() if name != run.run_id]
-    dated = [(newest[1].get("at", ""), other.run_id, other) for other in others if (newest := reviews_of(other).newest())]
-    return [other for *_, other in sorted(dated, key=lambda one: one[:2], reverse=True)]
 
 
 def _shown(run: RunStore, named: str, file: str) -> list[Decision]:
@@ -141,8 +116,8 @@ def _check_kept(
     rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], made: Sequence[Decision], now: Sequence[Decision]
 ) -> None:
     """Raises UserError where somebody has decided something since the sheet was written, and the sheet does not have it."""
-    before, after, later = ({row["id"]: row for row in review_rows(raw, one, "")} for one in (shown, made, now))
-    places = {row.text("id"): row for row in rows}
+    before, after, later = ({row["insight_id"]: row for row in review_rows(raw, one, "")} for one in (shown, made, now))
+    places = {row.text("insight_id"): row for row in rows}
     for insight_id, row in later.items():
         for column, text in row.items():
             known, new = before.get(insight_id, {}).get(column, ""), after.get(insight_id, {}).get(column, "")

@@ -40,6 +40,7 @@ from summhay_ray.benchmark import (
     read_json,
 )
 from summhay_ray.benchmarks.mine import prompts
+from summhay_ray.benchmarks.mine.carrying import carry_over
 from summhay_ray.benchmarks.mine.files import check_files, write_haystack
 from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
@@ -317,6 +318,7 @@ class Mine(Benchmark[MineSpec]):
     def _rows(self, raw: dict[str, Any], mined: Sequence[Mined], notes: Sequence[str]) -> Rows:
         assert self.inputs.store is not None
         digest = self.inputs.store.put_object("haystack", source_bytes(raw))
+        carry_over(RunStore(self.inputs.store, self.run_id), raw)
         self.computation.forget()
         of = {one["insight_id"]: subtopic for subtopic in raw["subtopics"] for one in subtopic["insights"]}
         insights, evidence, doubts = [], [], 0
