@@ -31,7 +31,7 @@ from summhay_ray.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from summhay_ray.benchmarks.mine import Pair
+    from summhay_ray.benchmarks.mine import GoldPair
     from summhay_ray.benchmarks.rejudge import Choice
     from summhay_ray.benchmarks.summhay import ScoreResult
     from summhay_ray.cli.progress import ProgressDisplay
@@ -424,7 +424,7 @@ def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[
     answers = itertools.chain([first] if first else [], sys.stdin)
     ended = False
 
-    def ask(number: int, of: int, pair: Pair) -> bool | None:
+    def ask(number: int, of: int, pair: GoldPair) -> bool | None:
         nonlocal ended
         if ended:
             return None

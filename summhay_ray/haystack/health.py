@@ -29,22 +29,22 @@ _MARKS = re.compile(
     r"^\s*(?:[#>|]|```|---)"  # headings, quotations, tables, fences
     r"|\|.*\|"  # rows of a table
     r"|\]\(\S+\)|https?://\S+\s*$"  # links
-    r"|^\s*[\w .-]{1,30}:\s*\S{0,60}\s*$"  # a field and its value
+    r"|^\s*[\w .-]{1,30}:\s*(?:\S{0,60}|[\W\dTZ]+)\s*$"  # a field and its value
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-"  # ids
     r"|^\s*\W*\d{1,4}[-./:]\d{1,2}\S*\s+\S+(?:\s\S+){0,2}$"  # a time and a word or two
     r"|(?:^|\s)@\w+|<[^<>\s]+@[^<>\s]+>"  # who is who
 )
-_SMALL = re.compile(r"\b[^\W\d_A-Z]{2,}")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 def looks_like_metadata(text: str) -> bool:
     """True if an insight seems to be no statement: a field, a row of a table, a heading, a list of names or of initials."""
     words = _WORD.findall(text)
+    if any(word.lower() == word.upper() for word in words):
+        # A script without capitals, where words have no spaces between them.
+        return bool(_MARKS.search(text))
     lower = [word for word in words if word.islower() and len(word) > 1]
-    scripts = any(word.isalpha() and not (word.islower() or word.isupper() or word.istitle()) for word in words)
-    named = len(lower) < max(2, len(words) / 4) and not scripts
-    return bool(_MARKS.search(text)) or len(words) < 4 or named
+    return bool(_MARKS.search(text)) or len(lower) < max(2, len(words) / 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,16 @@ from summhay_ray.mine.mining import Mining, Step, mine
 from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder
 from summhay_ray.mine.review import CHECK, REVIEW, Decision, carried, decisions_of, reviewed
 from summhay_ray.mine.review_sheet import COLUMNS, decided, review_rows
-from summhay_ray.mine.sheets import Row, check_columns, check_new_sheet, read_sheet, write_sheet
+from summhay_ray.mine.sheets import Row, check_columns, check_new_sheet, read_cells, write_cells
 from summhay_ray.mine.statements import DocumentClaim, language_of
 from summhay_ray.mine.subtopics import Grouped, group_insights
 
 __all__ = [
-    "LARGEST_FOLDER",
-    "COLUMNS",
-    "WORDS",
     "CHECK",
+    "COLUMNS",
+    "LARGEST_FOLDER",
     "REVIEW",
+    "WORDS",
     "Decision",
     "DocumentClaim",
     "Evidence",
@@ -29,8 +29,8 @@ __all__ = [
     "Step",
     "Unread",
     "carried",
-    "check_new_sheet",
     "check_columns",
+    "check_new_sheet",
     "decided",
     "decisions_of",
     "group_insights",
@@ -40,9 +40,9 @@ __all__ = [
     "may_be_one",
     "merged",
     "mine",
+    "read_cells",
     "read_folder",
-    "read_sheet",
     "review_rows",
     "reviewed",
-    "write_sheet",
+    "write_cells",
 ]

@@ -94,15 +94,15 @@ def check_new_sheet(path: Path) -> None:
     """Raises UserError unless a sheet can be written here: a new file, of a known ending, in a folder that exists."""
     if path.suffix.lower() not in ENDINGS:
         raise UserError(f"{path}: a sheet is a {' or '.join(ENDINGS)} file; give such a name")
-    if path.suffix.lower() == ".xlsx" and importlib.util.find_spec("openpyxl") is None:
-        raise UserError(f"{path}: XLSX needs openpyxl: pip install 'summhay-ray[documents]', or give a .csv file")
+    if path.suffix.lower() == ".xlsx" and importlib.util.find_spec("xlsxwriter") is None:
+        raise UserError(f"{path}: XLSX needs a package: pip install 'summhay-ray[documents]'; or give a .csv file")
     if path.exists():
         raise UserError(f"{path} exists and may hold a person's work; give another file")
     if not path.absolute().parent.is_dir():
         raise UserError(f"{path.parent} is not a folder; make it first")
 
 
-def write_sheet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]], marked: Collection[int] = ()) -> None:
+def write_cells(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]], marked: Collection[int] = ()) -> None:
     """Write a sheet by its file's ending, with the rows whose indexes are `marked` in colour, where the format has any."""
     cells = [[cell_text(row[name]) for name in columns] for row in rows]
     if path.suffix.lower() != ".xlsx":
@@ -110,30 +110,23 @@ def write_sheet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
         csv.writer(buffer).writerows([columns, *([*map(_guarded, row)] for row in cells)])
         path.write_text(buffer.getvalue(), encoding="utf-8-sig", newline="")
         return
-    from openpyxl import Workbook
-    from openpyxl.styles import Alignment, Font, PatternFill
-    from openpyxl.utils import get_column_letter
+    from xlsxwriter import Workbook
 
-    book = Workbook()
-    page = book.active
-    page.append([*columns])
-    fill = PatternFill("solid", fgColor="FFF2CC")
-    for number, row in enumerate(cells, start=2):
-        for place, text in enumerate(row, start=1):
-            cell = page.cell(number, place)
-            # As text, also if it begins as a formula does, or looks like a date.
-            cell.value, cell.data_type, cell.number_format = text, "s", "@"
-            cell.alignment = Alignment(wrap_text=True, vertical="top")
-            if number - 2 in marked:
-                cell.fill = fill
-    for place, name in enumerate(columns, start=1):
-        page.cell(1, place).font = Font(bold=True)
-        page.column_dimensions[get_column_letter(place)].width = _WIDTHS.get(name, 14)
-    page.freeze_panes = "A2"
-    book.save(path)
+    with Workbook(path) as book:
+        page = book.add_worksheet()
+        # As text, also if it begins as a formula does, or looks like a date.
+        look = {"num_format": "@", "text_wrap": True, "valign": "top"}
+        plain, doubtful = book.add_format(look), book.add_format({**look, "bg_color": "#FFF2CC"})
+        page.write_row(0, 0, columns, book.add_format({"bold": True}))
+        for number, row in enumerate(cells):
+            for place, text in enumerate(row):
+                page.write_string(number + 1, place, text, doubtful if number in marked else plain)
+        for place, name in enumerate(columns):
+            page.set_column(place, place, _WIDTHS.get(name, 14))
+        page.freeze_panes(1, 0)
 
 
-def read_sheet(path: Path) -> tuple[list[str], list[Row]]:
+def read_cells(path: Path) -> tuple[list[str], list[Row]]:
     """The columns of a sheet, and the rows that are not empty. Raises UserError, which names what cannot be read."""
     try:
         content = read_file(path)
@@ -183,7 +176,7 @@ def _table(content: bytes, path: Path) -> Iterator[list[str]]:
 
 def _workbook(content: bytes, path: Path) -> Iterator[list[str]]:
     if importlib.util.find_spec("openpyxl") is None:
-        raise UserError(f"{path}: XLSX needs openpyxl: pip install 'summhay-ray[documents]', or save the sheet as CSV UTF-8")
+        raise UserError(f"{path}: XLSX needs a package: pip install 'summhay-ray[documents]'; or save the sheet as CSV UTF-8")
     from openpyxl import load_workbook
 
     try:

@@ -27,11 +27,11 @@ from summhay_ray.mine import (
     haystack_json,
     kept_insights,
     mine,
+    read_cells,
     read_folder,
-    read_sheet,
     review_rows,
     reviewed,
-    write_sheet,
+    write_cells,
 )
 
 pytestmark = pytest.mark.core
@@ -77,9 +77,9 @@ def sheet(folder: Path, rows: list[dict[str, str]], kind: str) -> Path:
     path = folder / f"sheet{kind.partition(' ')[0]}"
     path.unlink(missing_ok=True)
     if kind == ".xlsx":
-        write_sheet(path, COLUMNS, rows)
+        write_cells(path, COLUMNS, rows)
         return path
-    write_sheet(path, COLUMNS, rows)
+    write_cells(path, COLUMNS, rows)
     lines = [*csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))]
     lines = [[line[-1], *line[:-1], ""] for line in [lines[0], *lines[:0:-1], [""] * len(COLUMNS)]]
     buffer = io.StringIO(newline="")
@@ -90,7 +90,7 @@ def sheet(folder: Path, rows: list[dict[str, str]], kind: str) -> Path:
 
 def after(path: Path, shown: list[Decision] | None = None, raw: Mapping[str, Any] | None = None) -> list[Decision]:
     """The decisions on a sheet."""
-    columns, rows = read_sheet(path)
+    columns, rows = read_cells(path)
     return decided(columns, rows, raw or example(), shown or [], STATE, str(path))
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_taken_is_refused_by_row_and_column(tmp_path: Path, edits
     rows = [*review_rows(example(), [], STATE), dict.fromkeys(COLUMNS, "")]
     for place, cells in edits.items():
         rows[place] |= cells
-    write_sheet(tmp_path / "s.csv", COLUMNS, rows)
+    write_cells(tmp_path / "s.csv", COLUMNS, rows)
     with pytest.raises(UserError, match=rf"s\.csv row {min(edits) + 2}, column {column}: "):
         after(tmp_path / "s.csv")
 
@@ -198,7 +198,7 @@ def test_rows_that_disagree_are_refused(tmp_path: Path, first: dict[str, Any], s
     rows = {row["insight_id"]: row for row in review_rows(example(), [], STATE)}
     for place, edits in enumerate((first, second)):
         rows[ids[place]] |= {name: ids[value] if isinstance(value, int) else value for name, value in edits.items()}
-    write_sheet(tmp_path / "s.csv", COLUMNS, [*rows.values()])
+    write_cells(tmp_path / "s.csv", COLUMNS, [*rows.values()])
     with pytest.raises(UserError, match=said):
         after(tmp_path / "s.csv")
 
@@ -213,7 +213,7 @@ def test_a_sheet_that_lacks_rows_or_columns_is_refused(tmp_path: Path) -> None:
         (COLUMNS, [row | {"keep": "no"} for row in rows], "keep at least one"),
     ]
     for number, (columns, given_rows, said) in enumerate(cases):
-        write_sheet(tmp_path / f"{number}.csv", columns, given_rows)
+        write_cells(tmp_path / f"{number}.csv", columns, given_rows)
         with pytest.raises(UserError, match=said):
             after(tmp_path / f"{number}.csv")
 
@@ -227,7 +227,7 @@ def test_subtopics_are_renamed_split_and_joined_and_insights_added(tmp_path: Pat
     rows[split] |= {"subtopic": "Of its own", "query": "What of it?"}
     rows[second["insights"][0]["insight_id"]]["subtopic"] = "Renamed"
     new = {**dict.fromkeys(COLUMNS, ""), "insight": "People said so.", "subtopic": "Of its own", "documents": "ticket-01.txt"}
-    write_sheet(tmp_path / "s.csv", COLUMNS, [*rows.values(), new])
+    write_cells(tmp_path / "s.csv", COLUMNS, [*rows.values(), new])
     made = reviewed(raw, after(tmp_path / "s.csv"))
     parts = {part["subtopic"]: part for part in made["subtopics"]}
     assert parts["Renamed"]["subtopic_id"] == second["subtopic_id"] and second["subtopic"] not in parts
@@ -237,7 +237,7 @@ def test_subtopics_are_renamed_split_and_joined_and_insights_added(tmp_path: Pat
 
 
 def test_what_excel_makes_of_cells_is_read_or_refused(tmp_path: Path) -> None:
-    write_sheet(tmp_path / "s.xlsx", COLUMNS, review_rows(example(), [], STATE))
+    write_cells(tmp_path / "s.xlsx", COLUMNS, review_rows(example(), [], STATE))
     book = openpyxl.load_workbook(tmp_path / "s.xlsx")
     page = book.active
     place = {name: number for number, name in enumerate(COLUMNS, start=1)}
@@ -254,7 +254,7 @@ def test_what_excel_makes_of_cells_is_read_or_refused(tmp_path: Path) -> None:
     rows = review_rows(example(), [], STATE)
     rows[0]["insight"] = "In Zürich it broke."
     shown = [Decision(insight_id=rows[0]["insight_id"], insight="In Zürich it broke.")]
-    write_sheet(tmp_path / "s.csv", COLUMNS, rows)
+    write_cells(tmp_path / "s.csv", COLUMNS, rows)
     text = (tmp_path / "s.csv").read_text(encoding="utf-8-sig")
     (tmp_path / "s.csv").write_text(text.replace("ü", "?"), encoding="utf-8")
     with pytest.raises(UserError, match="row 2, column insight: the spreadsheet has lost letters"):
@@ -274,7 +274,7 @@ def test_decisions_hold_for_the_same_insights_of_a_folder_that_has_grown(tmp_pat
     lost = review_rows(raw, [], STATE)[rows.index(named["VPN"])]["documents"].partition(" | ")[0]
     named["canteen"] |= {"subtopic": "Money", "query": "Where do people pay?"}
     added = {"insight": "People added this.", "subtopic": "Money", "documents": "ticket-02.txt"}
-    write_sheet(tmp_path / "s.csv", COLUMNS, [*rows, {**dict.fromkeys(COLUMNS, ""), **added}])
+    write_cells(tmp_path / "s.csv", COLUMNS, [*rows, {**dict.fromkeys(COLUMNS, ""), **added}])
     earlier = after(tmp_path / "s.csv", raw=raw)
     texts = {one["document_id"]: one["document_text"] for one in raw["documents"]}
     # A copy, a document of one more wording, and others that come before all that were there.

@@ -1,16 +1,16 @@
 """Benchmark mine: a haystack from documents of one's own, with the room `summhay_ray.mine`; models where the spec names them."""
 
 from summhay_ray.benchmarks.mine.carrying import carry_over
-from summhay_ray.benchmarks.mine.check import Pair, drawn_pairs, write_pairs
+from summhay_ray.benchmarks.mine.check import GoldPair, drawn_pairs, write_pairs
 from summhay_ray.benchmarks.mine.files import check_files, read_mined, write_haystack
 from summhay_ray.benchmarks.mine.review import accept_sheet, keep_answers, write_review
 from summhay_ray.benchmarks.mine.spec import MineSpec
 from summhay_ray.benchmarks.mine.workload import Mine, haystack_of
 
 __all__ = [
+    "GoldPair",
     "Mine",
     "MineSpec",
-    "Pair",
     "accept_sheet",
     "carry_over",
     "check_files",

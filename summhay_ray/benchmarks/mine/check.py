@@ -13,7 +13,7 @@ import polars as pl
 from summhay_ray.errors import UserError
 from summhay_ray.judge import rate
 from summhay_ray.metrics import mean_interval
-from summhay_ray.mine import CHECK, Row, check_columns, check_new_sheet, kept_insights, write_sheet
+from summhay_ray.mine import CHECK, Row, check_columns, check_new_sheet, kept_insights, write_cells
 
 PAIRS = ("insight_id", "document", "insight", "evidence", "right")
 """Columns of the sheet of pairs; a person fills in the last one."""
@@ -23,7 +23,7 @@ _CUT = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class GoldPair:
     """An insight and a document that is gold for it, with the sentences that say it."""
 
     insight_id: str
@@ -32,12 +32,12 @@ class Pair:
     evidence: str
 
 
-def drawn_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[Pair]:
+def drawn_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[GoldPair]:
     """At random, `n` gold pairs that nobody has checked yet. Raises UserError if there are none."""
     texts = {document["document_id"]: document["document_text"] for document in raw["documents"]}
     seen = {(pair["insight_id"], pair["document_id"]) for pair in _kept(raw)}
     pairs = [
-        Pair(one["insight_id"], held["document_id"], one["insight"], held["text"] or texts[held["document_id"]][:_CUT])
+        GoldPair(one["insight_id"], held["document_id"], one["insight"], held["text"] or texts[held["document_id"]][:_CUT])
         for one in kept_insights(raw)
         for held in one["evidence"]
         if (one["insight_id"], held["document_id"]) not in seen
@@ -47,11 +47,11 @@ def drawn_pairs(raw: Mapping[str, Any], n: int, seed: int = 0) -> list[Pair]:
     return random.Random(f"{seed} {len(seen)}").sample(pairs, min(n, len(pairs)))
 
 
-def write_pairs(pairs: Sequence[Pair], path: Path) -> None:
+def write_pairs(pairs: Sequence[GoldPair], path: Path) -> None:
     """Write the sheet of pairs. Raises UserError for a file that exists, or has another ending."""
     check_new_sheet(path)
     rows = [dict(zip(PAIRS, (one.insight_id, one.document_id, one.insight, one.evidence, ""), strict=True)) for one in pairs]
-    write_sheet(path, PAIRS, rows)
+    write_cells(path, PAIRS, rows)
 
 
 def read_pairs(columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, Any], file: str) -> dict[tuple[str, str], bool]:

@@ -24,10 +24,10 @@ from summhay_ray.mine import (
     Row,
     decided,
     decisions_of,
-    read_sheet,
+    read_cells,
     review_rows,
     reviewed,
-    write_sheet,
+    write_cells,
 )
 
 _PAGE, _ROWS = "review.html", "ROWS"
@@ -39,7 +39,7 @@ def write_review(run: RunStore, path: Path) -> list[str]:
     """Write the run's sheet, and beside it the page, on which the same is edited in a browser."""
     raw = haystack_of(run, reviewed=False)
     rows = review_rows(raw, decisions_of(haystack_of(run)), f"{run.run_id}@{latest_digest(run)[:_STATE]}")
-    write_sheet(path, COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
+    write_cells(path, COLUMNS, rows, {place for place, row in enumerate(rows) if row["doubts"]})
     page = path.with_suffix(".html")
     data = json.dumps({"name": f"{path.stem}.csv", "columns": COLUMNS, "rows": rows}, ensure_ascii=True).replace("<", "\\u003c")
     text = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     if out is not None:
         check_files(out, None, replace=True)
     held = read_mined(out) if out is not None and out.exists() else None
-    columns, rows = read_sheet(path)
+    columns, rows = read_cells(path)
     if PAIRS[-1] in columns:
         return _accept_pairs(path, columns, rows, out, held, run_of)
     run, named = _run_named(path, rows, run_of)
