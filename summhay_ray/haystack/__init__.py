@@ -2,6 +2,7 @@
 
 from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run
+from summhay_ray.haystack.health import HaystackFacts, Health, facts_of, health
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
 from summhay_ray.haystack.nuggets import UNREAD, holds_nuggets, read_nuggets
@@ -13,14 +14,18 @@ __all__ = [
     "PREFIX",
     "RELEASED_JUDGE",
     "UNREAD",
+    "HaystackFacts",
+    "Health",
     "ImportedRows",
     "InvalidHaystack",
     "Node",
     "ReleasedFile",
     "System",
     "export_run",
+    "facts_of",
     "haystack_id_of",
     "holds_nuggets",
+    "health",
     "imported_cell_id",
     "imported_rows",
     "load_sample",

@@ -19,7 +19,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
-from summhay_ray.haystack import ReleasedFile, read_released
+from summhay_ray.haystack import HaystackFacts, ReleasedFile, facts_of, read_released
 from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
 _STORED = "outlines"
@@ -49,6 +49,8 @@ class HaystackMetadata:
     """Whether the source says that `offline/writer` wrote its prose."""
     importance: str = ""
     """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
+    facts: HaystackFacts | None = None
+    """What was known of a mined haystack when the run began."""
 
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
@@ -58,10 +60,12 @@ class HaystackMetadata:
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("by_grammar", "importance"):
+        for name in ("by_grammar", "importance", "facts"):
             # Omitted when empty, so that metadata keeps the digest it had before this field existed.
             if not content[name]:
                 del content[name]
+        if self.facts is not None:
+            content["facts"] = asdict(self.facts)
         subtopics = [
             {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
         ]
@@ -76,7 +80,8 @@ class HaystackMetadata:
             Subtopic(haystack_id=haystack_id, position=position, **subtopic)
             for position, subtopic in enumerate(written["subtopics"])
         )
-        return cls(**{**written, **listed, "subtopics": subtopics})
+        facts = HaystackFacts(**written["facts"]) if "facts" in written else None
+        return cls(**{**written, **listed, "subtopics": subtopics, "facts": facts})
 
 
 def metadata_of(source: ReleasedFile) -> HaystackMetadata:
@@ -99,6 +104,7 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
         marks=json.dumps(gold, separators=(",", ":")),
         by_grammar=source.by_grammar,
         importance=json.dumps(importance, separators=(",", ":")) if weighed else "",
+        facts=facts_of(source.raw),
     )
 
 
