@@ -25,42 +25,10 @@ _ARTICLES = frozenset(("the", "a", "an"))
 _SOFT = frozenset(
     map(
         root,
-        [
-            "prohibit",
-            "ban",
-            "prevent",
-            "halt",
-            "stop",
-            "cease",
-            "avoid",
-            "cancel",
-            "suspend",
-            "lack",
-            "absence",
-            "missing",
-            "failure",
-            "refusal",
-            "only",
-            "few",
-            "little",
-            "rarely",
-            "barely",
-            "hardly",
-            "unlike",
-            "instead",
-            "rather",
-            "except",
-            "insufficient",
-            "impossible",
-            "unable",
-            "forbid",
-            "deny",
-            "reject",
-            "without",
-            "unless",
-            "require",
-            "need",
-        ],
+        """
+        prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely
+        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
+        """.split(),
     )
 )
 """Words that deny without a negation: near one, nothing is said to be so."""
@@ -149,9 +117,7 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.name:
         mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
         absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
-        return (
-            absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
-        )
+        return absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
     if fact.quantity and other.quantity:
         nouns, others = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
@@ -171,9 +137,7 @@ def _around(fact: Fact, statement: Statement) -> set[str]:
 def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
     """Whether two names have the same neighbours: two words on one side, or one on each."""
     pairs = zip(_neighbours(fact, statement), _neighbours(other, near), strict=True)
-    (before, *far_before), (after, *far_after) = (
-        [one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs
-    )
+    (before, *far_before), (after, *far_after) = ([one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs)
     return (before and after) or (before and any(far_before)) or (after and any(far_after))
 
 

@@ -113,14 +113,10 @@ _MONTH_NAMES = """
     जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर
 """
 _MONTHS = {name: place % 12 + 1 for place, name in enumerate(_MONTH_NAMES.split())} | {"sept": 9}
-_ALONE = frozenset(["january", "february", "april", "june", "july", "august", "september", "october", "november", "december"])
+_ALONE = frozenset("january february april june july august september october november december".split())
 """Months that are recognized without a day or a year beside them; March and May need a preposition."""
-_BEFORE_A_MONTH = frozenset(
-    ["in", "of", "since", "until", "till", "by", "early", "late", "mid", "last", "next", "this", "every", "through", "during"]
-)
-_WEEKDAYS = {
-    name: place for place, name in enumerate(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"])
-}
+_BEFORE_A_MONTH = frozenset("in of since until till by early late mid last next this every through during".split())
+_WEEKDAYS = {name: place for place, name in enumerate("monday tuesday wednesday thursday friday saturday sunday".split())}
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")(?![^\W\d_])\.?"
 _DAY = r"(?<!\d)\d{1,2}(?:st|nd|rd|th|er|º|\.)?(?![\d%])"
 _DAYS = rf"{_DAY}(?:\s?(?:-|–|—|to|and|&|bis|al?)\s?{_DAY})?"
@@ -149,18 +145,12 @@ _SMALL = """
     nineteen
 """
 _UNITS_OF_TEN = {word: value for value, word in enumerate(_SMALL.split())}
-_TENS = {
-    word: 10 * value
-    for value, word in enumerate(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], 2)
-}
+_TENS = {word: 10 * value for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ATTACHED = {"k": 1000, "m": 10**6, "mn": 10**6, "mm": 10**6, "mio": 10**6, "b": 10**9, "bn": 10**9, "tn": 10**12}
 _OTHER_NUMBERS = {"no": 0, "dozen": 12, "both": 2, "twice": 2, "once": 1}
 _ORDINALS = {
-    word: value
-    for value, word in enumerate(
-        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"], 1
-    )
+    word: value for value, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), 1)
 }
 _FRACTIONS = {"half": 50.0, "third": 100 / 3, "thirds": 100 / 3, "quarter": 25.0, "quarters": 25.0, "fifth": 20.0, "fifths": 20.0}
 _HOUR, _DAY_SECONDS = 3600, 86400
