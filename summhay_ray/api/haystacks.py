@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray import engine
-from summhay_ray.api.opened import Spec, Watch, load, run_options, store_of, store_uri, stored_run
+from summhay_ray.api.checked import checked
+from summhay_ray.api.opened import Spec, Watch, load_made_by, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import RunResult, SpecError
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
+@checked
 def import_released(
     paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
 ) -> haystacks.ImportResult:
@@ -32,6 +34,7 @@ def import_released(
     return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
 
+@checked
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
     """Import a folder of documents and queries (docs/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
@@ -42,6 +45,7 @@ def import_collection(folder: str | Path, store: str | None = None) -> Collectio
     return odsum.import_collection(folder, Store(store_uri(store)))
 
 
+@checked
 def mine(
     folder: str | Path | Mapping[str, Any],
     out: str | Path | None = None,
@@ -65,11 +69,10 @@ def mine(
 
     options = run_options(budget, executor, address, watch, note)
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
-    if isinstance(spec, str | Path) and not Path(spec).exists():
-        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, mining.Mine):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
+        what = "is a file and no spec" if Path(spec).exists() else "no such folder"
+        raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
+    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
     for path in (out, review):
         if path and not Path(path).absolute().parent.is_dir():
             raise UserError(f"{Path(path).parent} is not a folder; make it first")
@@ -86,6 +89,7 @@ def mine(
     return replace(result, results=replace(result.results, details=details))
 
 
+@checked
 def accept(sheet: str | Path, out: str | Path | None = None, store: str | None = None) -> dict[str, Any]:
     """Take over a person's review of a mined haystack; the sheet names its run. `out`: a file for the haystack.
 
@@ -96,6 +100,7 @@ def accept(sheet: str | Path, out: str | Path | None = None, store: str | None =
     return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], None if out is None else Path(out))
 
 
+@checked
 def synth(
     spec: Spec,
     store: str | None = None,
@@ -116,12 +121,12 @@ def synth(
     from summhay_ray.benchmarks import synth as synthesis
 
     options = run_options(budget, executor, address, watch, note)
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, synthesis.Synth):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    loaded = load_made_by(synthesis.Synth.kind, spec, overrides, store, untrusted)
+    assert isinstance(loaded, synthesis.Synth)
     return synthesis.run_synth(loaded, store_of(loaded, store), options, None if out is None else Path(out))
 
 
+@checked
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
 ) -> list[synthesis.VerifiedFile]:
@@ -141,6 +146,7 @@ def verify(
     return verified
 
 
+@checked
 def audit(
     run_id: str,
     sheet: str | Path,
@@ -165,6 +171,7 @@ def audit(
     )
 
 
+@checked
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
     """Evaluate a labelled sheet: the paper's Tables 4 and 5 for a run's haystacks, as lists of rows."""
     from summhay_ray.benchmarks import synth as synthesis

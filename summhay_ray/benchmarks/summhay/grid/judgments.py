@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -88,8 +89,12 @@ def one_each(judged: Any, n_insights: int) -> list[Outcome[Verdict]]:
         return [judged] * n_insights
     kinds = tuple(KIND)
     if not isinstance(judged, list) or len(judged) != n_insights or not all(isinstance(outcome, kinds) for outcome in judged):
-        given = f"{len(judged)} outcomes" if isinstance(judged, list) else type(judged).__name__
-        return [Failed("judge_error", f"the judge gave {given} for {n_insights} insights", retryable=True)] * n_insights
+        others = [outcome for outcome in judged if not isinstance(outcome, kinds)] if isinstance(judged, list) else [judged]
+        given = "a list" if isinstance(judged, list) else ""
+        given += f" with {others[0]!r:.60} ({type(others[0]).__name__})" if others else f" of {len(judged)}"
+        wanted = "Answer(Verdict(coverage, bullet_id)), or a Refusal, Malformed or Failed"
+        message = f"the judge returned {given.removeprefix(' with ')}; expected a list of {n_insights}, for each insight {wanted}"
+        return [Failed("judge_error", message, retryable=True)] * n_insights
     return [_checked(outcome) for outcome in judged]
 
 
@@ -98,7 +103,9 @@ def _checked(outcome: Any) -> Outcome[Verdict]:
     if not isinstance(outcome, Answer):
         return cast("Outcome[Verdict]", outcome)
     if not isinstance(verdict := outcome.value, Verdict):
-        return Failed("judge_error", f"the judge gave an Answer of {type(verdict).__name__} and no Verdict", retryable=True)
+        given = f"an Answer with {verdict!r:.60} ({type(verdict).__name__})"
+        message = f"the judge returned {given}; expected Answer(Verdict(coverage, bullet_id))"
+        return Failed("judge_error", message, retryable=True)
     if verdict.value is not None and not 0 <= verdict.value <= 1:
         message = f"the judge's value is {verdict.value}; expected 0 to 1"
         return Malformed("unusable_value", message, outcome.key, outcome.attempts, outcome.usd_micros)
@@ -158,7 +165,9 @@ async def _verdicts(
 ) -> Any:
     if extract is not None:
         return await judge_by_extract(strategy, insights, summary.bullets, settings, ask, extract)
-    return await make_judge(strategy).judge(insights, summary.bullets, settings, ask)
+    judged: Any = make_judge(strategy).judge(insights, summary.bullets, settings, ask)
+    # A user's own judge may be a plain function.
+    return await judged if inspect.isawaitable(judged) else judged
 
 
 def _judgment(summary: Summary, judge: str, insight: Insight, position: int, outcome: Answer[Verdict]) -> Judgment:

@@ -19,11 +19,13 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
-from summhay_ray.haystack import ReleasedFile, read_released
+from summhay_ray.haystack import RELEASED_RETRIEVERS, ReleasedFile, read_released
 from summhay_ray.records import Gold, Subtopic
 
 _STORED = "outlines"
 """Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
+DOCUMENTS_OF_PAPER = 100
+"""Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 
 
@@ -47,6 +49,14 @@ class HaystackMetadata:
     """`gold` as JSON text, which takes a tenth of the memory."""
     by_grammar: bool = False
     """Whether the source says that `offline/writer` wrote its prose."""
+
+    @property
+    def of_paper(self) -> bool:
+        """Whether it is one of the paper's haystacks, for which alone the paper's figures can be compared with a run's.
+
+        Their files have 100 documents and the scores of all of the release's retrievers; no other haystack's file has those.
+        """
+        return self.n_documents == DOCUMENTS_OF_PAPER and {*RELEASED_RETRIEVERS} <= {*self.released}
 
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
