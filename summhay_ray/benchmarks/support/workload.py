@@ -40,6 +40,7 @@ from summhay_ray.benchmark import (
     semantic_hash,
 )
 from summhay_ray.benchmarks.retrieval import Computing, StoredModels
+from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.support.answers import answers_of, cited_answers_json, read_answers, read_cited_answers
 from summhay_ray.benchmarks.support.judging import STAGE, Case, Judging, Opinion, Opinions, Pair, Vote, free_opinion
 from summhay_ray.benchmarks.support.report import by_query, scores, sections
@@ -98,6 +99,12 @@ class SupportBenchStorage(Storage["SupportBench"]):
     def record(self, store: Store) -> dict[str, Any]:
         """See `Storage`. With the folders of the NLI models, for workers elsewhere."""
         return {**super().record(store), PLACES: {name: model.model for name, model in self.workload.nli.items()}}
+
+    def opened(self, run: RunStore) -> None:
+        """See `Storage`. Adds the run to the list beside the judged run, whose results show its figures beside joint."""
+        super().opened(run)
+        if self.workload.spec.of:
+            join_run(run.store.run(self.workload.spec.of), "supports", run.run_id)
 
 
 class SupportBenchComputation(Computation["SupportBench"]):

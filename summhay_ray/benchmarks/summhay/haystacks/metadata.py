@@ -69,8 +69,10 @@ class HaystackMetadata:
         if not self.by_grammar:
             # Omitted when False, so that metadata keeps the digest it had before this field existed.
             del content["by_grammar"]
+        # Omitted when False, as above.
         subtopics = [
-            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
+            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE and (name != "absent" or value)}
+            for subtopic in self.subtopics
         ]
         return {**content, "subtopics": subtopics}
 

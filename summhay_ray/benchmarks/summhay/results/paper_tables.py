@@ -17,6 +17,7 @@ from summhay_ray.benchmark import Chart, Pivot, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.results.claims import claims_section
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.samples import Prices
@@ -71,7 +72,8 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         for section in made
         if section is not None
     ]
-    return [*results, *named, *_judges(run, result)]
+    claims = claims_section(result.systems, best)
+    return [*results, *([claims] if claims else []), *named, *_judges(run, result)]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
