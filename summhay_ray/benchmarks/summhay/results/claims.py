@@ -13,6 +13,7 @@ import polars as pl
 
 from summhay_ray.benchmark import RunStore, Section
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata
+from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.judges import all_absent_answers, all_scores, supports_of
 from summhay_ray.metrics import SystemScore
 
@@ -37,10 +38,10 @@ class Claims:
         """`repeats`: key of a system -> how often it answers each query."""
         self._repeats = repeats
         self._absent = absent_queries(metadata)
-        columns = ["cell_id", *PLACE, "system", "repeat"]
-        supports = supports_of(run)
-        summaries = run.table("summaries", columns=columns) if self._absent.height or supports else pl.DataFrame(schema=columns)
-        answers = all_absent_answers(run) if self._absent.height else pl.DataFrame(schema=["cell_id", "judge", "invents"])
+        supports, columns = supports_of(run), ["cell_id", *PLACE, "system", "repeat"]
+        wanted = self._absent.height or supports
+        summaries = run.table("summaries", columns=columns) if wanted else BY_NAME["summaries"].frame(()).select(columns)
+        answers = all_absent_answers(run) if self._absent.height else BY_NAME["absent_answers"].frame(())
         self._answers = answers.join(summaries, on="cell_id")
         self._bullets = _unsupported(run, supports, summaries.join(self._absent, on=PLACE, how="anti")) if supports else None
 
