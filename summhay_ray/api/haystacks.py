@@ -55,6 +55,7 @@ def mine(
     watch: Watch | None = None,
     *,
     review: str | Path | None = None,
+    absent: int | None = None,
     overrides: Iterable[str] = (),
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
@@ -62,8 +63,9 @@ def mine(
 ) -> RunResult:
     """Make a haystack of a folder of documents, or of a spec of kind mine. The same call resumes.
 
-    `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV; an HTML page beside it). Raises
-    SpecError or StoreError before any call is made, and UserError if a file exists.
+    `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV; an HTML page beside it).
+    `absent`: how many queries to add about what no document says. Raises SpecError or StoreError before any call is made, and
+    UserError if a file exists.
     """
     from summhay_ray.benchmarks import mine as mining
 
@@ -72,7 +74,8 @@ def mine(
     if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
         what = "is a file and no spec" if Path(spec).exists() else "no such folder"
         raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
-    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
+    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
+    loaded = load_made_by(mining.Mine.kind, spec, changes, store, untrusted)
     for path in (out, review):
         if path and not Path(path).absolute().parent.is_dir():
             raise UserError(f"{Path(path).parent} is not a folder; make it first")

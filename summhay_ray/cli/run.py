@@ -346,6 +346,9 @@ def mine(
         str | None,
         typer.Option("--review", help="A CSV file to write: insights, evidence and doubts, for a person; and an HTML page."),
     ] = None,
+    absent: Annotated[
+        int | None, typer.Option("--absent", help="How many queries to add about what no document says.", min=0)
+    ] = None,
     accept: Annotated[str | None, typer.Option("--accept", help="That file, as a person has filled it in.")] = None,
     overrides: SetOption = None,
     untrusted: UntrustedOption = False,
@@ -376,6 +379,7 @@ def mine(
             address,
             display,
             review=review,
+            absent=absent,
             overrides=overrides or (),
             executor=executor,
             note=display.note,
@@ -383,6 +387,7 @@ def mine(
         )
 
     written = [*(["--out", out] if out else []), *(["--review", review] if review else [])]
+    written += [] if absent is None else ["--absent", str(absent)]
     _carry_out(start, f"reading {folder}", store, _again("mine", folder, overrides, untrusted, *written), as_json)
 
 

@@ -26,9 +26,14 @@ _YES, _NO = ("yes", "y", "x", "1"), ("no", "n", "0")
 
 
 def haystack_json(
-    sources: Sequence[Source], mined: Sequence[Mined], grouped: Sequence[Grouped], topic: str, made: Mapping[str, Any]
+    sources: Sequence[Source],
+    mined: Sequence[Mined],
+    grouped: Sequence[Grouped],
+    topic: str,
+    made: Mapping[str, Any],
+    absent: Sequence[Grouped] = (),
 ) -> dict[str, Any]:
-    """The haystack in the released format. `made`: how it was made, for its metadata."""
+    """The haystack in the released format. `made`: how it was made, for its metadata. `absent`: what no document says."""
     ids = [_id(one.text) for one in mined]
     included: dict[int, list[str]] = {}
     for insight_id, one in zip(ids, mined, strict=True):
@@ -59,6 +64,16 @@ def haystack_json(
                 "insights": [insight(place) for place in group.places],
             }
             for number, group in enumerate(grouped)
+        ]
+        + [
+            {
+                "subtopic_id": _id(f"absent {group.text}"),
+                "subtopic": group.text,
+                "query": group.query,
+                "insights": [],
+                "absent": True,
+            }
+            for group in absent
         ],
         "documents": [
             {"document_id": source.document_id, "document_text": source.text, "insights_included": included.get(place, [])}
@@ -167,8 +182,8 @@ def accepted(raw: Mapping[str, Any], rows: Sequence[Mapping[str, str]], file: st
         one["opposites"] = [other for other in one["opposites"] if other not in struck]
     for subtopic in made["subtopics"]:
         subtopic["insights"] = [one for one in subtopic["insights"] if one["insight_id"] not in struck]
-    made["subtopics"] = [subtopic for subtopic in made["subtopics"] if subtopic["insights"]]
-    if not made["subtopics"]:
+    made["subtopics"] = [subtopic for subtopic in made["subtopics"] if subtopic["insights"] or subtopic.get("absent")]
+    if not any(subtopic["insights"] for subtopic in made["subtopics"]):
         raise UserError(f"{file}: every insight is struck; keep at least one")
     for rank, one in enumerate(kept_insights(made), start=1):
         one["rank"] = rank
