@@ -1,14 +1,13 @@
 """The mine room: from documents to a haystack, by words alone: reads a folder, and finds the insights that recur in it,
 with every document that says each. For the benchmarks."""
 
-from summhay_ray.mine.absent import absent_subjects
 from summhay_ray.mine.haystack import COLUMNS, Kept, accepted, doubts_first, haystack_json, kept_insights
 from summhay_ray.mine.insights import WORDS, Evidence, Mined
 from summhay_ray.mine.merging import may_be_one, merged
 from summhay_ray.mine.mining import Mining, Step, mine
 from summhay_ray.mine.reading import LARGEST_FOLDER, Source, Unread, read_folder, read_table
 from summhay_ray.mine.statements import DocumentClaim, language_of
-from summhay_ray.mine.subtopics import Grouped, absent_groups, group_insights
+from summhay_ray.mine.subtopics import Grouped, group_insights
 
 __all__ = [
     "COLUMNS",
@@ -23,8 +22,6 @@ __all__ = [
     "Source",
     "Step",
     "Unread",
-    "absent_groups",
-    "absent_subjects",
     "accepted",
     "doubts_first",
     "group_insights",

@@ -31,9 +31,9 @@ def haystack_json(
     grouped: Sequence[Grouped],
     topic: str,
     made: Mapping[str, Any],
-    absent: Sequence[Grouped] = (),
+    absent: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The haystack in the released format. `made`: how it was made, for its metadata. `absent`: what no document says."""
+    """The haystack in the released format. `made`: how it was made, for its metadata. `absent`: see `synth.absent_subtopics`."""
     ids = [_id(one.text) for one in mined]
     included: dict[int, list[str]] = {}
     for insight_id, one in zip(ids, mined, strict=True):
@@ -65,16 +65,7 @@ def haystack_json(
             }
             for number, group in enumerate(grouped)
         ]
-        + [
-            {
-                "subtopic_id": _id(f"absent {group.text}"),
-                "subtopic": group.text,
-                "query": group.query,
-                "insights": [],
-                "absent": True,
-            }
-            for group in absent
-        ],
+        + [dict(one) for one in absent],
         "documents": [
             {"document_id": source.document_id, "document_text": source.text, "insights_included": included.get(place, [])}
             for place, source in enumerate(sources)

@@ -79,11 +79,6 @@ def group_insights(insights: Sequence[str], topic: str) -> list[Grouped]:
     return asked
 
 
-def absent_groups(subjects: Sequence[str]) -> list[Grouped]:
-    """Subjects of which no document speaks, asked about as `group_insights` asks."""
-    return [Grouped(subject, f"What do the documents say about {subject}?", ()) for subject in subjects]
-
-
 def _asked(name: str, places: Sequence[int], insights: Sequence[str], topic: str, number: int) -> Grouped:
     """The subtopic with the first of its wordings that gives none of its insights away."""
     for text in (name, name.split(" and ")[0], f"part {number} of what the documents report"):

@@ -74,7 +74,11 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     if out is not None:
         write_mined(run, out)
     insights = sum(len(subtopic["insights"]) for subtopic in raw["subtopics"])
-    sizes = {"documents": len(raw["documents"]), "insights": insights, "subtopics": sum(not one.get("absent") for one in raw["subtopics"])}
+    sizes = {
+        "documents": len(raw["documents"]),
+        "insights": insights,
+        "subtopics": sum(not one.get("absent") for one in raw["subtopics"]),
+    }
     reviewed = raw["topic_metadata"]["mine"]["reviewed"]
     return {"run": run.run_id, "path": None if out is None else str(out), **sizes, "reviewed": reviewed}
 

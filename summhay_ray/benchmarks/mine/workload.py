@@ -59,8 +59,6 @@ from summhay_ray.mine import (
     Source,
     Step,
     Unread,
-    absent_groups,
-    absent_subjects,
     group_insights,
     haystack_json,
     kept_insights,
@@ -69,7 +67,7 @@ from summhay_ray.mine import (
     merged,
     read_folder,
 )
-from summhay_ray.synth import is_quoted, leak
+from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
 
 SHOWN, CUT = 20, 80
 """Insights that a run prints, and the characters of each."""
@@ -312,7 +310,7 @@ class Mine(Benchmark[MineSpec]):
         raw = haystack_json(self._sources, mined, grouped, topic, made, absent)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
-    def _absent(self, topic: str) -> tuple[list[Grouped], list[str]]:
+    def _absent(self, topic: str) -> tuple[list[dict[str, Any]], list[str]]:
         """The subtopics about what no document says, and what a person should know about them."""
         if not (wanted := self.spec.absent):
             return [], []
@@ -322,7 +320,7 @@ class Mine(Benchmark[MineSpec]):
         subjects = absent_subjects(texts, wanted, topic)
         few = f" (of {wanted} wanted: the documents speak of all others that are known)" if len(subjects) < wanted else ""
         listed = f"no document has a word of {', '.join(subjects)}" if subjects else "none is left"
-        return absent_groups(subjects), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
+        return absent_subtopics(subjects), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))

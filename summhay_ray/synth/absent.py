@@ -1,4 +1,5 @@
-"""Part of the mine room: subjects that no document speaks of, to ask whether a summarizer admits it."""
+"""Room synth: subjects that no document speaks of, and the queries that ask about them. Other rooms import it from
+`summhay_ray.synth`."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from summhay_ray.text import FUNCTION_WORDS, root
 
@@ -35,7 +37,7 @@ class Field:
 def fields() -> tuple[Field, ...]:
     """The shipped fields."""
     found: list[tuple[frozenset[str], list[Subject]]] = []
-    for line in resources.files("summhay_ray.mine").joinpath(SUBJECTS).read_text(encoding="utf-8").splitlines():
+    for line in resources.files("summhay_ray.synth").joinpath(SUBJECTS).read_text(encoding="utf-8").splitlines():
         text, _, words = line.strip("[]").partition(":")
         if line.startswith("["):
             found.append((_roots(words.split()), []))
@@ -61,6 +63,20 @@ def absent_subjects(texts: Iterable[str], wanted: int, topic: str = "") -> list[
 
     absent = [one for field in nearest for one in sorted(field.subjects, key=drawn) if not one.roots & known]
     return [subject.text for subject in absent[:wanted]]
+
+
+def absent_subtopics(subjects: Iterable[str]) -> list[dict[str, Any]]:
+    """The subjects as subtopics of a haystack's released JSON: with a query each, and without insights."""
+    return [
+        {
+            "subtopic_id": f"absent-{hashlib.sha256(subject.encode()).hexdigest()[:12]}",
+            "subtopic": subject,
+            "query": f"What do the documents say about {subject}?",
+            "insights": [],
+            "absent": True,
+        }
+        for subject in subjects
+    ]
 
 
 def _roots(words: Iterable[str]) -> frozenset[str]:
