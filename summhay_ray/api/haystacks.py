@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from summhay_ray import engine
-from summhay_ray.api.opened import Spec, Watch, load, run_options, store_of, store_uri, stored_run
+from summhay_ray.api.checked import checked
+from summhay_ray.api.opened import Spec, Watch, load_made_by, run_options, store_of, store_uri, stored_run
 from summhay_ray.engine import RunResult, SpecError
 from summhay_ray.errors import UserError
 from summhay_ray.store import Store
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from summhay_ray.benchmarks.odsum import CollectionImport
 
 
+@checked
 def import_released(
     paths: str | Path | Sequence[str | Path], store: str | None = None, address: str | None = None
 ) -> haystacks.ImportResult:
@@ -34,6 +36,7 @@ def import_released(
     return haystacks.import_files([str(path) for path in listed], Store(store_uri(store)), address or "")
 
 
+@checked
 def import_collection(folder: str | Path, store: str | None = None) -> CollectionImport:
     """Import a folder of documents and queries (docs/odsum.md); a spec then names it as `corpus: store/SHA256`.
 
@@ -44,6 +47,7 @@ def import_collection(folder: str | Path, store: str | None = None) -> Collectio
     return odsum.import_collection(folder, Store(store_uri(store)))
 
 
+@checked
 def mine(
     folder: str | Path | Mapping[str, Any],
     out: str | Path | None = None,
@@ -54,6 +58,7 @@ def mine(
     *,
     review: str | Path | None = None,
     replace_review: bool = False,
+    absent: int | None = None,
     overrides: Iterable[str] = (),
     executor: str | None = None,
     note: Callable[[str], None] | None = None,
@@ -63,13 +68,15 @@ def mine(
 
     What people decided about an earlier haystack, in the store or in the file `out`, holds for this one where it is about the
     same insight and documents. `out`: a file for the haystack as released JSON. `review`: a file for a person's sheet (CSV or
-    XLSX; an HTML page beside it). Raises, before any work, SpecError or StoreError, and UserError for a file that may not be
-    written: a sheet that exists, or an `out` with a person's work, unless `replace_review`.
+    XLSX; an HTML page beside it). `absent`: how many queries to add about what no document says. Raises, before any work,
+    SpecError or StoreError, and UserError for a file that may not be written: a sheet that exists, or an `out` with a person's
+    work, unless `replace_review`.
     """
     from summhay_ray.benchmarks import mine as mining
 
     options = run_options(budget, executor, address, watch, note)
-    loaded = _mining(folder, store, overrides, untrusted)
+    changes = [*overrides, *([] if absent is None else [f"absent={absent}"])]
+    loaded = _mining(folder, store, changes, untrusted)
     haystack, sheet = (None if path is None else Path(path) for path in (out, review))
     for path in (haystack, sheet):
         if path and not path.absolute().parent.is_dir():
@@ -96,6 +103,7 @@ def mine(
     return replace(result, results=replace(found, details=details, notes=(*found.notes, *notes)))
 
 
+@checked
 def read_text(
     folder: str | Path | Mapping[str, Any],
     document_id: str,
@@ -116,14 +124,15 @@ def _mining(folder: str | Path | Mapping[str, Any], store: str | None, overrides
     from summhay_ray.benchmarks import mine as mining
 
     spec = {"kind": "mine", "folder": str(folder)} if isinstance(folder, str | Path) and Path(folder).is_dir() else folder
-    if isinstance(spec, str | Path) and not Path(spec).exists():
-        raise SpecError(f"{spec}: no such folder; give a folder of documents, or a spec of kind mine (YAML)")
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, mining.Mine):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    if isinstance(spec, str | Path) and Path(spec).suffix.lower() not in (".yaml", ".yml"):
+        what = "is a file and no spec" if Path(spec).exists() else "no such folder"
+        raise SpecError(f"{spec}: {what}; give the folder that holds the documents, or a spec of kind mine (YAML)")
+    loaded = load_made_by(mining.Mine.kind, spec, overrides, store, untrusted)
+    assert isinstance(loaded, mining.Mine)
     return loaded
 
 
+@checked
 def accept(
     sheet: str | Path, out: str | Path | None = None, store: str | None = None, *, replace_review: bool = False
 ) -> dict[str, Any]:
@@ -138,6 +147,7 @@ def accept(
     return mining.accept_sheet(Path(sheet), lambda run_id: stored_run(run_id, store)[1], path, replace_review)
 
 
+@checked
 def check_pairs(
     haystack: str | Path,
     n: int = 20,
@@ -170,6 +180,7 @@ def check_pairs(
     return mining.keep_answers(raw, answers, path, lambda run_id: stored_run(run_id, store)[1])
 
 
+@checked
 def synth(
     spec: Spec,
     store: str | None = None,
@@ -190,12 +201,12 @@ def synth(
     from summhay_ray.benchmarks import synth as synthesis
 
     options = run_options(budget, executor, address, watch, note)
-    loaded = load(spec, overrides, store, untrusted=untrusted)
-    if not isinstance(loaded, synthesis.Synth):
-        raise SpecError(f"{'spec' if isinstance(spec, Mapping) else spec}: is of kind {loaded.kind}; start it with: summhay run")
+    loaded = load_made_by(synthesis.Synth.kind, spec, overrides, store, untrusted)
+    assert isinstance(loaded, synthesis.Synth)
     return synthesis.run_synth(loaded, store_of(loaded, store), options, None if out is None else Path(out))
 
 
+@checked
 def verify(
     paths: str | Path | Sequence[str | Path], out: str | Path | None = None, address: str | None = None
 ) -> list[synthesis.VerifiedFile]:
@@ -215,6 +226,7 @@ def verify(
     return verified
 
 
+@checked
 def audit(
     run_id: str,
     sheet: str | Path,
@@ -239,6 +251,7 @@ def audit(
     )
 
 
+@checked
 def audited(run_id: str, sheet: str | Path, store: str | None = None) -> dict[str, Any]:
     """Evaluate a labelled sheet: the paper's Tables 4 and 5 for a run's haystacks, as lists of rows."""
     from summhay_ray.benchmarks import synth as synthesis

@@ -352,6 +352,9 @@ def mine(
         str | None,
         typer.Option("--review", help="A sheet to write (.csv or .xlsx) on which a person edits everything; and an HTML page."),
     ] = None,
+    absent: Annotated[
+        int | None, typer.Option("--absent", help="How many queries to add about what no document says.", min=0)
+    ] = None,
     accept: Annotated[str | None, typer.Option("--accept", help="A sheet that a person has filled in.")] = None,
     show_text: Annotated[
         str | None,
@@ -411,6 +414,7 @@ def mine(
             display,
             review=review,
             replace_review=replace,
+            absent=absent,
             overrides=overrides or (),
             executor=executor,
             note=display.note,
@@ -418,6 +422,7 @@ def mine(
         )
 
     written = [*(["--out", out] if out else []), *(["--review", review] if review else []), *["--replace"] * replace]
+    written += [] if absent is None else ["--absent", str(absent)]
     _carry_out(start, f"reading {folder}", store, _again("mine", folder, overrides, untrusted, *written), as_json)
 
 
@@ -515,16 +520,19 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
 def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import nuggets_section
+    from summhay_ray.benchmarks.summhay import claims_section, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
     from summhay_ray.report import bias_lines, names_line, position_table, score_tables
 
+    claims = claims_section(scores.systems, scores.judge)
     if not any(system.n_scored for system in scores.systems):
+        sections([] if claims is None else [claims])
         say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
         return
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
     starred(grids)
+    sections([] if claims is None else [claims])
     if everything:
         if names := names_line(scores.systems):
             say(names)

@@ -8,7 +8,7 @@ from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported
 from summhay_ray.haystack.nuggets import UNREAD, holds_nuggets, read_nuggets
 from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
 from summhay_ray.haystack.samples import load_sample, sample_names
-from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_key
+from summhay_ray.haystack.systems import PREFIX, RELEASED_RETRIEVERS, System, parse_system, system_key
 
 __all__ = [
     "PREFIX",
@@ -16,6 +16,7 @@ __all__ = [
     "UNREAD",
     "HaystackFacts",
     "Health",
+    "RELEASED_RETRIEVERS",
     "ImportedRows",
     "InvalidHaystack",
     "Node",

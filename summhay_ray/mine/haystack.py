@@ -12,9 +12,14 @@ from summhay_ray.mine.subtopics import Grouped
 
 
 def haystack_json(
-    sources: Sequence[Source], mined: Sequence[Mined], grouped: Sequence[Grouped], topic: str, made: Mapping[str, Any]
+    sources: Sequence[Source],
+    mined: Sequence[Mined],
+    grouped: Sequence[Grouped],
+    topic: str,
+    made: Mapping[str, Any],
+    absent: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The haystack in the released format. `made`: how it was made, for its metadata."""
+    """The haystack in the released format. `made`: how it was made, for its metadata. `absent`: see `synth.absent_subtopics`."""
     ids = [short_id(one.text) for one in mined]
     included: dict[int, list[str]] = {}
     for insight_id, one in zip(ids, mined, strict=True):
@@ -45,7 +50,8 @@ def haystack_json(
                 "insights": [insight(place) for place in group.places],
             }
             for number, group in enumerate(grouped)
-        ],
+        ]
+        + [dict(one) for one in absent],
         "documents": [
             {"document_id": source.document_id, "document_text": source.text, "insights_included": included.get(place, [])}
             for place, source in enumerate(sources)

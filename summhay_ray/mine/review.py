@@ -161,7 +161,8 @@ def _subtopics(
             groups[before], asked[before] = groups.pop(key), asked.pop(key)
     made = []
     for key, ones in groups.items():
-        if ones:
+        # A subtopic about what no document says has none.
+        if ones or listed.get(key, {}).get("absent"):
             subtopic = dict(listed.get(key, {"subtopic_id": key}))
             if key in asked:
                 subtopic["subtopic"], subtopic["query"] = asked[key]

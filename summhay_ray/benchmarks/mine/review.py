@@ -95,7 +95,11 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     if out is not None:
         write_haystack(made, out)
     insights = sum(len(subtopic["insights"]) for subtopic in made["subtopics"])
-    sizes = {"documents": len(made["documents"]), "insights": insights, "subtopics": len(made["subtopics"])}
+    sizes = {
+        "documents": len(made["documents"]),
+        "insights": insights,
+        "subtopics": sum(not one.get("absent") for one in made["subtopics"]),
+    }
     counts = {name: value for name, value in made["topic_metadata"]["mine"].get(REVIEW, {}).items() if name != "decisions"}
     counts = counts or {"seen": 0, "of": insights, "struck": 0}
     return {"run": own, "path": None if out is None else str(out), **sizes, "reviewed": counts}

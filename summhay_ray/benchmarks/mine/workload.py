@@ -70,7 +70,7 @@ from summhay_ray.mine import (
     read_folder,
     text_read,
 )
-from summhay_ray.synth import is_quoted, leak
+from summhay_ray.synth import absent_subjects, absent_subtopics, is_quoted, leak
 
 SHOWN, CUT = 20, 80
 """Insights that a run prints, and the characters of each."""
@@ -304,13 +304,15 @@ class Mine(Benchmark[MineSpec]):
         if "query" in models:
             grouped = await self._asked_for(grouped, mined, ask)
         notes = _notes(self._sources, mining, "check" in models)
+        absent, lacking = await asyncio.to_thread(self._absent, topic)
+        notes += lacking
         made: dict[str, Any] = {
             "run": self.run_id,
             "models": {step: model.label for step, model in models.items()},
             "notes": notes,
         }
         made["min_documents"] = least
-        raw = haystack_json(self._sources, mined, grouped, topic, made)
+        raw = haystack_json(self._sources, mined, grouped, topic, made, absent)
         return {} if ask.planning else await asyncio.to_thread(self._rows, raw, mined, notes)
 
     def text_read(self, document_id: str) -> ReadText:
@@ -321,6 +323,18 @@ class Mine(Benchmark[MineSpec]):
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise UserError(f"{document_id!r} is no document of the folder{hint}")
         return found
+
+    def _absent(self, topic: str) -> tuple[list[dict[str, Any]], list[str]]:
+        """The subtopics about what no document says, and what a person should know about them."""
+        if not (wanted := self.spec.absent):
+            return [], []
+        texts = [source.text for source in self._sources]
+        if language_of(texts) != "english":
+            return [], ["no query is made about what no document says: its subjects are English, and the documents are not"]
+        subjects = absent_subjects(texts, wanted, topic)
+        few = f" (of {wanted} wanted: the documents speak of all others that are known)" if len(subjects) < wanted else ""
+        listed = f"no document has a word of {', '.join(subjects)}" if subjects else "none is left"
+        return absent_subtopics(subjects), [f"{len(subjects)} queries are about what no document says{few}: {listed}"]
 
     def _nothing(self, ask: Ask, stage: str, why: str) -> Rows:
         ask.fail(stage, Failed("nothing_recurs", why))
@@ -355,7 +369,8 @@ class Mine(Benchmark[MineSpec]):
             for found in one.evidence:
                 name = self._sources[found.document].document_id
                 evidence.append(MinedEvidence(kept["insight_id"], name, found.score, found.by, found.key, found.text))
-        sizes = (len(self._sources), len(raw["subtopics"]), len(mined), doubts)
+        asked = sum(not subtopic.get("absent") for subtopic in raw["subtopics"])
+        sizes = (len(self._sources), asked, len(mined), doubts)
         return {
             "mined": insights,
             "mined_evidence": evidence,

@@ -19,11 +19,13 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
-from summhay_ray.haystack import HaystackFacts, ReleasedFile, facts_of, read_released
+from summhay_ray.haystack import RELEASED_RETRIEVERS, HaystackFacts, ReleasedFile, facts_of, read_released
 from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
 _STORED = "outlines"
 """Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
+DOCUMENTS_OF_PAPER = 100
+"""Documents of each haystack of the paper."""
 _PLACE = ("haystack_id", "position")
 
 
@@ -52,6 +54,14 @@ class HaystackMetadata:
     facts: HaystackFacts | None = None
     """What was known of a mined haystack when the run began."""
 
+    @property
+    def of_paper(self) -> bool:
+        """Whether it is one of the paper's haystacks, for which alone the paper's figures can be compared with a run's.
+
+        Their files have 100 documents and the scores of all of the release's retrievers; no other haystack's file has those.
+        """
+        return self.n_documents == DOCUMENTS_OF_PAPER and {*RELEASED_RETRIEVERS} <= {*self.released}
+
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
         marks = json.loads(self.marks).items()
@@ -67,7 +77,8 @@ class HaystackMetadata:
         if self.facts is not None:
             content["facts"] = asdict(self.facts)
         subtopics = [
-            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
+            {name: value for name, value in asdict(subtopic).items() if name not in _PLACE and (name != "absent" or value)}
+            for subtopic in self.subtopics
         ]
         return {**content, "subtopics": subtopics}
 

@@ -28,6 +28,7 @@ from summhay_ray.benchmarks.retrieval import retrieval_section
 from summhay_ray.benchmarks.summhay.haystacks.export import export
 from summhay_ray.benchmarks.summhay.haystacks.metadata import stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.sources import BY_GRAMMAR
+from summhay_ray.benchmarks.summhay.results.claims import claims_section
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
 from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import judge_of_record
@@ -142,4 +143,6 @@ class Summaries(Benchmark[S]):
         if self.reader.whole:
             return sections(scores, self.reader.judge)
         budget = scores.stored.record.get("spec", {}).get("token_budget")
-        return () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
+        claims = claims_section(scores.systems, scores.judge)
+        retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
+        return [section for section in (claims, retrieval) if section is not None]
