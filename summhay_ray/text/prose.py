@@ -402,9 +402,11 @@ class _Reader:
                 cells, number = [], token.map[0] if token.map else number + 1
             elif token.type == "inline":
                 cells.append(_flat(_plain_inline(token.content, self._links)[0]))
-            elif token.type == "tr_close" and head:
+            elif token.type == "tr_close" and (head or (not any(header) and _is_header(cells))):
+                # A Word table without a header row comes with an empty one.
                 header = cells
-                self._leave(" | ".join(cells), first + number + 1, "heading")
+                if any(cells):
+                    self._leave(" | ".join(cells), first + number + 1, "heading")
             elif token.type == "tr_close":
                 self._row(header, cells, first + number)
 
@@ -652,6 +654,11 @@ def _is_names(text: str) -> bool:
     return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
 
     return not any(word in _VERBS for word in lower) and len(lower) <= max(1, 0.34 * len(words))
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether the first row of a table names its columns."""
+    return all(cell and len(cell) <= 40 and not re.search(r"\d|[.!?]\Z", cell) for cell in cells)
 
 
 def _is_title(text: str) -> bool:
