@@ -17,6 +17,7 @@ from summhay_ray.text.answers import (
     without_thinking,
 )
 from summhay_ray.text.chunks import chunks
+from summhay_ray.text.contradictions import Contradiction, find_contradictions
 from summhay_ray.text.hashes import text_hash
 from summhay_ray.text.legal_citations import BACK, citations
 from summhay_ray.text.material import END_MARK, NAMES, NOTE, Block, Material, enclosed, fill, headed, inline, json_line, neutral
@@ -45,6 +46,7 @@ __all__ = [
     "TITLES",
     "UNSPACED",
     "Block",
+    "Contradiction",
     "LeftOut",
     "Material",
     "Prose",
@@ -59,6 +61,7 @@ __all__ = [
     "enclosed",
     "encode_tokens",
     "fill",
+    "find_contradictions",
     "final_text",
     "first_tokens",
     "headed",
