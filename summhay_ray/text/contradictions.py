@@ -117,7 +117,9 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
     if fact.name:
         mine, others = set(fact.name) - set(other.name), set(other.name) - set(fact.name)
         absent = not (fact.begins and other.begins or others & statement.roots or mine & near.roots)
-        return absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
+        return (
+            absent and len(common) >= _SHARED_BY_NAMES * len(statement.roots - mine) and _same_place(fact, statement, other, near)
+        )
     if fact.quantity and other.quantity:
         nouns, others = fact.quantity.nouns, other.quantity.nouns
         if fact.quantity.unit != other.quantity.unit:
@@ -137,7 +139,9 @@ def _around(fact: Fact, statement: Statement) -> set[str]:
 def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
     """Whether two names have the same neighbours: two words on one side, or one on each."""
     pairs = zip(_neighbours(fact, statement), _neighbours(other, near), strict=True)
-    (before, *far_before), (after, *far_after) = ([one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs)
+    (before, *far_before), (after, *far_after) = (
+        [one == two for one, two in zip(*pair, strict=False)] or [False] for pair in pairs
+    )
     return (before and after) or (before and any(far_before)) or (after and any(far_after))
 
 
