@@ -44,8 +44,8 @@ __all__ = [
     "read_cells",
     "read_folder",
     "read_table",
-    "text_read",
     "review_rows",
     "reviewed",
+    "text_read",
     "write_cells",
 ]
