@@ -111,7 +111,7 @@ class RunResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """The result's main table: of a summhay run, one row per system and judge. Raises AttributeError if there is none."""
+        """The result's main table, such as one row per system. Raises AttributeError if there is none."""
         found = getattr(self.results.scores, "table", None)
         frames = [found, *(section.table for section in self.sections)]
         for frame in frames:
