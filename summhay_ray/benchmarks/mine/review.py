@@ -15,7 +15,7 @@ from summhay_ray.benchmarks.mine.workload import haystack_of, latest_digest
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import keep_review, reviews_of
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import facts_of, health
+from summhay_ray.haystack import FREE_JUDGE, facts_of, health
 from summhay_ray.mine import (
     CHECK,
     COLUMNS,
@@ -158,5 +158,5 @@ def keep_answers(
             keep_review(run, now, number)
     write_haystack(made, out)
     check = {name: value for name, value in made["topic_metadata"]["mine"][CHECK].items() if name != "pairs"}
-    effect = health([(out.stem, facts_of(made))], len(made["subtopics"])).lines()
+    effect = health([(out.stem, facts_of(made))], len(made["subtopics"]), judge=FREE_JUDGE).lines()
     return {"run": run_id, "path": str(out), **check, "effect": effect}
