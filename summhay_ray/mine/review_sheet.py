@@ -14,7 +14,7 @@ from summhay_ray.errors import UserError
 from summhay_ray.mine.haystack import kept_insights, short_id
 from summhay_ray.mine.insights import UNSURE, WORDS
 from summhay_ray.mine.review import Decision, homes_of, text_hash
-from summhay_ray.mine.sheets import LONGEST, Row, cell_text, check_columns
+from summhay_ray.mine.sheets import LONGEST, Row, cell_text
 
 EDITED = ("keep", "insight", "subtopic", "query", "documents", "merge_into", "note")
 """Columns that a person edits."""
@@ -81,14 +81,11 @@ def _listed(documents: Sequence[str]) -> str:
     return text if len(text) < LONGEST else f"(all {len(documents)} documents)"
 
 
-def decided(
-    columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str
-) -> list[Decision]:
+def decided(rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str) -> list[Decision]:
     """The decisions after the edits of a sheet. `raw`: the haystack as found; `shown`: the decisions in the sheet's `state`.
 
     Raises UserError, which names the row and the column, for the first edit that cannot be taken.
     """
-    check_columns(file, COLUMNS, columns, rows)
     return _Sheet(rows, raw, shown, state, file).decisions()
 
 
