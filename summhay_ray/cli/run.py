@@ -431,9 +431,8 @@ def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[
     from summhay_ray import api
     from summhay_ray.cli.show import note
 
-    waits = sys.stdin.isatty()
-    first = "" if waits else sys.stdin.readline()
-    if sheet is None and not waits and not first:
+    first = "" if sheet is not None or sys.stdin.isatty() else sys.stdin.readline()
+    if sheet is None and not first and not sys.stdin.isatty():
         sheet = f"{haystack[: -len('.json')]}-pairs.csv"
     if sheet is not None:
         found = api.check_pairs(haystack, n, store, sheet=sheet)
