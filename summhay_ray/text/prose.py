@@ -252,7 +252,9 @@ class _Reader:
         filled = [number for number, line in enumerate(lines) if line.strip()]
         begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
         edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
-        bare = {number: re.sub(r"\d+", "#", lines[number].strip()) for number in edges}
+        bare = {number: lines[number].strip() for number in edges}
+        # The number of the page changes; a sentence with another number is another sentence.
+        bare = {number: line if _END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
         counts = Counter(bare.values())
         for number in sorted(edges):
             if 2 * counts[bare[number]] >= pages:
@@ -429,7 +431,7 @@ class _Reader:
             return
         if self._in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
             self._leave(record, number + 1, "attendance" if self._in_section("attendance") else "no sentence")
-        elif _URL.sub("", record) == "" or len(pairs) == 1 and not self._states(record, item=1):
+        elif _URL.sub("", record) == "" or (len(pairs) == 1 and not self._states(pairs[0][1], item=1)):
             self._leave(record, number + 1, "no sentence")
         elif len(record) <= _LONGEST_RECORD:
             self._keep(record, number, "row", whole=True)
@@ -571,7 +573,7 @@ class _Reader:
             return "attendance"
         # What is said of a title is deeper in the list.
         titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
-        if self._in_section("agenda") and item and titled and _is_title(bare) and not _TURN.match(bare):
+        if self._in_section("agenda") and item and titled and _is_title(bare) and not (_TURN.match(bare) and bare[0].isupper()):
             return "agenda"
         pair = _KEY_VALUE.match(bare)
         if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):
