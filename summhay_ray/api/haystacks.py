@@ -82,7 +82,7 @@ def mine(
     return replace(result, results=replace(result.results, details=details))
 
 
-def read_text(
+def show_text(
     folder: str | Path | Mapping[str, Any],
     document_id: str,
     store: str | None = None,

@@ -76,7 +76,8 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
 
 
 def test_what_was_read_of_a_document_is_shown_and_the_document_stays_as_it_was(folder: Path, cli: Cli) -> None:
-    note = "---\ntitle: Pumps\n---\n## Present\n\n* Ann Example @ann\n\n| Hall | Pumps |\n|---|---|\n| 3 | two |\n\nIt stopped at noon.\n"
+    notes = "| Hall | Pumps |\n|---|---|\n| 3 | two |\n\nIt stopped at noon."
+    note = f"---\ntitle: Pumps\n---\n## Present\n\n* Ann Example @ann\n\n## Notes\n\n{notes}\n"
     (folder / "tickets" / "note.md").write_text(note, encoding="utf-8")
     read = cli("mine", "tickets", "--show-text", "note.md", "--json").document
     assert (read["title"], [one["text"] for one in read["kept"]]) == ("Pumps", ["Hall: 3; Pumps: two", "It stopped at noon."])
