@@ -18,6 +18,7 @@ __all__ = [
     "audited",
     "bench_support_judges",
     "clean",
+    "check_pairs",
     "compare",
     "compare_systems",
     "coverage",

@@ -18,7 +18,7 @@ _WINDOW = 3
 """Neighbouring sentences that are read together."""
 _SHARED = 0.4
 """Least share of the statement's words that its evidence has, for numbers and dates; denials and names need more."""
-_SHARED_BY_DENIALS, _SHARED_BY_NAMES, _SHARED_BY_SCOPE = 0.5, 0.6, 0.75
+_SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
 _NEAR = 3
 """Content words so far from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
@@ -179,12 +179,7 @@ def _says(statement: Statement, negation: Negation) -> bool:
         shared = negation.before & {*before, *(after if negation.after else ())} | negation.after & {*before, *after}
         if token in negation.what and shared and not _SOFT.intersection(before + after):
             return True
-    # "Is not crucial in handling the load" denies what has most of these words, and no denial.
-    rest = negation.scope - negation.what
-    certain = not statement.negations and not _SOFT.intersection(statement.tokens)
-    return bool(certain and negation.after and len(rest) > 1 and negation.before & statement.roots) and (
-        len(rest & statement.roots) >= _SHARED_BY_SCOPE * len(rest)
-    )
+    return False
 
 
 def _denies(statement: Statement, negation: Negation) -> bool:

@@ -61,9 +61,9 @@ def test_what_is_no_prose_is_left_out_with_its_reason(line: str, reason: str) ->
     [
         # List items that go on with an indented line are one statement; those that state something need no full stop.
         (
-            "# T\n\n* Paolo, we should support variables because people from other\n  runtimes expect it.\n* fix crash on no input",
+            "# T\n\n* Paolo, we should support variables because people from other\n  sites expect it.\n* fix crash on no input",
             [
-                "Paolo, we should support variables because people from other runtimes expect it.",
+                "Paolo, we should support variables because people from other sites expect it.",
                 "fix crash on no input",
             ],
         ),
