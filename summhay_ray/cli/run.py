@@ -400,7 +400,7 @@ def mine(
         return
 
     if show_text is not None:
-        read = api.read_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
+        read = api.show_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
         document(read) if as_json else read_lines(read)
         return
 

@@ -76,6 +76,21 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     assert "a person" in cli("explain", found["run"], f"{one['insight_id']}/ticket-00.txt", "--store", "st").out
 
 
+def test_what_was_read_of_a_document_is_shown_and_the_document_stays_as_it_was(folder: Path, cli: Cli) -> None:
+    notes = "| Hall | Pumps |\n|---|---|\n| 3 | two |\n\nIt stopped at noon."
+    note = f"---\ntitle: Pumps\n---\n## Present\n\n* Ann Example @ann\n\n## Notes\n\n{notes}\n"
+    (folder / "tickets" / "note.md").write_text(note, encoding="utf-8")
+    read = cli("mine", "tickets", "--show-text", "note.md", "--json").document
+    assert (read["title"], [one["text"] for one in read["kept"]]) == ("Pumps", ["Hall: 3; Pumps: two", "It stopped at noon."])
+    assert {one["reason"] for one in read["left_out"]} == {"front matter", "heading", "attendance"}
+    assert "left out: attendance" in cli("mine", "tickets", "--show-text", "note.md").out
+    wrong = cli("mine", "tickets", "--show-text", "note.txt")
+    assert wrong.code == 2 and "did you mean 'note.md'?" in wrong.err
+    found = cli("mine", "tickets", "--out", "mine.json", "--json").document
+    assert any("1 attendance" in one and "--show-text" in one for one in found["notes"])
+    assert note in [one["document_text"] for one in json.loads(Path("mine.json").read_text())["documents"]]
+
+
 def test_a_run_uses_a_mined_haystack_by_its_spec(folder: Path, cli: Cli) -> None:
     Path("mine.yaml").write_text(yaml.safe_dump({"kind": "mine", "folder": "tickets"}))
     spec = {"haystacks": ["mine.yaml"], "retrievers": ["bm25"], "summarizers": ["offline/support"], "judges": ["offline/judge"]}

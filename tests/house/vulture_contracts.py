@@ -142,3 +142,6 @@ handle_starttag
 handle_endtag
 handle_data
 attrs
+
+# What markitdown calls.
+convert
