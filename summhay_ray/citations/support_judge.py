@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, read_prose, root, words_of
+from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, words_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -173,12 +173,16 @@ class SupportIndex:
         order = np.argsort(-near, kind="stable")[: most if near.any() else None]
         return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
 
-    def _hold_against(self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]) -> None:
+    def _hold_against(
+        self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
+    ) -> None:
         """Cap the value of each document that says otherwise than a bullet, and never cite it."""
-        for place, document in np.argwhere((sure >= PARTLY) | worth).tolist():
+        for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
             begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
-            near = self._sentences[max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)]
-            if find_contradictions(bullets[place], "\n".join(near)):
+            near = self._sentences[
+                max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)
+            ]
+            if find_contradictions(bullets[place], near):
                 sure[place, document] *= _CONTRADICTED
                 worth[place, document] = False
 
