@@ -51,12 +51,16 @@ def without_references(lines: Sequence[str]) -> tuple[str, ...]:
         heading = _SOURCES.match(line)
         entry = _ENTRY.match(line)
         rest = line[entry.end() :] if entry else line
-        entry = entry or next((group for group in read_citations(line).groups if listing and group.begin == 0), None)
+        cites = listing and any(group.begin == 0 for group in read_citations(line).groups)
         if heading and not _said(line[heading.end() :]):
             listing = not line[heading.end() :]
             if kept and _RULE.fullmatch(kept[-1]):
                 kept.pop()
-        elif _DEFINITION.match(line) or (entry and _FILE_OR_URL.fullmatch(rest)) or (listing and (entry or not _said(rest))):
+        elif (
+            _DEFINITION.match(line)
+            or (entry and _FILE_OR_URL.fullmatch(rest))
+            or (listing and (entry or cites or not _said(rest)))
+        ):
             pass
         else:
             listing = False
