@@ -178,7 +178,7 @@ def json_objects(answer: str, *fields: str, optional: Sequence[str] = (), nested
         if value is None:
             n_broken += 1
             inner = re.split(r"[{}]", answer[begin + 1 : begin + 10_000], maxsplit=1)[0]
-            keys = {_plain(key) for key in re.findall(r"([\w \t-]+?)[\"'\u2019\u201d]?\s*:", inner)}
+            keys = {_plain(key) for key in re.findall(rf"([\w \t-]+?)[\"'{_CLOSE}]?\s*[:：]", inner)}
             broken |= _plain(fields[0]) in keys if fields else bool(keys)
         for one in _having(value, fields, names, nested):
             found.append(one)
@@ -355,8 +355,10 @@ def read_number(answer: str) -> tuple[int, int | None, str]:
     """
     first, *rest = _LEAD_IN.sub("", without_fences(answer)).splitlines() or [""]
     match = _numbered_line(first)
-    named = [found for line in rest if (found := _numbered_line(line)) and _is_alone(found)]
-    numbers = {int(found["number"]) for found in ([match] if match else []) + named}
+    # Below the first line a number counts by its name, or alone on its line.
+    found = [one for line in rest if (one := _numbered_line(line))]
+    named = [one for one in found if (_NAMES_IT.search(one["name"]) if one["name"] else not one["tail"].strip(_MARKS + "."))]
+    numbers = {int(one["number"]) for one in ([match] if match else []) + named}
     if not numbers:
         raise UnusableAnswer("no_rating", f"the answer gives no whole number: {first[:60]!r}")
     if len(numbers) > 1:
@@ -369,7 +371,3 @@ def _numbered_line(line: str) -> re.Match[str] | None:
     stripped = _TAG.sub(" ", line.translate(_SIGNS)).strip(_MARKS)
     match = _LINE.fullmatch(stripped) or _LINE.fullmatch(_NUMBERED.sub("", stripped, count=1))
     return None if match is None or _OTHERWISE.search(match["remark"] or "") else match
-
-
-def _is_alone(match: re.Match[str]) -> bool:
-    return bool(_NAMES_IT.search(match["name"] or "")) if match["name"] else not match["tail"].strip(_MARKS + ".")

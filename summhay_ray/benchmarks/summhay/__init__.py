@@ -32,8 +32,8 @@ __all__ = [
     "import_files",
     "import_released",
     "judges_of",
+    "nuggets_section",
     "read_biases",
     "read_labels",
-    "nuggets_section",
     "score_run",
 ]
