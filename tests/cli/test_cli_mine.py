@@ -413,3 +413,20 @@ def test_each_document_that_a_claim_model_does_not_answer_is_a_failure(
         found = cli("mine", spec, "--store", "st", "--json")
     told = cli("failures", found.document["run"], "--store", "st", "--json").document["failures"]
     assert found.code == 4 and len(told) == len(asked) == 30 and found.document["insights"] == 9
+
+
+def test_queries_about_what_no_document_says_stay_through_a_review(folder: Path, cli: Cli) -> None:
+    out, sheet, store = folder.parent / "m.json", folder.parent / "s.csv", folder.parent / "store"
+    plain = cli("mine", folder, "--out", folder.parent / "plain.json", "--store", store, "--json").document
+    said = cli("mine", folder, "--absent", "4", "--out", out, "--review", sheet, "--store", store, "--json").document
+    assert said["run"] != plain["run"] and said["insights"] == plain["insights"]
+    found = json.loads(out.read_text(encoding="utf-8"))
+    absent = [one for one in found["subtopics"] if one.get("absent")]
+    words = {word for document in found["documents"] for word in re.findall(r"\w+", document["document_text"].lower())}
+    assert len({one["subtopic"] for one in absent}) == 4 and all(one["insights"] == [] for one in absent)
+    assert not words & {word for one in absent for word in one["subtopic"].split()} - {"of", "in"}
+    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
+    sheet.write_text(",".join(rows[0]) + "\n" + ",".join([rows[0]["run"], rows[0]["insight_id"], *[""] * 6, "no,,,"]) + "\n")
+    assert cli("mine", "--accept", sheet, "--out", out, "--store", store).code == 0
+    after = json.loads(out.read_text(encoding="utf-8"))["subtopics"]
+    assert [one for one in after if one.get("absent")] == absent
