@@ -133,6 +133,6 @@ class Summaries(Benchmark[S]):
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         if self.reader.whole:
-            return sections(scores, self.reader.judge)
+            return sections(scores, self.reader.judge, self.reader.over)
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         return () if scores.retrieval is None else (retrieval_section(scores.retrieval, budget),)
