@@ -179,7 +179,7 @@ def _verdict(found: Mapping[str, Any], labels: Sequence[str], unit: str, cluster
         corrected = f" for {found['n_pairs']:,} pairs" if found["n_pairs"] > 1 else ""
         differs = f"differs: {higher} is higher by {by} ({f'p {p:.4f}' if p >= 0.0001 else 'p < 0.0001'}{corrected})"
         return f"{differs}, also with what is missing at its worst: {missing}" if missing else differs
-    if missing:
+    if missing and found["worst_low"] is not None:
         ends = " and ".join(_points(found[name], unit) for name in ("worst_low", "worst_high"))
         return f"not shown to differ: {missing}; with these at their worst, the difference is between {ends}"
     if found["se"] is None:

@@ -85,11 +85,11 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     limits = _limits(evidence, standings, may_be_best, own)
     if reasons or chosen is None or first is None:
         said = [f"No decision: {'; '.join(reasons)}.", *_would_bring_one(evidence, more, labels, len(may_be_best))]
-        if by_cost and chosen is not None and len(costs) > 1:
+        if by_cost and chosen is not None and len(set(costs)) > 1:
             said.append(f"The cheapest is {chosen['label']}: {_dollars(chosen['usd'])} a query.")
     else:
         others = [one["label"] for one in may_be_best if one["name"] not in (chosen["name"], first["name"])]
-        cheapest = f", the cheapest of {len(may_be_best)} systems that may be the best" if by_cost and len(costs) > 1 else ""
+        cheapest = f", the cheapest of {len(costs)} systems that may be the best" if by_cost and len(set(costs)) > 1 else ""
         said = [f"Use {chosen['label']} ({_score(chosen, evidence)}){cheapest}."]
         if first is not chosen:
             cost = f", {_dollars(first['usd'])} a query"

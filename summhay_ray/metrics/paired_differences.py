@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 LEVEL, POWER = 0.05, 0.8
 LITTLE, INCOMPLETE = 0.02, 0.1
-"""Shares of its answers or judgments that a system may lack. Up to LITTLE, its pairs are compared on what is there; above it, also
-with what is missing at its worst. Above INCOMPLETE, it is not ranked, and its pairs are a family of their own."""
+"""Shares of its answers or judgments that a system may lack. Up to LITTLE, its pairs are compared on what is there; above it,
+also with what is missing at its worst. Above INCOMPLETE, it is not ranked, and its pairs are a family of their own."""
 FEWEST_CLUSTERS = 6
 """The fewest queries or haystacks that say something of others."""
 MOST_QUERIES = 10_000_000
@@ -87,12 +87,12 @@ class Paired:
         - `a`, `b`, `difference`: means over these queries, with equal weights, and A's minus B's.
         - `worst_low`, `worst_high`: the difference with what is missing at its worst for A, and for B; null for pairs whose sides
           lack no more than LITTLE.
-        - `low`, `high`: the interval at the level at which Holm's correction tests the pair: it excludes 0 exactly where the pair
-          differs, and holds the truth in 95 % of cases or more. With `worst_low`, it has room for all that may be missing.
+        - `low`, `high`: Bonferroni's simultaneous 95 % interval or, of a pair that only Holm's correction shows to differ, that
+          at Holm's level: it excludes 0 exactly where the pair differs. With `worst_low`, it has room for all that is missing.
         - `se`, `freedom`: standard error, over haystacks never below the one over queries, and its degrees of freedom.
         - `p`: two-sided, of this pair alone, on what is there.
-        - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, apart from these, all with an incomplete one. With
-          `worst_low`, of the largest p that what is missing allows. 1 where p is null.
+        - `p_adjusted`: Holm's, for `n_pairs`: all pairs of complete systems or, as another family, all with an incomplete one;
+          with `worst_low`, of the largest p that what is missing allows. 1 where p is null.
         - `effect`: Cohen's d for paired values: mean of the differences per query, divided by their standard deviation.
         - `wins`, `ties`, `losses`: queries on which A is above B, equal to B, below B.
         - `detectable`: smallest true difference that these queries show with 80 % power, among as many pairs.
@@ -121,7 +121,9 @@ class Paired:
             known = family & ~np.isnan(p)
             n_pairs[family] = known.sum()
             adjusted[known], level[known] = holm(p[known])
-        reach = np.array([-special.stdtrit(case["freedom"], level / 2) * case["se"] for case in cases])
+        least = LEVEL / np.maximum(1, n_pairs)
+        wide = np.where((adjusted < LEVEL) & (p >= least), level, least)
+        reach = np.array([-special.stdtrit(case["freedom"], wide / 2) * case["se"] for case in cases])
         found |= {
             "difference": np.clip(found["difference"], -most, most),
             "worst_low": np.where(lacking, differences[1 % len(cases)], np.nan),
@@ -185,16 +187,14 @@ class Paired:
             se = np.where(n_haystacks > 1, np.maximum(se, between), np.nan)
             freedom = np.where(np.isnan(se), 0.0, n**2 / total)
         wins, losses = ((side > _TIE).sum(axis=0) for side in (apart, -apart))
-        return {
-            **{"n_queries": n, "n_haystacks": n_haystacks, "a": means[0], "b": means[1], "difference": difference},
-            **{"effect": difference / np.where(spread > _TIE, spread, np.nan), "se": se, "freedom": freedom},
-            **{"wins": wins, "ties": n - wins - losses, "losses": losses},
-        }
+        found = {"n_queries": n, "n_haystacks": n_haystacks, "a": means[0], "b": means[1], "difference": difference}
+        found |= {"effect": difference / np.where(spread > _TIE, spread, np.nan), "se": se, "freedom": freedom}
+        return found | {"wins": wins, "ties": n - wins - losses, "losses": losses}
 
 
 def holm(p: Floats) -> tuple[Floats, Floats]:
-    """(Holm's adjusted p-values, the level at which each is tested). A p-value is below its level exactly where the adjusted one is
-    below LEVEL; those that are not are all tested at the level at which the least of them failed."""
+    """(Holm's adjusted p-values, the level at which each is tested). A p-value is below its level exactly where the adjusted one
+    is below LEVEL; those that are not are all tested at the level at which the least of them failed."""
     import numpy as np
 
     order, left = np.argsort(p, kind="stable"), np.arange(len(p), 0, -1)

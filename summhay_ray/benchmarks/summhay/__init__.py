@@ -9,7 +9,7 @@ from summhay_ray.benchmarks.summhay.haystacks.imports import Import, ImportResul
 from summhay_ray.benchmarks.summhay.haystacks.imports_on_ray import import_files
 from summhay_ray.benchmarks.summhay.haystacks.tables import TABLES
 from summhay_ray.benchmarks.summhay.results.biases import read_biases
-from summhay_ray.benchmarks.summhay.results.compare import compare_systems
+from summhay_ray.benchmarks.summhay.results.compare import compare_systems, decision_of
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
@@ -27,6 +27,7 @@ __all__ = [
     "SummhaySpec",
     "all_judgments",
     "compare_systems",
+    "decision_of",
     "draw_labels",
     "export",
     "import_files",
