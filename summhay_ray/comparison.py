@@ -44,6 +44,7 @@ ENDS = {"": "difference", "_low": "low", "_high": "high"}
 """End of a column's name -> what it has of a difference."""
 _QUERY = ("cluster", "query")
 _KEYS = ("system", *_QUERY)
+_MATRICES = ("value", "least", "most", "n", "n_expected")
 STANDING = pl.Schema(
     {
         "name": pl.String,  # the system's key, after that of its run if there are two
@@ -172,7 +173,7 @@ class SystemComparison:
 
 
 def _verdict(found: Mapping[str, Any], labels: Sequence[str], unit: str, cluster: str, lacking: Sequence[str]) -> str:
-    """The result of a pair in one sentence. `labels`: its systems'. `lacking`: what they lack, where that is more than a little."""
+    """The result of a pair in one sentence. `labels`: of its systems. `lacking`: what they lack, if that is more than a little."""
     n, needed, missing = found["n_queries"], found["queries_needed"], " and ".join(lacking)
     if (p := found["p_adjusted"]) < LEVEL:
         higher, by = labels[found["difference"] < 0], _points(abs(found["difference"]), unit)
@@ -405,8 +406,8 @@ def compare_pairs(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is compared: `sides`, each as (index of the run, system), in `pairs` of their places, by `scores` of all figures: rows of
-    `_by_figure`, sorted by query and side."""
+    """What is compared: `sides`, each as (index of the run, system), in `pairs` of their places, by `scores` of all figures: rows
+    of `_by_figure`, sorted by query and side."""
 
     runs: Sequence[RunScores]
     sides: Sequence[tuple[int, str]]
@@ -423,12 +424,11 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
     unit, cluster, counted = runs[0].units[figure], runs[0].cluster, runs[0].counted
     own = asked.scores.filter(pl.col("figure") == figure)
     own = own.filter((pl.col("n_expected") > 0).any().over(_QUERY))
-    columns = ("value", "least", "most", "n", "n_expected")
-    *values, n, due = (own[name].to_numpy().reshape(-1, n_systems) for name in columns)
+    value, least, best, n, due = (own[name].to_numpy().reshape(-1, n_systems) for name in _MATRICES)
     n, due = n.sum(axis=0), due.sum(axis=0)
     if not n.any():
         return None
-    observed = Observed(*values, np.where(due > 0, 1 - n / np.maximum(1, due), 0.0))
+    observed = Observed(value, least, best, np.where(due > 0, 1 - n / np.maximum(1, due), 0.0))
     clusters = own["cluster"].gather_every(n_systems).to_list()
     paired, most = Paired(clusters, asked.over), 1.0 if unit == "%" else math.inf
     found = paired.differences(observed, asked.pairs, most=most)
@@ -438,7 +438,9 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
         "label": [f"{run}{runs[index].label(system)}" for run, (index, system) in zip(in_run, sides, strict=True)],
         "usd": [runs[index].costs.get(system) for index, system in sides],
         "ceiling": [system in runs[index].ceilings for index, system in sides],
-        **{"n": n, "n_expected": due, "missing": observed.missing},
+        "n": n,
+        "n_expected": due,
+        "missing": observed.missing,
     }
     standings = _standings(pl.DataFrame(systems, schema_overrides={"usd": pl.Float64}), observed, found, asked.pairs)
     lacking = [
@@ -489,7 +491,9 @@ def _compared(asked: _Asked, figure: str) -> SystemComparison | None:
             figure: f"further queries of {these}" if paired.over == "queries" else f"other {cluster}s than these {n_clusters}"
         },
         units={figure: unit},
-        **{"judge": judge, "cluster": cluster, "counted": counted},
+        judge=judge,
+        cluster=cluster,
+        counted=counted,
     )
 
 
@@ -502,8 +506,8 @@ def _corrected(
     ends = [one.slope * one.bias.se for one in biases]
     extra = [abs(ends[a] - ends[b]) if biases[a].bias == biases[b].bias else math.hypot(ends[a], ends[b]) for a, b in pairs]
     factor, shift = (np.array([getattr(one, name) for one in biases]) for name in ("factor", "shift"))
-    scaled = [of * factor - shift for of in (observed.values, observed.least, observed.most)]
-    return paired.differences(Observed(*scaled, observed.missing), pairs, np.array(extra), most).to_struct()
+    values, least, best = (of * factor - shift for of in (observed.values, observed.least, observed.most))
+    return paired.differences(Observed(values, least, best, observed.missing), pairs, np.array(extra), most).to_struct()
 
 
 def _standings(systems: pl.DataFrame, observed: Observed, found: pl.DataFrame, pairs: Sequence[tuple[int, int]]) -> pl.DataFrame:
@@ -558,7 +562,8 @@ def _pairs(runs: Sequence[RunScores], wanted: Sequence[str]) -> Chosen:
         seen = dict.fromkeys((a, b) for a in first for b in second if a != b)
         pairs = [(a, b) for a, b in seen if (b, a) not in seen or a < b]
         if not pairs:
-            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(runs[0].systems)}")
+            mend = "give a second run, or two of its judges with --judges A B"
+            raise UserError(f"{runs[0].run} has no two systems to compare among {', '.join(runs[0].systems)}; {mend}")
     if len(pairs) > MOST_PAIRS:
         raise UserError(f"{len(pairs):,} pairs of systems are more than {MOST_PAIRS:,}; name fewer with --systems A B")
     return pairs
@@ -613,13 +618,13 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     """The ranking of systems with its uncertainty. `most`: how many of them to show."""
     standings, unit = comparison.standings[figure], comparison.units[figure]
     text = (
-        f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets the ranks that the pairs leave open: 1 where "
-        "no pair shows a better system. All of them hold the true ranks together in 95 % of cases."
+        f"Mean {figure}, each query counting once; n: {comparison.counted}. In brackets the ranks that the pairs leave open: 1 "
+        "where no pair shows a better system. All of them hold the true ranks together in 95 % of cases."
     )
     if (standings["missing"] > 0).any():
         text += (
-            f" Systems are ranked with what is missing as 0 (floor). One that lacks more than a tenth of its {comparison.counted} is "
-            "incomplete: it has no rank, and changes nothing for the others."
+            f" Systems are ranked with what is missing as 0 (floor). One that lacks more than a tenth of its {comparison.counted} "
+            "is incomplete: it has no rank, and changes nothing for the others."
         )
     may = (
         pl.when("may_be_best")
@@ -686,7 +691,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         **({"verdict": pl.col("verdict")} if verdicts else {}),
     }
     table = pairs.select(**columns)
-    table = table.select(name for name in table.columns if table[name].null_count() < table.height)
+    table = table.select(name for name in table.columns if name == "difference" or table[name].null_count() < table.height)
     removed = " Bias removed: the difference without the judge's bias against people." if "bias removed" in table.columns else ""
     removed += " By labels: the difference corrected by people's labels." if "by labels" in table.columns else ""
     in_points = ("difference", "least detectable", "bias removed", "by labels") if points else ()
@@ -694,8 +699,8 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         f"Is it real? {_titled(figure)}, pair by pair",
         f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
         "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
-        f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes 0. "
-        "Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference seen so."
+        f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "
+        "0. Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference seen so."
         f"{removed}",
         table,
         {name: "points" for name in in_points if name in table.columns},

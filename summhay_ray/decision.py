@@ -140,9 +140,9 @@ def _limits(
 ) -> list[str]:
     """What limits the confidence in a decision, each in a few words."""
     n, clusters = evidence.n_queries, evidence.n_clusters
-    these = f"{evidence.cluster}{'s'[: clusters > 1]}"
-    only = f"of {'these' if clusters > 1 else 'this'} {clusters} {these} only" if evidence.over == "queries" else ""
-    limits = [f"{n} quer{'ies' if n != 1 else 'y'} {only or f'in {clusters} {these}'}"]
+    these = f"these {clusters} {evidence.cluster}s" if clusters > 1 else f"this {evidence.cluster}"
+    where = f"of {these} only" if evidence.over == "queries" else f"in {clusters} {evidence.cluster}s"
+    limits = [f"{n} quer{'ies' if n != 1 else 'y'} {where}"]
     least = sorted(one for pair in pairs if (one := pair["detectable"]) is not None)
     if least:
         middle = least[len(least) // 2]

@@ -53,6 +53,13 @@ class Observed:
     missing: Floats
     """(systems): the share that each lacks of what it should have."""
 
+    @classmethod
+    def whole(cls, values: Floats) -> Observed:
+        """Scores of which nothing is missing: a NaN was not to be scored."""
+        import numpy as np
+
+        return cls(values, values, values, np.zeros(values.shape[1]))
+
     @property
     def incomplete(self) -> NDArray[np.bool_]:
         """(systems): whether each lacks more than INCOMPLETE."""
@@ -68,7 +75,7 @@ class Paired:
         import numpy as np
 
         names, haystack, counts = np.unique(list(haystacks), return_inverse=True, return_counts=True)
-        enough = "haystacks" if len(names) >= FEWEST_CLUSTERS else "queries"
+        enough: Over = "haystacks" if len(names) >= FEWEST_CLUSTERS else "queries"
         self.over: Over = (over or enough) if len(names) > 1 else "queries"
         # Alone in its haystack, a query has no spread within it: such queries count as those of one haystack.
         stratum = np.where(counts[haystack] > 1, haystack, -1)

@@ -21,14 +21,9 @@ def rows(found: pl.DataFrame) -> list[Any]:
     return [SimpleNamespace(**row) for row in found.to_dicts()]
 
 
-def seen(values: np.ndarray) -> Observed:
-    """Scores of which nothing that matters is missing."""
-    return Observed(values, values, values, np.zeros(values.shape[1]))
-
-
 def difference(apart: np.ndarray, haystacks: list[str], over: Over = "queries") -> Any:
     values = np.stack([apart, np.zeros(len(apart))], axis=1)
-    [found] = rows(Paired(haystacks, over).differences(seen(values), [(0, 1)]))
+    [found] = rows(Paired(haystacks, over).differences(Observed.whole(values), [(0, 1)]))
     return found
 
 
@@ -113,7 +108,7 @@ def test_haystacks_of_other_sizes_have_the_variance_and_freedom_of_bell_and_mcca
 def test_a_pair_differs_exactly_where_its_interval_excludes_zero(over: Over, lost: int) -> None:
     values, pairs, haystacks = many(12)
     values[:lost, 3], values[2 : 2 + lost, 7] = np.nan, np.nan
-    found = rows(Paired(haystacks, over).differences(seen(values), pairs))
+    found = rows(Paired(haystacks, over).differences(Observed.whole(values), pairs))
     assert len(found) == 66 and all(one.n_pairs == 66 for one in found)
     for one in found:
         assert (one.p_adjusted < LEVEL) == (one.low > 0 or one.high < 0)
@@ -125,7 +120,7 @@ def test_p_values_of_many_pairs_are_corrected_as_statsmodels_does_by_holm() -> N
     from statsmodels.stats.multitest import multipletests
 
     values, pairs, haystacks = many(40)
-    found = Paired(haystacks, "queries").differences(seen(values), pairs)
+    found = Paired(haystacks, "queries").differences(Observed.whole(values), pairs)
     rejected, adjusted, *_ = multipletests(found["p"], LEVEL, "holm")
     assert found["p_adjusted"].to_numpy() == pytest.approx(adjusted)
     assert rejected.sum() > 100 and (found["p_adjusted"].to_numpy() < LEVEL).tolist() == rejected.tolist()
@@ -142,7 +137,7 @@ def test_equal_systems_are_no_evidence() -> None:
     base = np.random.default_rng(4).normal(0.5, 0.1, 18)
     # The same figures but for their last digits.
     values = np.stack([base, base + 1e-15, base * (1 + 1e-15)], axis=1)
-    equal = rows(Paired(["h", "i"] * 9).differences(seen(values), [(0, 1), (0, 2)]))
+    equal = rows(Paired(["h", "i"] * 9).differences(Observed.whole(values), [(0, 1), (0, 2)]))
     assert {(one.low, one.high, one.se, one.p, one.p_adjusted, one.detectable, one.ties) for one in equal} == {
         (None, None, None, None, 1.0, None, 18)
     }
@@ -166,7 +161,7 @@ def test_what_is_missing_counts_for_neither() -> None:
     assert {name: value for name, value in vars(found).items() if name != "over"} == pytest.approx(
         {name: value for name, value in vars(same).items() if name != "over"}
     )
-    [none] = rows(Paired(haystacks).differences(seen(np.full((36, 2), np.nan)), [(0, 1)]))
+    [none] = rows(Paired(haystacks).differences(Observed.whole(np.full((36, 2), np.nan)), [(0, 1)]))
     assert (none.n_queries, none.difference, none.p_adjusted) == (0, None, 1)
 
 
@@ -200,7 +195,9 @@ def test_incomplete_systems_take_nothing_from_the_others() -> None:
     paired, pairs = Paired(haystacks), list(itertools.combinations(range(6), 2))
     found = paired.differences(Observed(values, least, most, missing), pairs, most=1.0)
     own = [5 not in pair for pair in pairs]
-    assert found.filter(own).equals(paired.differences(seen(values[:, :5]), [pair for pair in pairs if 5 not in pair], most=1.0))
+    assert found.filter(own).equals(
+        paired.differences(Observed.whole(values[:, :5]), [pair for pair in pairs if 5 not in pair], most=1.0)
+    )
     for one in rows(found.filter([not is_own for is_own in own])):
         assert one.n_pairs == 5 and -1 <= one.low <= one.worst_low <= one.worst_high <= one.high <= 1
         assert (one.p_adjusted < LEVEL) == (one.low > 0)

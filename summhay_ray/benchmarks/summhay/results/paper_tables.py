@@ -50,7 +50,7 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
         return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
     metadata = stored_metadata(run.store, run.record)
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
-    costs = {system: each for system, *each in spent(run).iter_rows()}
+    costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
     dollars = {system: usd / MICROS for system, (usd, _) in costs.items()}
     compared = every_pair(judged_scores(result, best, dollars), (figure,), over)
     made = [
