@@ -519,7 +519,7 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
 def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import claims_section, nuggets_section
+    from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
     from summhay_ray.report import bias_lines, names_line, position_table, score_tables
 
@@ -528,6 +528,8 @@ def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
         sections([] if claims is None else [claims])
         say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
         return
+    if (decision := decision_of(scores)) is not None:
+        say(decision.text)
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
     starred(grids)

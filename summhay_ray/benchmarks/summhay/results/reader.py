@@ -141,7 +141,7 @@ class Summaries(Benchmark[S]):
         from summhay_ray.benchmarks.summhay.results.paper_tables import sections
 
         if self.reader.whole:
-            return sections(scores, self.reader.judge)
+            return sections(scores, self.reader.judge, self.reader.over)
         budget = scores.stored.record.get("spec", {}).get("token_budget")
         claims = claims_section(scores.systems, scores.judge)
         retrieval = None if scores.retrieval is None else retrieval_section(scores.retrieval, budget)
