@@ -133,7 +133,7 @@ def test_a_sheet_that_cannot_be_read_names_row_and_column(folder: Path, cli: Cli
 
 Answer = Callable[[str, list[str]], object]
 """(First sentence of the document, numbers of the statements) -> the JSON that the model answers with."""
-OPEN = "Hall 3: the label printer gave up after some labels, driver 7.2 or not."
+OPEN = "Hall 3 again: the printer gave up after 40, with driver 7.2 or not."
 
 
 @contextlib.contextmanager
