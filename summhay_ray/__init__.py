@@ -31,7 +31,6 @@ __all__ = [
     "judge_bench",
     "label",
     "make_report",
-    "migrate",
     "mine",
     "plan",
     "read_text",

@@ -456,6 +456,7 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
 def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
+    from summhay_ray.benchmarks.summhay import nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
     from summhay_ray.report import bias_lines, names_line, position_table, score_tables
 
@@ -470,6 +471,7 @@ def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
             say(names)
         for line in bias_lines(scores.biases, scores.run):
             say(line)
+        sections(filter(None, [nuggets_section(scores.systems, scores.judge)]))
         if scores.retrieval is not None:
             sections([retrieval_section(scores.retrieval, None)])
     elif grids:

@@ -4,7 +4,7 @@ from summhay_ray.haystack.check import InvalidHaystack, Node
 from summhay_ray.haystack.export import export_run
 from summhay_ray.haystack.identity import haystack_id_of, imported_cell_id, without_labels
 from summhay_ray.haystack.imported import RELEASED_JUDGE, ImportedRows, imported_rows
-from summhay_ray.haystack.nuggets import read_nuggets
+from summhay_ray.haystack.nuggets import UNREAD, holds_nuggets, read_nuggets
 from summhay_ray.haystack.released import ReleasedFile, read_released, released_from
 from summhay_ray.haystack.samples import load_sample, sample_names
 from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_key
@@ -12,6 +12,7 @@ from summhay_ray.haystack.systems import PREFIX, System, parse_system, system_ke
 __all__ = [
     "PREFIX",
     "RELEASED_JUDGE",
+    "UNREAD",
     "ImportedRows",
     "InvalidHaystack",
     "Node",
@@ -19,6 +20,7 @@ __all__ = [
     "System",
     "export_run",
     "haystack_id_of",
+    "holds_nuggets",
     "imported_cell_id",
     "imported_rows",
     "load_sample",

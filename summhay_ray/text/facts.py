@@ -265,6 +265,8 @@ class _Reader:
         ]
         for token in self.tokens:
             plain = token.lower.replace("’", "'").removesuffix("'s").replace(".", "")
+            if token.text[:-1].isupper():
+                plain = plain.removesuffix("s")
             if token.kind == "char" or (token.kind == "word" and len(plain) > 1 and plain not in FUNCTION_WORDS):
                 token.root = root(plain)
 
@@ -353,7 +355,7 @@ class _Reader:
             high = math.inf
         elif _BELOW.search(before):
             low = -math.inf
-        elif _ABOUT.search(before):
+        elif low == high and _ABOUT.search(before):
             low, high = low - abs(low) * _TOLERANCE, high + abs(high) * _TOLERANCE
         quantity = Quantity(low, high, grain, unit, self._nouns(begin, place, unit))
         return Fact("amount" if unit in _CURRENCIES else "number", self._words(begin, place), begin, place, quantity)
@@ -490,7 +492,7 @@ class _Reader:
             # "Cannot run without" says when it can.
             if not scope or (not match["noun"] and _PROVIDED.search(self.text, match.end())):
                 continue
-            before = frozenset(self._before(match.start(), 2))
+            before = frozenset(self._before(match.start(), 1 if match["noun"] else 2)) - {scope[0]}
             if match["claim"]:
                 yield Negation(match[0], frozenset(scope), True, before, frozenset(), frozenset(scope))
             else:

@@ -95,7 +95,8 @@ class _Page(html.parser.HTMLParser):
         if tag == "a":
             address, text = parts[0], "".join(parts[1:])
             # Only a block that is nothing but a link keeps the address: it marks a list of links.
-            alone = not "".join(self._open[-1][1]).rsplit("\n", 1)[-1].strip() and self._open[-1][0] in ("li", "td")
+            around, before = self._open[-1]
+            alone = around in ("li", "td") and not "".join(before).strip()
             self._put(f"[{text.strip()}]({address}) " if alone and text.strip() and not re.search(r"[\s()]", address) else text)
             return
         text = "".join(parts)

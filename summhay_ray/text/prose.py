@@ -75,6 +75,7 @@ _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]\Z")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": ""})
 _PAGE = re.compile(r"(?:page|seite|página|-|–)?\s*\d{1,4}\s*(?:(?:of|/|von|de)\s*\d{1,4}|-|–)?", re.IGNORECASE)
+_BULLET = re.compile(r"\s*[•●○◦▪▫■□‣∙·✓✔➢\uf0b7]\s*")
 _LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d{1,4}\s*\Z")
 _RULE = re.compile(r"[\W_]+")
 _ATTENDANCE = re.compile(
@@ -104,7 +105,7 @@ _DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "en
 _CLOSING = re.compile(
     r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
     r"|thanks(?: again| and regards)?|thank you|respectfully(?: submitted)?|mit freundlichen grüßen|viele grüße|cordialement"
-    r"|saludos|atentamente|-- ?|—)[,.!]?\s*\Z",
+    r"|saludos|atentamente|-- ?)[,.!]?\s*\Z",
     re.IGNORECASE,
 )
 _TRAILER = re.compile(
@@ -142,6 +143,7 @@ _BEFORE_MORE = frozenset({*FUNCTION_WORDS, "e.g.", "i.e.", "&"}) - {
     "up",
 }
 """Words with which no sentence ends."""
+_FEWEST_PAGES = 3
 _LONGEST_RECORD = 400
 
 
@@ -183,7 +185,7 @@ def read_prose(text: str, split: Split | None = None) -> Prose:
     latin = is_latin(text)
     reader = _Reader(split or (sentences if latin else sentences_of), latin)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    body, first = reader.front_matter(text)
+    body, first = reader.front_matter(reader.without_running_heads(text))
     if first or _MARKUP.search(body):
         reader.read_markdown(body, first)
     else:
@@ -205,8 +207,8 @@ def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     # Addresses are not shown.
-    parser.normalizeLink = parser.normalizeLinkText = lambda address: address  # type: ignore[method-assign]
-    parser.validateLink = lambda address: True  # type: ignore[method-assign]
+    for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
+        setattr(parser, name, do)
     return parser
 
 
@@ -237,6 +239,23 @@ class _Reader:
             if line.strip() and number <= skipped:
                 self._leave(line, number, "front matter")
         return text[found.end() :], skipped
+
+    def without_running_heads(self, text: str) -> str:
+        """A text in pages, as of a PDF file, with empty lines for what stands at the top or the bottom of half of the pages."""
+        pages = text.count("\f")
+        if pages < _FEWEST_PAGES:
+            return text
+        lines = text.split("\n")
+        filled = [number for number, line in enumerate(lines) if line.strip()]
+        begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
+        edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
+        bare = {number: re.sub(r"\d+", "#", lines[number].strip()) for number in edges}
+        counts = Counter(bare.values())
+        for number in sorted(edges):
+            if 2 * counts[bare[number]] >= pages:
+                self._leave(lines[number].strip(), number + 1, "boilerplate")
+                lines[number] = ""
+        return "\n".join(lines)
 
     # Plain text
 
@@ -421,12 +440,16 @@ class _Reader:
         """Keep or leave out the lines of a paragraph or list item, which begins after `number` lines."""
         for place, text in self._joined(lines, source, item):
             at = number + place
+            if bullet := _BULLET.match(text):
+                text, item, plain = text[bullet.end() :], True, False
             if reason := self._reason(text, item, linked, plain):
                 self._leave(text.strip(), at + 1, reason)
-            elif plain and not re.search(r"\w", text):
-                self._keep(text, at, "line", raw=True)
-            else:
-                self._keep(text, at, "sentence" if self._states(text, item) else "line", raw=plain)
+                continue
+            kind: Kind = "sentence" if self._states(text, item) else "line"
+            if kind == "line" and not item and self._in_section("agenda"):
+                # A title without markup.
+                self._open_section(text, 7)
+            self._keep(text, at, kind, raw=plain)
 
     def _joined(self, lines: Sequence[str], source: Sequence[str], item: bool) -> Iterator[tuple[int, str]]:
         """(place of its first line, text) of what the lines of a paragraph say: lines that were only wrapped are one.
@@ -450,7 +473,7 @@ class _Reader:
     def _wraps(self, text: str, last: str, line: str, source: Sequence[str], item: bool) -> bool:
         """Whether a line goes on with the sentence that `text` begins, whose last line is `last`."""
         last, line = last.rstrip(), line.strip()
-        if not last or not line or _TURN.match(line) or line[0] in "<[|•·▪◦‣–—*-" or _LEADERS.search(last):
+        if not last or not line or _TURN.match(line) or line[0] in "<[|–—*-" or _BULLET.match(line) or _LEADERS.search(last):
             return False
         if item and source and source[1][:1] in " \t":
             return True

@@ -12,7 +12,7 @@ from summhay_ray.benchmarks.summhay.results.biases import read_biases
 from summhay_ray.benchmarks.summhay.results.compare import compare_systems
 from summhay_ray.benchmarks.summhay.results.judges import JudgedBy, all_judgments, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import draw_labels, read_labels
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section, score_run
 from summhay_ray.benchmarks.summhay.spec import SummhaySpec
 from summhay_ray.benchmarks.summhay.workload import SummHay
 
@@ -34,5 +34,6 @@ __all__ = [
     "judges_of",
     "read_biases",
     "read_labels",
+    "nuggets_section",
     "score_run",
 ]

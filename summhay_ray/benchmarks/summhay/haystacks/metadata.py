@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from summhay_ray.benchmark import Store
 from summhay_ray.haystack import ReleasedFile, read_released
-from summhay_ray.records import Gold, Subtopic
+from summhay_ray.records import NUGGET_WEIGHTS, OTHER, Gold, Subtopic
 
 _STORED = "outlines"
 """Kind of the store object that holds a run's metadata, and the field of the run's record with its digest: the name in stores."""
@@ -47,6 +47,8 @@ class HaystackMetadata:
     """`gold` as JSON text, which takes a tenth of the memory."""
     by_grammar: bool = False
     """Whether the source says that `offline/writer` wrote its prose."""
+    importance: str = ""
+    """Insight -> vital, okay or other, as JSON text; empty for a haystack whose insights are no nuggets."""
 
     def gold(self) -> Gold:
         """See `Haystack.gold`."""
@@ -56,9 +58,10 @@ class HaystackMetadata:
     def to_json(self) -> dict[str, Any]:
         """The metadata as JSON."""
         content = {item.name: getattr(self, item.name) for item in fields(self)}
-        if not self.by_grammar:
-            # Omitted when False, so that metadata keeps the digest it had before this field existed.
-            del content["by_grammar"]
+        for name in ("by_grammar", "importance"):
+            # Omitted when empty, so that metadata keeps the digest it had before this field existed.
+            if not content[name]:
+                del content[name]
         subtopics = [
             {name: value for name, value in asdict(subtopic).items() if name not in _PLACE} for subtopic in self.subtopics
         ]
@@ -80,6 +83,9 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
     """The metadata of the haystack in a source."""
     haystack = source.haystack
     gold = {insight_id: None if numbers is None else sorted(numbers) for insight_id, numbers in haystack.gold().items()}
+    words = NUGGET_WEIGHTS["weighted"]
+    importance = {one.insight_id: one.importance if one.importance in words else OTHER for one in haystack.insights}
+    weighed = haystack.nuggets or any(one.importance for one in haystack.insights)
     return HaystackMetadata(
         haystack_id=haystack.haystack_id,
         name=haystack.name,
@@ -92,6 +98,7 @@ def metadata_of(source: ReleasedFile) -> HaystackMetadata:
         digest=hashlib.sha256(source_bytes(source.raw)).hexdigest(),
         marks=json.dumps(gold, separators=(",", ":")),
         by_grammar=source.by_grammar,
+        importance=json.dumps(importance, separators=(",", ":")) if weighed else "",
     )
 
 

@@ -20,7 +20,7 @@ from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, 
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
@@ -53,6 +53,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     compared = every_pair(judged_scores(result, best), (figure,))
     made = [
+        nuggets_section(result.systems, best),
         _people(result, best),
         _labelled(result, best),
         *([] if compared is None else comparison_sections(compared)),

@@ -22,15 +22,15 @@ from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
-from summhay_ray.engine.read.missing import short_log
-from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.run.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.items_left import (
+from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
+from summhay_ray.engine.sections import Section
+from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
+from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
+from summhay_ray.engine.state.items_left import (
     ANSWERS,
     ITEM,
     RunSnapshot,
@@ -40,11 +40,11 @@ from summhay_ray.engine.run.items_left import (
     item_counts,
     state_of,
 )
-from summhay_ray.engine.run.origins import origins_in, other_origins
-from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.state.missing import short_log
+from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
+from summhay_ray.engine.state.notebook_html import html_of
+from summhay_ray.engine.state.origins import origins_in, other_origins
+from summhay_ray.engine.state.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
@@ -415,7 +415,7 @@ class Start:
         def planned_now(made: PlanResult) -> None:
             self._tell_warnings(made.warnings)
             if keep:
-                keep_plan(self.run, made)
+                keep_plan(self.run, made.to_json())
 
         def make(at: RunSnapshot) -> MakePlan:
             return lambda unwanted: plan(self.workload, at.store, self.options.budget_usd, at, unwanted)
