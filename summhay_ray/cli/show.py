@@ -124,6 +124,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         when = "in an earlier start; not tried again yet: " if most.get("earlier") else ""
         pairs.append(("failed most", f"{when}{most['count']:,} times {where}{most['error']}{why}"))
     pairs += [("note", line) for line in result.notes]
+    if result.took_over:
+        pairs.append(("took over", f"from the process that ran it before ({result.took_over}); that one has stopped"))
     if cells["done"] or cells["failed"]:
         pairs.append(("tables", f"{store.rstrip('/')}/runs/{result.run}/tables (Parquet)"))
     if cells["failed"]:

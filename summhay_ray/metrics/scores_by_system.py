@@ -137,6 +137,15 @@ class SystemScore:
     """By people's labels (`metrics.labelled`); None without any."""
     nuggets: Mapping[str, float | None] | None = None
     """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
+    invented: float | None = None
+    """Of the answers to queries about what no document says, the share that claims anything; `n_absent` of `n_absent_expected`
+    such answers are judged. They enter no other figure."""
+    n_absent: int = 0
+    n_absent_expected: int = 0
+    unsupported_bullets: float | None = None
+    """Share of the `n_bullets` bullets that a support run has judged that no document says and that cover no insight; None if no
+    support run has judged any."""
+    n_bullets: int = 0
 
     @property
     def label(self) -> str:

@@ -19,6 +19,7 @@ from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nugge
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.biases import known_biases
+from summhay_ray.benchmarks.summhay.results.claims import PLACE, Claims, absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import (
     JudgedBy,
     check_judged,
@@ -161,14 +162,16 @@ class _Frames:
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
-    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int) -> None:
+    def __init__(
+        self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int, claims: Claims
+    ) -> None:
         """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
-        self._ids, self._frames, self._biases, self._seed = ids, frames, biases, seed
+        self._ids, self._frames, self._biases, self._seed, self._claims = ids, frames, biases, seed, claims
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
         found = self._frames.of_haystacks(self._seed)
-        return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
+        return {name: self._claims.added_to(_corrected(scores, self._biases), name) for name, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
         haystack_id = self._ids[name]
@@ -204,12 +207,13 @@ def score_run(
     known = known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, record)
     gold = gold_by_insight(metadata)
-    frames, failures = _frames(run, metadata, gold, judges, compat)
+    frames, failures, repeats = _frames(run, metadata, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
     raw = frames.pooled(seed)
     scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
-    pooled = _corrected(raw, found)
+    claims = Claims(run.at(), metadata, repeats)
+    pooled = claims.added_to(_corrected(raw, found))
     if labels is not None:
         by_id = {haystack.haystack_id: haystack for haystack in metadata}
         pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: by_id[haystack_id].gold()))
@@ -223,7 +227,7 @@ def score_run(
         compat=compat,
         judge=of_record,
         systems=pooled,
-        haystacks=_ByHaystack(ids, frames, found, seed) if len(ids) > 1 else dict.fromkeys(ids, pooled),
+        haystacks=_ByHaystack(ids, frames, found, seed, claims) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
         failures=failures,
         stored=run,
@@ -279,8 +283,8 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
 
 def _frames(
     run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
-) -> tuple[_Frames, list[Failure]]:
-    """What scores are computed from, and the judgments that cannot be used.
+) -> tuple[_Frames, list[Failure], dict[str, int]]:
+    """What scores are computed from, the judgments that cannot be used, and how often each system answers a query.
 
     `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own.
     """
@@ -324,12 +328,15 @@ def _frames(
     frames = _Frames(
         sums=added([insight_sums(none), *sums]),
         expected=expected,
-        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *words]),
+        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *words]).join(
+            _typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"
+        ),
         nuggets=nugget_scores_by_query(
             [nugget_sums(none.join(nuggets, on=[*CLUSTER, "insight_id"])), *judged], expected, nuggets
         ),
     )
-    return frames, [failure for odd in failures for failure in odd]
+    repeats = {system[0]: times for system, times in named.items()}
+    return frames, [failure for odd in failures for failure in odd], repeats
 
 
 def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
@@ -392,6 +399,7 @@ def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
+        if not subtopic.absent
     ]
     queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
