@@ -121,6 +121,7 @@ _REFERS = re.compile(
     re.IGNORECASE,
 )
 _PERSONAL = re.compile(
+    r"\b[Tt]his (?:section|document|template|page|checklist|post|article)\b|"
     r"\bI\b|\b(?i:me|my|mine|myself|you|your|yours|let['’]s|please|thanks?|hello|hi|welcome)\b|"
     r"\b(?i:see|read|join|visit|click|subscribe|refer to)\b[^.]{0,30}\b(?i:below|above|here|more|page|section|details)\b"
 )
@@ -147,12 +148,13 @@ def worth(text: str, english: bool = True) -> float:
     named = sum(word[0].isupper() for word in words[1:])
     if not FEWEST_WORDS <= len(re.findall(r"\w+", text)) <= MOST_WORDS or named >= _NAMES * len(words) or _WRONG.search(text):
         return 0.0
-    if len(_CODE.findall(text)) > _MARKED * len(words):
+    marks = len(_CODE.findall(text))
+    if marks > _MARKED * len(words):
         return 0.0
     value = 1.0 if _ENDS.search(text) else 0.3 if text[-1].isdigit() and "#" in text else 0.8
     if text[0].islower() or text.count("(") != text.count(")") or text.count('"') % 2:
         value *= 0.4
-    if _LABEL.search(text):
+    if _LABEL.search(text) or marks:
         value *= 0.6
     if english:
         if not has_verb(text):
@@ -189,7 +191,7 @@ def has_verb(text: str) -> bool:
         aside = before in (",", ")") and place > _ASIDE and governs
         if not aside and (not before or not before[-1].isalnum() or last in _NO_SUBJECT):
             continue
-        if word in _IRREGULAR or _PAST.search(word):
+        if word in _IRREGULAR or (_PAST.search(word) and "-" not in word.removeprefix("re-")):
             return True
         if token != word or not following[:1].isalnum() or following in _AFTER_A_NOUN:
             continue
