@@ -74,9 +74,7 @@ def compare(
     if judges is not None and other is None and systems is None and not judge and not labels and by is None:
         result = api.compare(run, judges, store, rows)
     else:
-        result = api.compare_systems(
-            run, other, systems or (), judges or (), store, judge=judge, over=over, by=by, labels=labels
-        )
+        result = api.compare_systems(run, other, systems or (), judges or (), store, judge=judge, over=over, by=by, labels=labels)
     if as_json:
         document(result.to_json())
         return
