@@ -40,6 +40,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
+from summhay_ray.metrics.nugget_scores import NUGGET_SCORES, nugget_scores_by_query, nugget_sums, with_nuggets
 from summhay_ray.metrics.paired_differences import FEWEST_CLUSTERS, INCOMPLETE, LEVEL, LITTLE, Observed, Over, Paired, holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
@@ -69,6 +70,7 @@ __all__ = [
     "LEVEL",
     "LITTLE",
     "MAY_BE_UNREAD",
+    "NUGGET_SCORES",
     "QUANTILES_95",
     "ROUGE_TYPES",
     "VALUES",
@@ -121,6 +123,8 @@ __all__ = [
     "kappa",
     "mean_interval",
     "mean_within",
+    "nugget_scores_by_query",
+    "nugget_sums",
     "of_column",
     "pearson",
     "position_sensitivity",
@@ -137,5 +141,6 @@ __all__ = [
     "standard_error",
     "system_scores",
     "with_labels",
+    "with_nuggets",
     "words_per_bullet",
 ]

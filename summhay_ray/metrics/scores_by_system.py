@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -109,8 +109,8 @@ class SystemScore:
     """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.
     Citations and joint are of insights with gold documents; None where none has any.
 
-    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
-    interval; it is empty where there is nothing to resample (no haystack with two scored subtopics).
+    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
+    figure's name to its 95 % interval; it is empty where there is nothing to resample (no haystack with two scored subtopics).
     The corrected figures are None where the judge's bias against people is unknown (`metrics.bias`).
     """
 
@@ -136,6 +136,17 @@ class SystemScore:
     joint_labelled: float | None = None
     labels: ByLabels | None = None
     """By people's labels (`metrics.labelled`); None without any."""
+    nuggets: Mapping[str, float | None] | None = None
+    """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
+    invented: float | None = None
+    """Of the answers to queries about what no document says, the share that claims anything; `n_absent` of `n_absent_expected`
+    such answers are judged. They enter no other figure."""
+    n_absent: int = 0
+    n_absent_expected: int = 0
+    unsupported_bullets: float | None = None
+    """Share of the `n_bullets` bullets that a support run has judged that no document says and that cover no insight; None if no
+    support run has judged any."""
+    n_bullets: int = 0
 
     @property
     def label(self) -> str:
@@ -171,6 +182,7 @@ class SystemScore:
             "label": self.label,
             **fields,
             "ci": dict(self.ci),
+            "nuggets": None if self.nuggets is None else dict(self.nuggets),
             **said,
             **floors,
             "missing": self.missing,
@@ -247,7 +259,7 @@ def _scores(
     spoken = words.group_by(summary_keys).agg(pl.col("words_per_bullet").drop_nulls())
     counted = groups.join(counts, on=keys, how="left").join(spoken, on=summary_keys, how="left").sort("group")
     parts = [slice(start, end) for start, end in itertools.pairwise(starts)]
-    intervals = _intervals([(totals[part], tuple(clusters[part])) for part in parts], seed, samples)
+    intervals = cluster_intervals([(totals[part], tuple(clusters[part])) for part in parts], FIGURES, seed, samples)
     for row, part, ci in zip(counted.iter_rows(named=True), parts, intervals, strict=True):
         total = totals[part].sum(axis=0)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
@@ -272,10 +284,13 @@ def _total(name: str) -> pl.Expr:
     return pl.col(name).cast(pl.Float64) / _UNIT
 
 
-def _intervals(
-    systems: Sequence[tuple[NDArray[np.float64], _Clusters]], seed: int, samples: int
+def cluster_intervals(
+    systems: Sequence[tuple[NDArray[np.float64], _Clusters]], figures: Mapping[str, tuple[int, int]], seed: int, samples: int
 ) -> list[dict[str, tuple[float, float]]]:
-    """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters."""
+    """For each system (sums of its clusters, clusters): figure -> its interval; empty where no haystack has two clusters.
+
+    `figures`: figure -> columns of its numerator and its denominator among the sums.
+    """
     import numpy as np
 
     alike: dict[_Clusters, list[int]] = {}
@@ -307,8 +322,8 @@ def _intervals(
             drawn = drawn + counts @ np.stack([high, own - high])
             start += counts.shape[1]
         drawn = drawn.sum(axis=0).reshape(samples, *sums.shape[1:])
-        above, below = (drawn[:, :, list(side)].reshape(samples, -1) for side in zip(*FIGURES.values(), strict=True))
-        named = [(place, name) for place in places for name in FIGURES]
+        above, below = (drawn[:, :, list(side)].reshape(samples, -1) for side in zip(*figures.values(), strict=True))
+        named = [(place, name) for place in places for name in figures]
         for (place, name), interval in zip(named, ratio_intervals(above, below), strict=True):
             if interval is not None:
                 found[place][name] = interval

@@ -40,8 +40,8 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
     in which the judges appear among the systems.
 
     If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage; with people's
-    labels, again two. Without `more`,
-    only joint is shown. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
+    labels, again two. Without gold documents there are only the tables of coverage. Without `more`, only the first table is
+    returned. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
     scored/expected insights of the row.
     """
     judges = dict.fromkeys(system.judge for system in systems)
@@ -54,7 +54,10 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
     models = sorted({system.model for system in systems})
     found = {(system.model, column_of(system.retriever, system.ordering)): system for system in systems}
     tables = []
-    for field, name in METRICS:
+    # Without gold documents, coverage alone is known.
+    ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
+    metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
+    for field, name in metrics:
         rows = []
         for model in models:
             mine = [found[model, column] for column in columns if (model, column) in found]
@@ -62,9 +65,9 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
             rows.append((model, *figures, _words(mine), _n_of(mine)))
         tables.append(TextTable(f"{name} (%), raw, judged by {judge}", ("Summarizer", *columns, "W/bullet", "n"), tuple(rows)))
     if any(system.coverage_corrected is not None for system in systems):
-        tables += [_corrected(found, (models, columns), judge, metric, "for bias") for metric in CORRECTED]
+        tables += [_corrected(found, (models, columns), judge, metric, "for bias") for metric in of_bias]
     if any(system.labels is not None for system in systems):
-        tables += [_corrected(found, (models, columns), judge, metric, "by people's labels") for metric in LABELLED]
+        tables += [_corrected(found, (models, columns), judge, metric, "by people's labels") for metric in of_labels]
     return tables
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, RunStore
+from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.samples import Prices
@@ -59,7 +60,9 @@ def compare_systems(
     if by is not None:
         scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
     compared = compare_runs(scores, systems, over)
-    return replace(compared, warnings=[*compared.warnings, *warnings])
+    # The gravest first: they limit whatever the scores say.
+    limits = dict.fromkeys(line for result in results for line in health_of(result).lines())
+    return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
 def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
@@ -69,10 +72,8 @@ def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:
     return both if by == "retriever" else {name: (model, retriever) for name, (retriever, model) in both.items()}
 
 
-def judged_scores(
-    result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({}), limits: Sequence[str] = ()
-) -> RunScores:
-    """The figures per query of a run's systems, by one judge. `costs`: see `spent`; `limits`: see `RunScores`."""
+def judged_scores(result: ScoreResult, judge: str, costs: Mapping[str, float] = MappingProxyType({})) -> RunScores:
+    """The figures per query of a run's systems, by one judge. `costs`: see `spent`."""
     systems = {system.system: system for system in result.systems if system.judge == judge}
     rows = result.queries.filter(pl.col("judge") == judge)
     where = {"cluster": "haystack_id", "query": "subtopic_id"}
@@ -107,7 +108,7 @@ def judged_scores(
         },
         labelled={(figure, name): how for name, one in systems.items() for figure, how in _labelled(one).items()},
         costs=costs,
-        limits=limits,
+        limits=health_of(result).limits,
     )
 
 

@@ -17,9 +17,10 @@ from summhay_ray.benchmark import Chart, Pivot, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.results.claims import claims_section
 from summhay_ray.benchmarks.summhay.results.compare import ORACLES, against_ideal, judged_scores, spent
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import Z_95, Over, SystemScore, column_place, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
@@ -44,17 +45,20 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
         return []
     best = judge_of_record(run, judge)
     listed = [best, *(name for name in scored if name != best)]
-    results = [_results(result, name, more=name != best) for name in listed]
+    metadata = stored_metadata(run.store, run.record)
+    # The paper's figures are no reference for other documents and queries.
+    of_paper = all(haystack.of_paper for haystack in metadata)
+    results = [_results(result, name, more=name != best, of_paper=of_paper) for name in listed]
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
-    metadata = stored_metadata(run.store, run.record)
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
     dollars = {system: usd / MICROS for system, (usd, _) in costs.items()}
     compared = every_pair(judged_scores(result, best, dollars), (figure,), over)
     made = [
-        _people(result, best),
+        nuggets_section(result.systems, best),
+        *([_people(result, best)] if of_paper else []),
         _labelled(result, best),
         *([] if compared is None else comparison_sections(compared)),
         *_cost(costs, result, best),
@@ -70,7 +74,8 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
         for section in made
         if section is not None
     ]
-    return [*results, *named, *_judges(run, result)]
+    claims = claims_section(result.systems, best)
+    return [*results, *([claims] if claims else []), *named, *_judges(run, result)]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
@@ -90,8 +95,9 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _results(result: ScoreResult, judge: str, more: bool) -> Section:
-    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record."""
+def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Section:
+    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record. `of_paper`:
+    whether the haystacks are the paper's, for which its people's figures are shown."""
     silent = any(system.missing for system in _of(result, judge))
     rows: list[dict[str, Any]] = [
         {
@@ -105,13 +111,18 @@ def _results(result: ScoreResult, judge: str, more: bool) -> Section:
         }
         for system in _of(result, judge)
     ]
-    rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
+    if of_paper:
+        rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
     rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
     text = (
         "Coverage, citation and joint by summarizer and retriever (paper, Table 2), in per cent, with 95 % intervals of queries "
-        "resampled within haystacks; words are those a bullet. The last row is what people reached in the paper, with an "
-        "oracle's documents and up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+        "resampled within haystacks; words are those a bullet."
     )
+    if of_paper:
+        text += (
+            " The last row is what people reached in the paper, with an oracle's documents and up to two hours a summary "
+            "(Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+        )
     frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
     rest = ("words", "missing") if silent else ("words",)
     pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import RunStore, workload_of
+from summhay_ray.benchmark import RunStore, Section, workload_of
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
+from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nuggets_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.biases import known_biases
+from summhay_ray.benchmarks.summhay.results.claims import PLACE, Claims, absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import (
     JudgedBy,
     check_judged,
@@ -32,6 +33,7 @@ from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
     FIGURES,
+    NUGGET_SCORES,
     VALUES,
     Compat,
     JudgeBias,
@@ -41,17 +43,21 @@ from summhay_ray.metrics import (
     corrected,
     haystack_scores,
     insight_sums,
+    nugget_scores_by_query,
+    nugget_sums,
     position_sensitivity,
     query_means,
     score_columns,
     score_summary,
     system_scores,
+    with_nuggets,
     words_per_bullet,
 )
-from summhay_ray.records import Failure, Score
+from summhay_ray.records import Failure, Score, column_of
 
 SYSTEM = ("system", "retriever", "ordering", "model")
-_TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
+CLUSTER = ("haystack_id", "subtopic_id")
+_TEXT = (*SYSTEM, "judge", *CLUSTER)
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
 Part = TypeVar("Part")
 
@@ -116,10 +122,14 @@ class ScoreResult:
         for system in self.systems:
             row = system.to_json()
             intervals, bias, labels = row.pop("ci"), row.pop("bias") or {}, row.pop("labels") or {}
+            nuggets = {f"nuggets_{name}": value for name, value in (row.pop("nuggets") or {}).items()}
+            figures = (*CI_OF, *(f"nuggets_{name}" for name in NUGGET_SCORES if nuggets))
             ends = {
-                f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
+                f"{name}_{end}": value for name in figures for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
             }
-            rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")})
+            rows.append(
+                {**row, **ends, **nuggets, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")}
+            )
         numbers = (
             {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
             | dict.fromkeys(("bias_mean", "bias_se", "coverage_labelled", "joint_labelled"), pl.Float64)
@@ -138,25 +148,30 @@ class _Frames:
     """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
     words: pl.DataFrame
+    nuggets: pl.DataFrame
+    """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
 
     def pooled(self, seed: int) -> list[SystemScore]:
-        return system_scores(self.sums, self.expected, self.words, seed)
+        return with_nuggets(system_scores(self.sums, self.expected, self.words, seed), self.nuggets, seed)
 
     def of_haystacks(self, seed: int) -> dict[str, list[SystemScore]]:
-        return haystack_scores(self.sums, self.expected, self.words, seed)
+        found = haystack_scores(self.sums, self.expected, self.words, seed)
+        return {name: with_nuggets(own, self.nuggets.filter(haystack_id=name), seed) for name, own in found.items()}
 
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
-    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int) -> None:
+    def __init__(
+        self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int, claims: Claims
+    ) -> None:
         """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
-        self._ids, self._frames, self._biases, self._seed = ids, frames, biases, seed
+        self._ids, self._frames, self._biases, self._seed, self._claims = ids, frames, biases, seed, claims
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
         found = self._frames.of_haystacks(self._seed)
-        return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
+        return {name: self._claims.added_to(_corrected(scores, self._biases), name) for name, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
         haystack_id = self._ids[name]
@@ -192,12 +207,13 @@ def score_run(
     known = known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, record)
     gold = gold_by_insight(metadata)
-    frames, failures = _frames(run, metadata, gold, judges, compat)
+    frames, failures, repeats = _frames(run, metadata, gold, judges, compat)
     seed = record["spec"].get("seed", 0) if "spec" in record else 0
     raw = frames.pooled(seed)
     scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
-    pooled = _corrected(raw, found)
+    claims = Claims(run.at(), metadata, repeats)
+    pooled = claims.added_to(_corrected(raw, found))
     if labels is not None:
         by_id = {haystack.haystack_id: haystack for haystack in metadata}
         pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: by_id[haystack_id].gold()))
@@ -211,7 +227,7 @@ def score_run(
         compat=compat,
         judge=of_record,
         systems=pooled,
-        haystacks=_ByHaystack(ids, frames, found, seed) if len(ids) > 1 else dict.fromkeys(ids, pooled),
+        haystacks=_ByHaystack(ids, frames, found, seed, claims) if len(ids) > 1 else dict.fromkeys(ids, pooled),
         position=position_sensitivity(pooled),
         failures=failures,
         stored=run,
@@ -219,6 +235,38 @@ def score_run(
         queries=_queries(frames.sums),
         expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
         retrieval=retrieval_of(run, metadata, gold),
+    )
+
+
+def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
+    """The nugget scores of the systems by one judge, as TREC RAG has them; None without nuggets."""
+    rows = [
+        {
+            "model": system.model,
+            "retriever": column_of(system.retriever, system.ordering),
+            **{name: system.nuggets[name] for name in NUGGET_SCORES},
+            **{f"{name}_floor": system.nuggets[f"{name}_floor"] for name in NUGGET_SCORES},
+            **{
+                f"{name}{end}": system.ci.get(f"nuggets_{name}", NEITHER)[place]
+                for name in NUGGET_SCORES
+                for place, end in enumerate(("_low", "_high"))
+            },
+            "n": system.nuggets["n_queries"],
+            "n_expected": system.nuggets["n_queries_expected"],
+        }
+        for system in systems
+        if system.judge == judge and system.nuggets is not None
+    ]
+    if not rows:
+        return None
+    text = (
+        "Scores of the TREC RAG track (AutoNuggetizer), in per cent: a nugget counts 1 where it is covered and 0.5 where it is "
+        "partially covered, which strict scores do not count. A query's score is the mean over its nuggets: all of them, the "
+        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals of queries resampled."
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(NUGGET_SCORES).cast(pl.Float64))
+    return Section(
+        "Nugget scores", text, frame, dict.fromkeys(NUGGET_SCORES, "%"), name="nuggets", higher_is_better=NUGGET_SCORES
     )
 
 
@@ -235,8 +283,8 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
 
 def _frames(
     run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
-) -> tuple[_Frames, list[Failure]]:
-    """What scores are computed from, and the judgments that cannot be used.
+) -> tuple[_Frames, list[Failure], dict[str, int]]:
+    """What scores are computed from, the judgments that cannot be used, and how often each system answers a query.
 
     `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own.
     """
@@ -248,12 +296,14 @@ def _frames(
     by_id = {haystack.haystack_id: haystack for haystack in metadata}
     # Few haystacks have judgments that are scored one by one.
     gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
-    names = (*_TEXT, *VALUES)
+    names = (*_TEXT, "insight_id", *VALUES)
+    nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
-    def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
+    def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, gold, compat)
         said = _typed(mine, kinds, _WORDS)
         judge = _typed(judged, kinds, ("judge",))
+        judge = judge.with_columns(judged["insight_id"])
         columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
@@ -263,20 +313,30 @@ def _frames(
             for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
                 if isinstance(row, Score):
                     system = (getattr(summary, name) for name in SYSTEM)
-                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in VALUES)))
+                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in ("insight_id", *VALUES))))
                 else:
                     failures.append(row)
         together = pl.concat(columns, how="horizontal").select(names)
         insights = pl.concat([together, _rows(one_by_one, kinds, names)])
-        return insight_sums(insights), said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"])), failures
+        words = said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"]))
+        return insight_sums(insights), words, nugget_sums(insights.join(nuggets, on=[*CLUSTER, "insight_id"])), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
+    sums, words, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
+    expected = _expected(metadata, systems, kinds)
+    none = _rows((), kinds, names)
     frames = _Frames(
-        sums=added([insight_sums(_rows((), kinds, names)), *(part for part, _, _ in found)]),
-        expected=_expected(metadata, systems, kinds),
-        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *(words for _, words, _ in found)]),
+        sums=added([insight_sums(none), *sums]),
+        expected=expected,
+        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *words]).join(
+            _typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"
+        ),
+        nuggets=nugget_scores_by_query(
+            [nugget_sums(none.join(nuggets, on=[*CLUSTER, "insight_id"])), *judged], expected, nuggets
+        ),
     )
-    return frames, [failure for _, _, odd in found for failure in odd]
+    repeats = {system[0]: times for system, times in named.items()}
+    return frames, [failure for odd in failures for failure in odd], repeats
 
 
 def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
@@ -329,7 +389,8 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     texts["haystack_id"] = {haystack.haystack_id for haystack in metadata}
     texts["subtopic_id"] = {subtopic.subtopic_id for haystack in metadata for subtopic in haystack.subtopics}
     numbers = dict.fromkeys((*VALUES, "words_per_bullet"), pl.Float64)
-    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
+    enums = {name: pl.Enum(sorted(values)) for name, values in texts.items()}
+    return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
 def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
@@ -338,6 +399,7 @@ def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
+        if not subtopic.absent
     ]
     queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
