@@ -44,17 +44,21 @@ from summhay_ray.metrics.paired_differences import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
-from summhay_ray.metrics.score_intervals import QUANTILES_95, Z_95, column_intervals, floor_of, mean_interval
+from summhay_ray.metrics.score_intervals import FEWEST_UNITS, QUANTILES_95, TOO_FEW, Z_95, floor_of, mean_interval, unit_means
 from summhay_ray.metrics.scores_by_system import (
     FIGURES,
+    WEIGHTINGS,
     ByLabels,
+    Corrected,
     SystemScore,
     TakenOff,
+    Weighting,
     added,
     column_place,
     haystack_scores,
     insight_sums,
     of_column,
+    over_haystacks,
     query_means,
     system_scores,
     with_labels,
@@ -63,12 +67,15 @@ from summhay_ray.metrics.scores_by_system import (
 __all__ = [
     "COEFFICIENTS",
     "FEWEST",
+    "FEWEST_UNITS",
     "FIGURES",
     "LEVEL",
     "MAY_BE_UNREAD",
     "QUANTILES_95",
     "ROUGE_TYPES",
+    "TOO_FEW",
     "VALUES",
+    "WEIGHTINGS",
     "Z_95",
     "Agreement",
     "BinaryScores",
@@ -76,6 +83,7 @@ __all__ = [
     "ByLabels",
     "Citations",
     "Compat",
+    "Corrected",
     "Correlations",
     "Interval",
     "JudgeBias",
@@ -89,6 +97,7 @@ __all__ = [
     "SystemScore",
     "TakenOff",
     "Verdicts",
+    "Weighting",
     "added",
     "agreement_between",
     "alpha",
@@ -100,7 +109,6 @@ __all__ = [
     "by_number",
     "check_bertscore",
     "cohens_kappa",
-    "column_intervals",
     "column_place",
     "concordance",
     "corrected",
@@ -117,6 +125,7 @@ __all__ = [
     "mean_interval",
     "mean_within",
     "of_column",
+    "over_haystacks",
     "pearson",
     "position_sensitivity",
     "query_means",
@@ -131,6 +140,7 @@ __all__ = [
     "scores_at_cuts",
     "standard_error",
     "system_scores",
+    "unit_means",
     "with_labels",
     "words_per_bullet",
 ]

@@ -34,7 +34,7 @@ def retrieval_of(run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.D
     shown = shown.filter(pl.col("retriever").is_in(names))
     asked = shown.join(gold_by_query(run, gold), on=["haystack_id", "subtopic_id"], how="left", maintain_order="left")
     retrieved = _retrieved(run, asked, whole, max(ks, default=0))
-    return retrieval_table(retrieved, ks, dict.fromkeys(names, n_queries), spec.get("seed", 0), whole)
+    return retrieval_table(retrieved, ks, dict.fromkeys(names, n_queries), whole)
 
 
 def _retrieved(run: RunStore, asked: pl.DataFrame, whole: set[str], deepest: int) -> Iterator[Retrieved]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import RunStore, workload_of
+from summhay_ray.benchmark import ITEM, RunStore, workload_of
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
@@ -27,16 +27,19 @@ from summhay_ray.benchmarks.summhay.results.judges import (
     judges_of,
     rejudge_ids,
 )
-from summhay_ray.benchmarks.summhay.results.labels import Labels, labelled_scores
+from summhay_ray.benchmarks.summhay.results.labels import Labels, label_pairs, labelled_scores, pooled_over_systems
 from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
     FIGURES,
     VALUES,
+    WEIGHTINGS,
     Compat,
+    Corrected,
     JudgeBias,
     PositionSensitivity,
     SystemScore,
+    Weighting,
     added,
     corrected,
     haystack_scores,
@@ -70,10 +73,15 @@ class ScoreResult:
     judge: str
     """The judge of record (`judge_of_record`)."""
     systems: list[SystemScore]
-    """By the judge of record first, then by the others."""
+    """The release's table: insights weigh the same. By the judge of record first, then by the others."""
+    by_query: list[SystemScore]
+    """The same systems, in the same order, where queries weigh the same: the figures that are shown, ranked and compared."""
     haystacks: Mapping[str, list[SystemScore]] = field(repr=False)
-    """Name of the haystack -> the scores of every system in it, computed when they are first asked for."""
+    """Name of the haystack -> the scores of every system in it (insights weigh the same), computed when first asked for."""
+    haystacks_by_query: Mapping[str, list[SystemScore]] = field(repr=False)
+    """As `haystacks`, where queries weigh the same."""
     position: list[PositionSensitivity]
+    """Of the figures where queries weigh the same."""
     failures: list[Failure]
     """Judgments that scoring could not use."""
     stored: RunStore = field(repr=False)
@@ -86,6 +94,12 @@ class ScoreResult:
     """One row per system, judge and query: the number of insights to be scored, `n_expected`."""
     retrieval: pl.DataFrame | None = field(default=None, repr=False)
     """Measures of the rankings (`benchmarks.retrieval.retrieval_table`); None for a run without rankings."""
+    so_far: str = ""
+    """How many cells of an unfinished run have been asked: figures are of these. Empty for a finished one."""
+    n_labels: int = 0
+    """People's labels that correct the figures."""
+    labelled_mean: Mapping[str, Corrected] = field(default_factory=dict)
+    """Coverage and joint by the judge of record, corrected by the labels of all systems: means over systems."""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document that `summhay score` prints."""
@@ -101,24 +115,31 @@ class ScoreResult:
         """What of it is the run's result, as JSON: the systems over all haystacks, position sensitivity and retrieval."""
         return {
             "judge": self.judge,
+            "weighting": {"systems": WEIGHTINGS["insights"], "by_query": WEIGHTINGS["queries"]},
+            **({"so_far": self.so_far} if self.so_far else {}),
             "systems": [system.to_json() for system in self.systems],
+            "by_query": [system.to_json() for system in self.by_query],
+            **({"labelled_mean": {name: asdict(one) for name, one in self.labelled_mean.items()}} if self.n_labels else {}),
             "position_sensitivity": [asdict(row) for row in self.position],
             **({} if self.retrieval is None else retrieval_details(self.retrieval)),
         }
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row per system and judge: its figures, each with its 95 % interval as NAME_low and NAME_high, and its n.
+        """One row per system and judge: its figures, where queries weigh the same, each with its 95 % interval as NAME_low and
+        NAME_high, and its n; `release_NAME` are coverage, citation and joint where insights do.
 
         `bias_mean` and `bias_se` give the bias that was subtracted; null if unknown.
         """
         rows = []
-        for system in self.systems:
+        for system, release in zip(self.by_query, self.systems, strict=True):
             row = system.to_json()
-            intervals, bias, labels = row.pop("ci"), row.pop("bias") or {}, row.pop("labels") or {}
+            bias, labels = row.pop("bias") or {}, row.pop("labels") or {}
+            del row["ci"], row["ci_reasons"]
             ends = {
-                f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, intervals.get(name, NEITHER), strict=True)
+                f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, system.ci.get(name, NEITHER), strict=True)
             }
+            ends |= {f"release_{name}": getattr(release, name) for name in ("coverage", "citation", "joint")}
             rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")})
         numbers = (
             {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
@@ -139,23 +160,20 @@ class _Frames:
     expected: pl.DataFrame
     words: pl.DataFrame
 
-    def pooled(self, seed: int) -> list[SystemScore]:
-        return system_scores(self.sums, self.expected, self.words, seed)
-
-    def of_haystacks(self, seed: int) -> dict[str, list[SystemScore]]:
-        return haystack_scores(self.sums, self.expected, self.words, seed)
 
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
-    def __init__(self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], seed: int) -> None:
+    def __init__(
+        self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], weighting: Weighting
+    ) -> None:
         """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
-        self._ids, self._frames, self._biases, self._seed = ids, frames, biases, seed
+        self._ids, self._frames, self._biases, self._weighting = ids, frames, biases, weighting
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
-        found = self._frames.of_haystacks(self._seed)
+        found = haystack_scores(self._frames.sums, self._frames.expected, self._frames.words, self._weighting)
         return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
@@ -192,15 +210,18 @@ def score_run(
     known = known_biases(run, judges is not None, biases)
     metadata = stored_metadata(run.store, record)
     gold = gold_by_insight(metadata)
-    frames, failures = _frames(run, metadata, gold, judges, compat)
-    seed = record["spec"].get("seed", 0) if "spec" in record else 0
-    raw = frames.pooled(seed)
-    scorers = sorted({system.judge for system in raw}, key=lambda name: (name != of_record, name))
+    left, over_systems = _unasked(run, judges), dict[str, Corrected]()
+    frames, failures = _frames(run, metadata, gold, judges, compat, left)
+    raw = {weighting: system_scores(frames.sums, frames.expected, frames.words, weighting) for weighting in WEIGHTINGS}
+    scorers = sorted({system.judge for system in raw["insights"]}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
-    pooled = _corrected(raw, found)
+    pooled, by_query = (_corrected(raw[weighting], found) for weighting in WEIGHTINGS)
     if labels is not None:
         by_id = {haystack.haystack_id: haystack for haystack in metadata}
-        pooled = labelled_scores(run, pooled, labels, functools.cache(lambda haystack_id: by_id[haystack_id].gold()))
+        gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
+        pairs = label_pairs(run, labels, gold_of)
+        pooled, by_query = labelled_scores(pooled, pairs), labelled_scores(by_query, pairs)
+        over_systems = pooled_over_systems(by_query, pairs, of_record)
     shared = Counter(haystack.name for haystack in metadata)
     ids = {
         haystack.name if shared[haystack.name] == 1 else f"{haystack.name} ({haystack.haystack_id})": haystack.haystack_id
@@ -211,14 +232,19 @@ def score_run(
         compat=compat,
         judge=of_record,
         systems=pooled,
-        haystacks=_ByHaystack(ids, frames, found, seed) if len(ids) > 1 else dict.fromkeys(ids, pooled),
-        position=position_sensitivity(pooled),
+        by_query=by_query,
+        haystacks=_ByHaystack(ids, frames, found, "insights") if len(ids) > 1 else dict.fromkeys(ids, pooled),
+        haystacks_by_query=_ByHaystack(ids, frames, found, "queries") if len(ids) > 1 else dict.fromkeys(ids, by_query),
+        position=position_sensitivity(by_query),
         failures=failures,
         stored=run,
         biases=found,
         queries=_queries(frames.sums),
         expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
         retrieval=retrieval_of(run, metadata, gold),
+        so_far=left.so_far,
+        n_labels=0 if labels is None else len(labels.rows),
+        labelled_mean=over_systems,
     )
 
 
@@ -234,7 +260,12 @@ def _queries(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(
-    run: RunStore, metadata: Sequence[HaystackMetadata], gold: pl.DataFrame, judges: Sequence[JudgedBy] | None, compat: Compat
+    run: RunStore,
+    metadata: Sequence[HaystackMetadata],
+    gold: pl.DataFrame,
+    judges: Sequence[JudgedBy] | None,
+    compat: Compat,
+    left: _Unasked,
 ) -> tuple[_Frames, list[Failure]]:
     """What scores are computed from, and the judgments that cannot be used.
 
@@ -273,7 +304,7 @@ def _frames(
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
     frames = _Frames(
         sums=added([insight_sums(_rows((), kinds, names)), *(part for part, _, _ in found)]),
-        expected=_expected(metadata, systems, kinds),
+        expected=_expected(metadata, systems, kinds, left.cells),
         words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *(words for _, words, _ in found)]),
     )
     return frames, [failure for _, _, odd in found for failure in odd]
@@ -316,8 +347,13 @@ def _expected_systems(run: RunStore, record: Mapping[str, Any], known: pl.DataFr
         labels = [summarizer.label for summarizer in grid.spec.summarizers]
         named = {(system, combo[0], combo[1], labels[combo[2]]): grid.spec.repeats for combo, system in grid.systems.items()}
         return named, [judge.label for judge in grid.spec.judges]
-    judges = [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
-    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, judges
+    return {row[:4]: row[4] + 1 for row in known.iter_rows()}, _own_judges(run)
+
+
+def _own_judges(run: RunStore) -> list[str]:
+    """The labels of the run's own judges."""
+    record = run.record
+    return [label for label, _ in record["judges"]] if "judges" in record else [RELEASED_JUDGE]
 
 
 def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], known: pl.DataFrame) -> dict[str, Any]:
@@ -332,8 +368,49 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
 
 
-def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any]) -> pl.DataFrame:
-    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored."""
+@dataclass(frozen=True)
+class _Unasked:
+    """What has not been asked yet, and so is not missing."""
+
+    cells: pl.DataFrame
+    """System, judge, haystack_id, subtopic_id, and `unasked`: the repeats that the judge has not been asked about yet."""
+    so_far: str
+
+
+def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
+    """The cells of the grid that the run has not asked yet, and those with a summary that a later judge has not."""
+    where, parts, so_far = ["system", "haystack_id", "subtopic_id"], [], ""
+    schema = dict.fromkeys((*where, "judge"), pl.String)
+    empty = pl.DataFrame(schema={**schema, "unasked": pl.Int64})
+    grid = pl.DataFrame(schema=dict.fromkeys(where, pl.String))
+    if "spec" in run.record:
+        workload: Any = workload_of(run)
+        finished, total = run.finished(ITEM), workload.n_items()
+        if len(finished) < total:
+            so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
+            rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
+            grid = pl.DataFrame(rows, schema=grid.schema, orient="row")
+    own = {run.run_id}
+    for judged in judges or ():
+        if own.isdisjoint(judged.runs):
+            known = {cell for name in judged.runs for cell in run.store.run(name).finished(ITEM)}
+            cells = run.table("summaries", columns=("cell_id", *where))
+            rest = cells.filter(~pl.col("cell_id").is_in(list(known))).select(where)
+            parts.append(pl.concat([grid, rest]).with_columns(judge=pl.lit(judged.judge)))
+    others = {name for part in parts for name in part["judge"].unique()}
+    names = [judged.judge for judged in judges or ()] or _own_judges(run)
+    parts += [grid.with_columns(judge=pl.lit(name)) for name in names if name not in others]
+    found = pl.concat([empty.drop("unasked"), *(part.select(*schema) for part in parts)])
+    return _Unasked(found.group_by(*schema).agg(pl.len().cast(pl.Int64).alias("unasked")), so_far)
+
+
+def _expected(
+    metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[str]], kinds: Mapping[str, Any], unasked: pl.DataFrame
+) -> pl.DataFrame:
+    """The number of insights that each judge must judge, by system and query: `n_expected`, to compare with the number scored.
+
+    `unasked`: see `_Unasked`; queries without a cell that was asked are left out.
+    """
     asked = [
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
@@ -342,4 +419,6 @@ def _expected(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list
     queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
     every = answering.join(pl.DataFrame({"judge": systems[1]}), how="cross").join(queries, how="cross")
-    return _typed(every.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
+    every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
+    asked = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
+    return _typed(asked.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
