@@ -444,19 +444,19 @@ def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
     from summhay_ray.cli.show import say, sections, starred, store_option
-    from summhay_ray.report import bias_lines, names_line, position_table, score_tables
+    from summhay_ray.report import label_lines, names_line, position_table, release_table, score_lines, score_tables
 
-    if not any(system.n_scored for system in scores.systems):
-        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.systems):,} insights")
+    if not any(system.n_scored for system in scores.by_query):
+        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
         return
+    for line in (*score_lines(scores, everything), *label_lines(scores)):
+        say(line)
     sensitivity = position_table(scores.position) if everything else None
-    grids = [*score_tables(scores.systems, everything), *([sensitivity] if sensitivity else [])]
-    starred(grids)
+    grids = [*score_tables(scores.by_query, everything), *([sensitivity] if sensitivity else [])]
+    starred([*grids, *([release_table(scores.systems)] if everything else [])])
     if everything:
-        if names := names_line(scores.systems):
+        if names := names_line(scores.by_query):
             say(names)
-        for line in bias_lines(scores.biases, scores.run):
-            say(line)
         if scores.retrieval is not None:
             sections([retrieval_section(scores.retrieval, None)])
     elif grids:

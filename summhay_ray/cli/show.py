@@ -14,7 +14,7 @@ from rich.text import Text
 
 from summhay_ray.cli.visible import one_line, visible
 from summhay_ray.outcome import MICROS
-from summhay_ray.report import BENCH_LEGEND, LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown
+from summhay_ray.report import BENCH_LEGEND, TextTable, bench_tables, dollars_line, fitted, folded, shown, table_legends
 
 if TYPE_CHECKING:
     from summhay_ray.benchmarks.judge_bench import BenchResult
@@ -73,10 +73,10 @@ def tables(grids: Iterable[TextTable]) -> None:
 
 
 def starred(grids: Sequence[TextTable]) -> None:
-    """Print tables of scores, and the legend of their stars if they have any."""
+    """Print tables of scores, and what their marks mean."""
     tables(grids)
-    if any(grid.starred for grid in grids):
-        say(LEGEND)
+    for line in table_legends(grids):
+        say(line)
 
 
 def show_agreement(result: BenchResult) -> None:

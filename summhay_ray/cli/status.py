@@ -44,15 +44,17 @@ def status(run: RunArgument, store: StoreOption = None, everything: HashesOption
 def _show_scores(run: str, store: str | None) -> None:
     """Print the first table of the run's results."""
     from summhay_ray import api
-    from summhay_ray.cli.show import sections, starred
-    from summhay_ray.report import score_tables
+    from summhay_ray.cli.show import say, sections, starred
+    from summhay_ray.report import score_lines, score_tables
 
     results = api.results(run, store)
-    systems = getattr(results.scores, "systems", None)
+    systems = getattr(results.scores, "by_query", None)
     if systems is None:
         sections(results.sections[:1])
-        return
-    starred(score_tables(systems, more=False) if any(system.n_scored for system in systems) else [])
+    elif any(system.n_scored for system in systems):
+        for line in score_lines(results.scores, more=False):
+            say(line)
+        starred(score_tables(systems, more=False))
 
 
 def stop(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:

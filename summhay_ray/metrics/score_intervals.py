@@ -69,7 +69,7 @@ class Means:
         n = int(self.n[column])
         if self.interval(column) is not None or not n:
             return ""
-        return f"{TOO_FEW}: {n} {unit}, an interval needs {FEWEST_UNITS}" if n < FEWEST_UNITS else "all values are equal"
+        return f"{TOO_FEW} {unit}: {n}, an interval needs {FEWEST_UNITS}" if n < FEWEST_UNITS else "all values are equal"
 
 
 def unit_means(sums: Floats, weights: Floats, strata: Sequence[Any] | None = None, bounds: Bounds | None = FRACTION) -> Means:

@@ -22,7 +22,7 @@ from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_re
 from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import Z_95, SystemScore, column_place, pearson, rank_agreement
+from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
 
@@ -30,7 +30,7 @@ PEOPLE = "People (paper)"
 PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "joint": 0.561, "words": 29.7}
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
-ENDS_OF = ("_low", "_high")
+ENDS_OF = ("_low", "_high", "_reason", "_floor")
 ORACLES = ("oracle", "released/oracle")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
@@ -53,6 +53,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     compared = every_pair(judged_scores(result, best), (figure,))
     made = [
+        _release(result, best),
         _people(result, best),
         _labelled(result, best),
         *([] if compared is None else comparison_sections(compared)),
@@ -73,12 +74,21 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
-    return [system for system in result.systems if system.judge == judge]
+    """The systems by one judge, where queries weigh the same."""
+    return [system for system in result.by_query if system.judge == judge]
 
 
-def _interval(system: SystemScore, name: str) -> dict[str, float | None]:
-    low, high = system.ci.get(name, (None, None))
-    return {name: getattr(system, name), f"{name}_low": low, f"{name}_high": high, f"{name}_floor": system.floor(name)}
+def _interval(system: SystemScore, name: str, column: str = "") -> dict[str, float | str | None]:
+    """A figure's value, interval, why it has none, and floor. `column`: the name of its column, if not the figure's."""
+    column, (low, high) = column or name, system.ci.get(name, (None, None))
+    ends = {f"{column}_low": low, f"{column}_high": high, f"{column}_reason": system.ci_reasons.get(name)}
+    return {column: getattr(system, name), **ends, f"{column}_floor": system.floor(name)}
+
+
+def _bias(result: ScoreResult, judge: str) -> str:
+    """The judge's bias against people, for a title."""
+    bias = result.biases.get(judge)
+    return "bias unknown" if bias is None else f"bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points"
 
 
 def _column(system: SystemScore) -> str:
@@ -106,18 +116,41 @@ def _results(result: ScoreResult, judge: str, more: bool) -> Section:
     ]
     rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
     rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
+    over = "further haystacks" if over_haystacks(len(result.haystacks)) else "further queries of these haystacks only"
     text = (
-        "Coverage, citation and joint by summarizer and retriever (paper, Table 2), in per cent, with 95 % intervals of queries "
-        "resampled within haystacks; words are those a bullet. The last row is what people reached in the paper, with an "
-        "oracle's documents and up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+        f"{WEIGHTINGS['queries'].capitalize()} in this table and in all that rank or compare. Coverage, citation and joint by "
+        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet. The last row is what "
+        "people reached in the paper (insights weigh the same there), with an oracle's documents and up to two hours a summary "
+        "(Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
     )
-    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64))
+    reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
+    frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64), *reasons)
     rest = ("words", "missing") if silent else ("words",)
     pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
     name = f"results {judge}" if more else "results"
-    title, units = f"Results, judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
-    return Section(title, text, frame, units, chart, pivot, name, more=more, higher_is_better=FIGURES)
+    title, units = f"Results, raw, judged by {judge}, {_bias(result, judge)}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
+    notes = [result.so_far] if result.so_far and not more else []
+    return Section(title, text, frame, units, chart, pivot, name, notes=notes, more=more, higher_is_better=FIGURES)
+
+
+def _release(result: ScoreResult, judge: str) -> Section:
+    """The release's own table (paper, Table 2)."""
+    own = [system for system in result.systems if system.judge == judge]
+    rows = [
+        {
+            "model": system.model,
+            "retriever": _column(system),
+            **{figure: getattr(system, figure) for figure in FIGURES},
+            "n": system.n_scored,
+            "n_expected": system.n_expected,
+        }
+        for system in sorted(own, key=lambda system: (system.model, column_place(_column(system))))
+    ]
+    text = f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
+    frame = _frame(rows).with_columns(pl.col(*FIGURES).cast(pl.Float64))
+    title = "As the release computes it, raw"
+    return Section(title, text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES)
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
@@ -273,8 +306,8 @@ def _position(result: ScoreResult, judge: str) -> Section | None:
             "n": system.n_scored,
             "n_expected": system.n_expected,
         }
-        for system in result.systems
-        if system.retriever == "full" and system.judge == judge
+        for system in _of(result, judge)
+        if system.retriever == "full"
     ]
     if len({row["ordering"] for row in rows}) < 2:
         return None
@@ -310,7 +343,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
         yield Section(
             "Coverage by how many documents hold the insight",
-            "Means over the insights of all queries and retrievers.",
+            "Means over queries of the insights of each that so many documents hold; a query counts once for each retriever.",
             counted.select("model", "documents", "coverage", "joint", "n"),
             {"coverage": "%", "joint": "%"},
             Chart.line("documents", "coverage", "model"),
@@ -329,7 +362,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
                 "n": system.n_scored,
                 "n_expected": system.n_expected,
             }
-            for name, systems in result.haystacks.items()
+            for name, systems in result.haystacks_by_query.items()
             for system in systems
             if system.judge == judge
         ]
@@ -425,25 +458,28 @@ def _labelled(result: ScoreResult, judge: str) -> Section | None:
             continue
         row: dict[str, Any] = {"system": system.label}
         for figure in ("joint", "coverage"):
-            row[figure] = getattr(system, figure)
-            row[f"{figure} without bias"] = getattr(system, f"{figure}_corrected")
-            row[name := f"{figure} by labels"] = getattr(system, f"{figure}_labelled")
-            low_high = system.ci.get(f"{figure}_labelled", (None, None))
-            row |= {f"{name}{end}": value for end, value in zip(ENDS_OF, low_high, strict=True)}
-        rows.append({**row, "labels": "its own" if system.labels.own else "all systems'", "n": system.labels.n})
-    if not rows:
+            row |= {figure: getattr(system, figure), **_interval(system, f"{figure}_corrected", f"{figure} without bias")}
+            row |= _interval(system, f"{figure}_labelled", f"{figure} by labels")
+        rows.append({**row, "n": system.labels.n})
+    if not result.n_labels:
         return None
+    if result.labelled_mean:
+        row = {"system": "mean of all systems, pooled labels"}
+        for figure, one in result.labelled_mean.items():
+            row |= {f"{figure} by labels": one.value, f"{figure} by labels_low": one.low, f"{figure} by labels_high": one.high}
+        rows.append({**row, "n": result.n_labels})
     text = (
         "What people would say of all judgments, as estimated from the labels of some and the judge's scores of all (prediction-"
-        "powered inference, Angelopoulos et al. 2023). Systems with few labels are corrected by those of all systems, as if the "
-        "judge erred alike on all. Without bias: less the judge's bias as it was measured on other annotations."
+        f"powered inference, Angelopoulos et al. 2023). A system is corrected by its own labels if it has {FEWEST} or more: a "
+        "judge errs differently on different systems. The mean of all systems pools all labels; its interval is for the "
+        "judgments at hand. Without bias: less the judge's bias as it was measured on other annotations."
     )
     frame = _frame(rows)
     frame = frame.select(name for name in frame.columns if frame[name].null_count() < frame.height)
-    units = {name: "%" for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)}
-    return Section(
-        "By people's labels", text, frame, units, name="labels", higher_is_better=("joint by labels", "coverage by labels")
-    )
+    figures = [name for name in frame.columns if name.startswith(("joint", "coverage")) and not name.endswith(ENDS_OF)]
+    title = f"Corrected by {result.n_labels} labels of people, each system by its own"
+    labelled = [name for name in figures if name.endswith("by labels")]
+    return Section(title, text, frame, dict.fromkeys(figures, "%"), name="labels", higher_is_better=labelled)
 
 
 def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
