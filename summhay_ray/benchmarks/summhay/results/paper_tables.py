@@ -34,6 +34,7 @@ ENDS_OF = ("_low", "_high", "_reason", "_floor")
 ORACLES = ("oracle", "released/oracle")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
+_FLOORED = ("coverage", "coverage_floor", "joint", "joint_floor")
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
@@ -46,9 +47,10 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     best = judge_of_record(run, judge)
     listed = [best, *(name for name in scored if name != best)]
     results = [_results(result, name, more=name != best) for name in listed]
+    bias, *agreement = _judges(run, result)
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
-        return [replace(results[0], notes=[note]), *results[1:], *_judges(run, result)]
+        return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
     metadata = stored_metadata(run.store, run.record)
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     compared = every_pair(judged_scores(result, best), (figure,))
@@ -70,7 +72,7 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         for section in made
         if section is not None
     ]
-    return [*results, *named, *_judges(run, result)]
+    return [bias, *results, *named, *agreement]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
@@ -337,14 +339,15 @@ def _ordered(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Iterator[Section]:
     """Coverage by the number of documents that contain an insight, by haystack, and by subtopic."""
-    counts = _by_documents(run, judge)
+    counts = _by_documents(run, result, judge, gold_by_insight(metadata))
     if counts.height:
         labels = [f"{low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}" for low, high in _BINS]
         counted = counts.with_columns(pl.col("bin").replace_strict(dict(enumerate(labels))).alias("documents"))
         yield Section(
             "Coverage by how many documents hold the insight",
-            "Means over queries of the insights of each that so many documents hold; a query counts once for each retriever.",
-            counted.select("model", "documents", "coverage", "joint", "n"),
+            "Means over queries of the insights of each that so many documents hold, then over retrievers; only of the "
+            "retrievers that all models have, if there are any.",
+            counted.select("model", "documents", *_FLOORED, "n", "n_expected"),
             {"coverage": "%", "joint": "%"},
             Chart.line("documents", "coverage", "model"),
             Pivot("model", "documents", ("coverage", "joint")),
@@ -414,18 +417,38 @@ def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMet
     return Section("Coverage by subtopic", text, _frame(rows), units, chart, name="subtopics")
 
 
-def _by_documents(run: RunStore, judge: str) -> pl.DataFrame:
-    """One row per model and bin of `_BINS`: the means and n. One piece of the scores is in memory at a time."""
-    edge, parts = pl.lit(0), []
-    for place, (low, _) in enumerate(_BINS):
-        edge = pl.when(pl.col("gold").list.len() >= low).then(place).otherwise(edge)
+def _by_documents(run: RunStore, result: ScoreResult, judge: str, gold: pl.DataFrame) -> pl.DataFrame:
+    """One row per model and bin of `_BINS`: the means, their floors and n. One piece of the scores is in memory at a time.
+
+    A mean is over queries first, and over the columns (retriever and ordering) second, so that a query that lacks answers does
+    not shift a model's mean towards the columns that have them. `gold`: `gold_by_insight`.
+    """
+    place, edge = ["haystack_id", "subtopic_id"], pl.lit(0)
+    for number, (low, _) in enumerate(_BINS):
+        edge = pl.when(pl.col("gold").list.len() >= low).then(number).otherwise(edge)
+    insights = run.table("insights").select(*place, "insight_id").join(gold, on=["haystack_id", "insight_id"])
+    held = insights.rename({"documents": "gold"}).filter(pl.col("gold").list.len() > 0).with_columns(bin=edge)
+    sizes = held.group_by(*place, "bin").agg(size=pl.len().cast(pl.Int64))
+    in_query = insights.group_by(place).agg(whole=pl.len())
+    # How often a system was asked about a query: its expected insights over those of the query.
+    asked = result.expected.filter(pl.col("judge") == judge).join(in_query, on=place)
+    asked = asked.with_columns(n_expected=pl.col("n_expected") // pl.col("whole")).join(sizes, on=place)
+    due = asked.select("system", "retriever", "ordering", "model", *place, "bin", n_expected=pl.col("n_expected") * pl.col("size"))
+    parts = []
     for summaries, scores in judged_pieces(run, "scores", [judged for judged in judges_of(run) if judged.judge == judge]):
-        held = scores.filter(pl.col("gold").list.len() > 0).select("cell_id", "gold", "coverage", "joint")
-        rows = held.join(summaries.select("cell_id", "model"), on="cell_id")
-        sums = (pl.col("coverage", "joint").sum(), pl.len().cast(pl.Int64).alias("n"))
-        parts.append(rows.group_by("model", edge.alias("bin")).agg(*sums))
-    whole: pl.DataFrame = pl.concat(parts).group_by("model", "bin").agg(pl.col("coverage", "joint", "n").sum())
-    return whole.with_columns(pl.col("coverage", "joint") / pl.col("n")).sort("model", "bin")
+        rows = scores.filter(pl.col("gold").list.len() > 0).select("cell_id", "coverage", "joint", bin=edge)
+        rows = rows.join(summaries.select("cell_id", "system", *place), on="cell_id")
+        parts.append(rows.group_by("system", *place, "bin").agg(pl.col("coverage", "joint").sum(), n=pl.len().cast(pl.Int64)))
+    summed = pl.concat(parts).group_by("system", *place, "bin").agg(pl.col("coverage", "joint", "n").sum())
+    cells = due.join(summed, on=["system", *place, "bin"], how="left").with_columns(pl.col("n").fill_null(0))
+    columns = cells.group_by("retriever", "ordering").agg(models=pl.col("model").n_unique())
+    shared = columns.filter(pl.col("models") == cells["model"].n_unique()).select("retriever", "ordering")
+    cells = cells.join(shared, on=["retriever", "ordering"]) if shared.height else cells
+    means = [(pl.col(name) / pl.col("n")).fill_nan(None).mean().alias(name) for name in _FLOORED[::2]]
+    means += [(pl.col(name).fill_null(0.0) / pl.col("n_expected")).mean().alias(f"{name}_floor") for name in _FLOORED[::2]]
+    by_column = cells.group_by("model", "bin", "retriever", "ordering").agg(*means, pl.col("n", "n_expected").sum())
+    whole = by_column.group_by("model", "bin").agg(pl.col(_FLOORED).mean(), pl.col("n", "n_expected").sum())
+    return whole.filter(pl.col("n") > 0).sort("model", "bin")
 
 
 def _citations(result: ScoreResult, judge: str) -> Section | None:
@@ -488,14 +511,18 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
     for judge, bias in result.biases.items():
         mine = [system for system in _of(result, judge) if system.coverage is not None]
         n = sum(system.n_scored for system in mine)
-        mean = sum((system.coverage or 0.0) * system.n_scored for system in mine) / n if n else None
+        mean = sum(system.coverage or 0.0 for system in mine) / len(mine) if mine else None
         known = {"bias": bias.mean if bias else None, "bias ±": Z_95 * bias.se if bias else None}
         source = bias.source if bias else "nobody has measured it: summhay judge-bench does"
         rows.append({"judge": judge, "coverage": mean, **known, "measured on": source, "n": n})
-    if rows:
-        text = "Bias is how far a judge's coverage lies above people's, in points (paper, Table 6)."
-        units = {"coverage": "%", "bias": "points", "bias ±": "points"}
-        yield Section("Judges and their bias", text, _frame(rows), units, name="judges")
+    text = (
+        "All figures are raw unless a title says otherwise. Bias is how far a judge's coverage lies above people's, in points "
+        "(paper, Table 6); coverage: the mean of the systems."
+    )
+    frame = _frame(rows).with_columns(pl.col("coverage", "bias", "bias ±").cast(pl.Float64))
+    yield Section(
+        "Judges and their bias", text, frame, {"coverage": "%", "bias": "points", "bias ±": "points"}, name="judges"
+    )
     if len(result.biases) > 1:
         yield from _agreement(run)
     yield from panels_section(
