@@ -107,7 +107,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         head,
         ("status", result.status),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("calls", f"{calls['made']} made, {calls['reused']} reused, {calls['failed']} failed"),
+        ("failures", counted(result.failures) or "none"),
+        ("calls", f"{calls['made']} made, {calls['reused']} reused"),
         ("dollars", dollars_line(result.usd)),
         ("seconds", result.seconds),
         *([("computed", computed(result.computing))] if result.computing else []),
@@ -133,6 +134,11 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         pairs.append(("next", f"summhay report {result.run} --out report{where}"))
         pairs.append(("next", f"summhay explain {result.run} {shlex.quote(result.example)}{where}"))
     return pairs
+
+
+def counted(numbers: Mapping[str, int]) -> str:
+    """Name -> number, as words."""
+    return ", ".join(f"{count:,} {name}" for name, count in numbers.items())
 
 
 def computed(pool: Mapping[str, float]) -> str:

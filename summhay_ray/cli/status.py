@@ -105,6 +105,7 @@ def runs(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[str, str]]:
     """(name, value) for each line of the status. `everything`: also the hashes of the tables."""
+    from summhay_ray.cli.show import counted
     from summhay_ray.llm import ExcessTotals
     from summhay_ray.report import dollars_line
 
@@ -114,14 +115,14 @@ def status_facts(result: StatusResult, everything: bool = False) -> list[tuple[s
         ("status", f"{result.status} {result.driver}".rstrip()),
         ("began", f"{result.began[:16].replace('T', ' ')} UTC"),
         (unit, f"{cells['done']} done, {cells['failed']} with failures, of {cells['total']}"),
-        ("failures", _counts(result.failures) or "none"),
+        ("failures", counted(result.failures) or "none"),
         ("dollars", dollars_line(result.usd)),
     ]
     pairs += [(f"{'stopped' if one['stopped'] else 'claimed'} {one['model']}", str(ExcessTotals(**one))) for one in result.claims]
     if result.left is not None:
         pairs.append(("left to do", _left(result, unit)))
     if result.finish_reasons:
-        pairs.append(("cut or unfinished", f"{_counts(result.finish_reasons)} of the answers"))
+        pairs.append(("cut or unfinished", f"{counted(result.finish_reasons)} of the answers"))
     shown = result.tables if everything else {}
     return [
         *pairs[:3],
@@ -145,10 +146,6 @@ def _left(result: StatusResult, unit: str) -> str:
     again = f"go on with: {COMMANDS.get(result.kind, 'summhay run SPEC')}"
     how = {"running": "", "budget": f"; {again} --budget MORE"}.get(result.status, f"; {again}, every stored answer is reused")
     return ", ".join(parts) + how
-
-
-def _counts(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in numbers.items())
 
 
 def failures(run: RunArgument, store: StoreOption = None, as_json: JsonOption = False) -> None:
