@@ -30,7 +30,8 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
     """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None with fewer than
     FEWEST pairs.
 
-    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1.
+    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1, and
+    0 (the labels alone) where all labels but one are at the same end of the scale, since the spread of the rest is then unknown.
     The interval is that of `unit_means` with labels as units, one degree of freedom less for the weight, within 0..1.
     """
     if len(pairs) < FEWEST:
@@ -39,7 +40,8 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
 
     shares = [1 / pair.chance for pair in pairs]
     total = math.fsum(shares)
-    weight = _tuned(pairs, [share / total for share in shares], n_items)
+    off_ends = min(sum(pair.people > 0 for pair in pairs), sum(pair.people < 1 for pair in pairs))
+    weight = _tuned(pairs, [share / total for share in shares], n_items) if off_ends > 1 else 0.0
     rests = np.array([[pair.people - weight * pair.judge] for pair in pairs])
     weights = np.array([[share] for share in shares])
     found = unit_means(rests * weights, weights, bounds=None)
@@ -83,9 +85,7 @@ def by_labels(score: SystemScore, coverage: Sequence[LabelledScore], joint: Sequ
             reasons[f"{figure}_labelled"] = reasons[figure]
     values = [None if one is None else one.value for one in found.values()]
     labels = ByLabels(len(coverage), found["coverage"], found["joint"])
-    return replace(
-        score, ci=intervals, ci_reasons=reasons, labels=labels, coverage_labelled=values[0], joint_labelled=values[1]
-    )
+    return replace(score, ci=intervals, ci_reasons=reasons, labels=labels, coverage_labelled=values[0], joint_labelled=values[1])
 
 
 def standard_error(one: Corrected) -> float:

@@ -163,12 +163,13 @@ def _beta(mean: Floats, se: Floats, n: Floats, reach: Floats, bounds: Bounds) ->
     low, width = bounds[0], bounds[1] - bounds[0]
     share = np.clip((mean - low) / width, 0, 1)
     spread = se / width
-    effective = np.where(spread > _NO_SPREAD, share * (1 - share) / spread**2 * (Z_95 / reach) ** 2, n)
-    above, below = effective * share, effective * (1 - share)
-    ends = (
-        np.where(above > 0, special.betaincinv(above, below + 1, LEVEL_95), 0.0),
-        np.where(below > 0, special.betaincinv(above + 1, below, 1 - LEVEL_95), 1.0),
-    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        effective = np.where(spread > _NO_SPREAD, share * (1 - share) / spread**2 * (Z_95 / reach) ** 2, n)
+        above, below = effective * share, effective * (1 - share)
+        ends = (
+            np.where(above > 0, special.betaincinv(above, below + 1, LEVEL_95), 0.0),
+            np.where(below > 0, special.betaincinv(above + 1, below, 1 - LEVEL_95), 1.0),
+        )
     first, last = (np.where(np.isnan(effective), np.nan, low + width * end) for end in ends)
     return first, last
 

@@ -114,7 +114,12 @@ def _parts(rows: Sequence[Line]) -> list[list[Line]]:
     parts: list[list[Line]] = [[]]
     used = 0
     for row in rows:
-        height = max([2 if row[0].groups and any(cell.small for cell in row[1]) else 1, *(len(cell.text) // _FOLDED + 1 for cell in row[1] if len(cell.text) > _LONG_TEXT)])
+        height = max(
+            [
+                2 if row[0].groups and any(cell.small for cell in row[1]) else 1,
+                *(len(cell.text) // _FOLDED + 1 for cell in row[1] if len(cell.text) > _LONG_TEXT),
+            ]
+        )
         if used + height > _LINES_A_FLOAT and parts[-1]:
             parts.append([])
             used = 0

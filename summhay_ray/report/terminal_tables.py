@@ -127,7 +127,9 @@ def label_lines(scores: Any) -> list[str]:
     ]
     mean = f"; mean of all systems, corrected by {scores.n_labels} labels, pooled: {', '.join(found)}" if found else ""
     fewer = sum(one.labels is None for one in scores.by_query if one.judge == scores.judge)
-    lacking = f"{fewer} of the systems have fewer than {FEWEST} labels and are not corrected" if fewer else "all systems have enough"
+    lacking = (
+        f"{fewer} of the systems have fewer than {FEWEST} labels and are not corrected" if fewer else "all systems have enough"
+    )
     return [f"Labels: {lacking}{mean}"]
 
 

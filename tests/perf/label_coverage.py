@@ -80,9 +80,18 @@ def measured(judge: str, systems: int, n: int, level: str, times: int) -> list[n
 def main() -> None:
     """Print the table of docs/judges.md."""
     times = int(sys.argv[1]) if len(sys.argv) > 1 else TIMES
-    print("| judge | level | systems | labels | holds | half-width | labels alone: holds | half-width | pooled: holds | half-width |")
+    print(
+        "| judge | level | systems | labels | holds | half-width | labels alone: holds | half-width | pooled: holds | half-width |"
+    )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for judge, level in (("good", "any"), ("free", "any"), ("noise", "any"), ("flatters", "any"), ("good", "floor"), ("good", "ceiling")):
+    for judge, level in (
+        ("good", "any"),
+        ("free", "any"),
+        ("noise", "any"),
+        ("flatters", "any"),
+        ("good", "floor"),
+        ("good", "ceiling"),
+    ):
         for systems, n in ((3, 30), (3, 90), (3, 300), (20, 30)):
             rows, pooled = measured(judge, systems, n, level, times)
             cells = [f"{100 * share:.1f}" for share in rows.mean(axis=0)] if len(rows) > times // 2 else ["-"] * 4

@@ -182,9 +182,7 @@ def robustness(scored: pl.DataFrame) -> pl.DataFrame:
     by = [*SYSTEM, "metric"]
     means = pairs.group_by(by).agg(pl.col("oracle").mean(), pl.col("value").mean().alias("retrieved"))
     rated = pl.col("metric").is_in(list(_BOUNDS))
-    lost = [
-        mean_interval(pairs.filter(of), "lost", by, bounds=(-reach, reach)) for of, reach in ((rated, 4.0), (~rated, 1.0))
-    ]
+    lost = [mean_interval(pairs.filter(of), "lost", by, bounds=(-reach, reach)) for of, reach in ((rated, 4.0), (~rated, 1.0))]
     return means.join(pl.concat(lost), on=by, how="left", nulls_equal=True)
 
 

@@ -52,7 +52,11 @@ def scored(workload: Workload[Any], run: RunStore) -> Results:
         sections[0] = replace(sections[0], notes=[asked, *sections[0].notes])
     with reading(f"{workload.kind}: details", _MEND):
         frames = {name: _plain(frame) for name, frame in scores.items()} if isinstance(scores, Mapping) else None
-        details = {**({"so_far": asked} if asked else {}), **({} if frames is None else {"scores": frames}), **workload.reader.details(scores)}
+        details = {
+            **({"so_far": asked} if asked else {}),
+            **({} if frames is None else {"scores": frames}),
+            **workload.reader.details(scores),
+        }
     warnings = [] if not is_own or workload.n_items() else [f"{workload.kind}: items gives none; nothing was asked"]
     return Results(details, scores, sections, tuple(warnings))
 
@@ -91,7 +95,9 @@ class RunTables(Mapping[str, pl.DataFrame]):
     def __init__(self, workload: Workload[Any], run: RunStore, item: str = "") -> None:
         """`item`: the name of a further column of each table, with the item that a row is of."""
         self._names = (ITEMS, *(table.name for table in all_tables(type(workload))))
-        self._read = functools.cache(lambda name: _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name])
+        self._read = functools.cache(
+            lambda name: _asked_items(workload, run) if name == ITEMS else run.tables([name], item)[name]
+        )
         self.run = run
 
     def __getitem__(self, name: str) -> pl.DataFrame:

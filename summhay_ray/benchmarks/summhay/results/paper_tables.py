@@ -149,7 +149,9 @@ def _release(result: ScoreResult, judge: str) -> Section:
         }
         for system in sorted(own, key=lambda system: (system.model, column_place(_column(system))))
     ]
-    text = f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
+    text = (
+        f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
+    )
     frame = _frame(rows).with_columns(pl.col(*FIGURES).cast(pl.Float64))
     title = "As the release computes it, raw"
     return Section(title, text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES)
@@ -433,7 +435,9 @@ def _by_documents(run: RunStore, result: ScoreResult, judge: str, gold: pl.DataF
     # How often a system was asked about a query: its expected insights over those of the query.
     asked = result.expected.filter(pl.col("judge") == judge).join(in_query, on=place)
     asked = asked.with_columns(n_expected=pl.col("n_expected") // pl.col("whole")).join(sizes, on=place)
-    due = asked.select("system", "retriever", "ordering", "model", *place, "bin", n_expected=pl.col("n_expected") * pl.col("size"))
+    due = asked.select(
+        "system", "retriever", "ordering", "model", *place, "bin", n_expected=pl.col("n_expected") * pl.col("size")
+    )
     parts = []
     for summaries, scores in judged_pieces(run, "scores", [judged for judged in judges_of(run) if judged.judge == judge]):
         rows = scores.filter(pl.col("gold").list.len() > 0).select("cell_id", "coverage", "joint", bin=edge)
@@ -520,9 +524,7 @@ def _judges(run: RunStore, result: ScoreResult) -> Iterator[Section]:
         "(paper, Table 6); coverage: the mean of the systems."
     )
     frame = _frame(rows).with_columns(pl.col("coverage", "bias", "bias ±").cast(pl.Float64))
-    yield Section(
-        "Judges and their bias", text, frame, {"coverage": "%", "bias": "points", "bias ±": "points"}, name="judges"
-    )
+    yield Section("Judges and their bias", text, frame, {"coverage": "%", "bias": "points", "bias ±": "points"}, name="judges")
     if len(result.biases) > 1:
         yield from _agreement(run)
     yield from panels_section(

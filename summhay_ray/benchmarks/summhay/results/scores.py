@@ -161,7 +161,6 @@ class _Frames:
     words: pl.DataFrame
 
 
-
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
