@@ -72,8 +72,8 @@ def corrected(score: SystemScore, bias: JudgeBias | None) -> SystemScore:
         moved = Z_95 * bias.se * score.joint / score.coverage if score.coverage else 0.0
         intervals["joint_corrected"] = _interval(joint, (score.joint, share, score.ci["joint"]), moved)
     taken = TakenOff(bias.judge, bias.mean, bias.se, bias.source)
-    corrected_by = {"coverage_corrected": coverage, "joint_corrected": joint, "bias": taken}
-    return replace(score, ci=intervals, ci_reasons=reasons, **corrected_by)
+    figures = replace(score, coverage_corrected=coverage, joint_corrected=joint, bias=taken)
+    return replace(figures, ci=intervals, ci_reasons=reasons)
 
 
 def _interval(middle: float, raw: tuple[float, float, tuple[float, float]], other: float) -> tuple[float, float]:

@@ -72,7 +72,7 @@ class Means:
         return f"{TOO_FEW} {unit}: {n}, an interval needs {FEWEST_UNITS}" if n < FEWEST_UNITS else "all values are equal"
 
 
-def unit_means(sums: Floats, weights: Floats, strata: Sequence[Any] | None = None, bounds: Bounds | None = FRACTION) -> Means:
+def unit_means(sums: Floats, weights: Floats, strata: Sequence[Any] | NDArray[Any] | None = None, bounds: Bounds | None = FRACTION) -> Means:
     """The means of columns, `sums` over `weights`, and their 95 % intervals for further units.
 
     `sums`, `weights`: (units, columns), the sum of a unit's values and their number; a unit with a weight of 0 has no value in that
@@ -116,12 +116,12 @@ def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bou
     import numpy as np
     from scipy import special
 
-    parts = (np.array([part]) for part in (mean, se, float(n), float(special.stdtrit(freedom, 1 - LEVEL_95))))
-    low, high = _beta(*parts, bounds)
+    reach = np.array([special.stdtrit(freedom, 1 - LEVEL_95)])
+    low, high = _beta(np.array([mean]), np.array([se]), np.array([float(n)]), reach, bounds)
     return float(low[0]), float(high[0])
 
 
-def _within(off: Floats, used: NDArray[np.bool_], strata: Sequence[Any]) -> tuple[Floats, Floats]:
+def _within(off: Floats, used: NDArray[np.bool_], strata: Sequence[Any] | NDArray[Any]) -> tuple[Floats, Floats]:
     """Squared residuals within strata, whose sum is the variance of the total, and the degrees of freedom of each column.
 
     A unit alone in its stratum has no spread within it: such units are taken as of one stratum.

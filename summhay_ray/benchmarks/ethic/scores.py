@@ -33,7 +33,7 @@ UNKNOWN = "unknown"
 PLACES = 5
 """Equal parts of a context, for the position of a section (Figure 5)."""
 LOWEST = 1.0
-RATINGS = (LOWEST, 5.0)
+SCALE = (LOWEST, 5.0)
 """The rating of a section without a summary."""
 _CLASS_OF_ERROR = {
     "refusal": "refused",
@@ -206,7 +206,7 @@ def _means(samples: pl.DataFrame, by: Sequence[str], items: pl.DataFrame) -> pl.
     rated = pl.col("task") == "Summarizing"
     parts = [
         mean_interval(samples.filter(of), "score", by, expected=items.filter(of), cluster="document", bounds=bounds)
-        for of, bounds in ((rated, RATINGS), (~rated, (0.0, 1.0)))
+        for of, bounds in ((rated, SCALE), (~rated, (0.0, 1.0)))
     ]
     return pl.concat(parts).sort(by)
 
@@ -281,7 +281,7 @@ def positions(samples: pl.DataFrame, ratings: pl.DataFrame, how: How) -> pl.Data
         return pl.DataFrame(schema={"shown": pl.String, "fifth": pl.Int64, **figures, "n": pl.Int64})
     fifth = (pl.col("place") * PLACES).floor().clip(0, PLACES - 1).cast(pl.Int64) + 1
     placed, cell = both.with_columns(fifth.alias("fifth")), ("model", "bucket", "fifth")
-    means = mean_interval(placed, "score", cell, cluster="document", bounds=RATINGS)
+    means = mean_interval(placed, "score", cell, cluster="document", bounds=SCALE)
     level = placed.group_by("model").agg(pl.col("score").mean().alias("level"))
     missing = placed.group_by(*cell).agg(pl.col("missing").mean())
     shown = pl.concat_str("model", "bucket", separator=", ").alias("shown")

@@ -378,29 +378,21 @@ class _Unasked:
 
 def _unasked(run: RunStore, judges: Sequence[JudgedBy] | None) -> _Unasked:
     """The cells of the grid that the run has not asked yet, and those with a summary that a later judge has not."""
-    where, parts, so_far = ["system", "haystack_id", "subtopic_id"], [], ""
-    schema = dict.fromkeys((*where, "judge"), pl.String)
-    empty = pl.DataFrame(schema={**schema, "unasked": pl.Int64})
-    grid = pl.DataFrame(schema=dict.fromkeys(where, pl.String))
+    where, so_far = ("system", "haystack_id", "subtopic_id"), ""
+    rows: list[tuple[str, str, str]] = []
     if "spec" in run.record:
         workload: Any = workload_of(run)
         finished, total = run.finished(ITEM), workload.n_items()
         if len(finished) < total:
             so_far = f"{len(finished):,} of {total:,} cells so far: the figures are of these"
             rows = [(item.data["system"], *item.data["unit"][:2]) for item in workload.items() if item.id not in finished]
-            grid = pl.DataFrame(rows, schema=grid.schema, orient="row")
-    own = {run.run_id}
-    for judged in judges or ():
-        if own.isdisjoint(judged.runs):
-            known = {cell for name in judged.runs for cell in run.store.run(name).finished(ITEM)}
-            cells = run.table("summaries", columns=("cell_id", *where))
-            rest = cells.filter(~pl.col("cell_id").is_in(list(known))).select(where)
-            parts.append(pl.concat([grid, rest]).with_columns(judge=pl.lit(judged.judge)))
-    others = {name for part in parts for name in part["judge"].unique()}
-    names = [judged.judge for judged in judges or ()] or _own_judges(run)
-    parts += [grid.with_columns(judge=pl.lit(name)) for name in names if name not in others]
-    found = pl.concat([empty.drop("unasked"), *(part.select(*schema) for part in parts)])
-    return _Unasked(found.group_by(*schema).agg(pl.len().cast(pl.Int64).alias("unasked")), so_far)
+    grid = pl.DataFrame(rows, schema=dict.fromkeys(where, pl.String), orient="row")
+    parts = [grid.with_columns(judge=pl.lit(name)) for name in ([one.judge for one in judges] if judges else _own_judges(run))]
+    for later in (one for one in judges or () if run.run_id not in one.runs):
+        known = {cell for name in later.runs for cell in run.store.run(name).finished(ITEM)}
+        cells = run.table("summaries", columns=("cell_id", *where)).filter(~pl.col("cell_id").is_in(list(known)))
+        parts.append(cells.select(*where, judge=pl.lit(later.judge)))
+    return _Unasked(pl.concat(parts).group_by(*where, "judge").agg(unasked=pl.len().cast(pl.Int64)), so_far)
 
 
 def _expected(
@@ -419,5 +411,5 @@ def _expected(
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
     every = answering.join(pl.DataFrame({"judge": systems[1]}), how="cross").join(queries, how="cross")
     every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
-    asked = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
-    return _typed(asked.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
+    due = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
+    return _typed(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
