@@ -70,8 +70,8 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
 
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
-    by = f"judged by {judge}{_bias_of(systems)}"
-    tables = [_grid(systems, field, f"{name} (%), raw, {by}", words=True) for field, name in METRICS]
+    by = f"judged by {judge}"
+    tables = [_grid(systems, field, f"{name} (%), raw{_bias_of(systems)}, {by}", words=True) for field, name in METRICS]
     if any(system.coverage_corrected is not None for system in systems):
         tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}") for field, name in CORRECTED]
     if n := sum(system.labels.n for system in systems if system.labels is not None):
@@ -83,7 +83,7 @@ def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
 def _bias_of(systems: Sequence[SystemScore]) -> str:
     """The bias of the systems' judge, for a title; empty if unknown."""
     bias = next((system.bias for system in systems if system.bias is not None), None)
-    return "" if bias is None else f", bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points"
+    return "" if bias is None else f" (bias {100 * bias.mean:+.1f} ±{100 * Z_95 * bias.se:.1f} points)"
 
 
 def _grid(systems: Sequence[SystemScore], field: str, title: str, words: bool = False) -> TextTable:

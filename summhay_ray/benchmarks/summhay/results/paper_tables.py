@@ -54,22 +54,24 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
     metadata = stored_metadata(run.store, run.record)
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     compared = every_pair(judged_scores(result, best), (figure,))
+    raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
+    compared_sections = [] if compared is None else comparison_sections(compared)
     made = [
-        _release(result, best),
-        _people(result, best),
-        _labelled(result, best),
-        *([] if compared is None else comparison_sections(compared)),
-        *_cost(run, result, best),
-        _retrieval(run, result, best, metadata),
-        _lost(result, best),
-        _position(result, best),
-        *_breakdowns(run, result, best, metadata),
-        _citations(result, best),
+        (raw, _release(result, best)),
+        (raw, _people(result, best)),
+        (by, _labelled(result, best)),
+        *((by, section) for section in compared_sections),
+        *((raw, section) for section in _cost(run, result, best)),
+        (raw, _retrieval(run, result, best, metadata)),
+        (by, _lost(result, best)),
+        (raw, _position(result, best)),
+        *((raw, section) for section in _breakdowns(run, result, best, metadata)),
+        (raw, _citations(result, best)),
     ]
     # The slug stays that of the shorter title.
     named = [
-        replace(section, title=f"{section.title}, judged by {best}", name=section.name or section.title)
-        for section in made
+        replace(section, title=f"{section.title}{head}", name=section.name or section.title)
+        for head, section in made
         if section is not None
     ]
     return [bias, *results, *named, *agreement]
@@ -131,7 +133,7 @@ def _results(result: ScoreResult, judge: str, more: bool) -> Section:
     pivot = Pivot("model", "retriever", FIGURES, rest, reference=(PEOPLE,))
     chart = Chart.bar("model", "joint", "retriever")
     name = f"results {judge}" if more else "results"
-    title, units = f"Results, raw, judged by {judge}, {_bias(result, judge)}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
+    title, units = f"Results, raw ({_bias(result, judge)}), judged by {judge}", dict.fromkeys((*FIGURES, *rest[1:]), "%")
     notes = [result.so_far] if result.so_far and not more else []
     return Section(title, text, frame, units, chart, pivot, name, notes=notes, more=more, higher_is_better=FIGURES)
 
@@ -153,8 +155,7 @@ def _release(result: ScoreResult, judge: str) -> Section:
         f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
     )
     frame = _frame(rows).with_columns(pl.col(*FIGURES).cast(pl.Float64))
-    title = "As the release computes it, raw"
-    return Section(title, text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES)
+    return Section("As the release computes it", text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES)
 
 
 def _people(result: ScoreResult, judge: str) -> Section:
