@@ -447,7 +447,7 @@ def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     from summhay_ray.report import label_lines, names_line, position_table, release_table, score_lines, score_tables
 
     if not any(system.n_scored for system in scores.by_query):
-        say(f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
+        say(scores.so_far or f"Nothing is scored: 0 of {sum(system.n_expected for system in scores.by_query):,} insights")
         return
     for line in (*score_lines(scores, everything), *label_lines(scores)):
         say(line)

@@ -71,7 +71,7 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
     by = f"judged by {judge}"
-    tables = [_grid(systems, field, f"{name} (%), raw{_bias_of(systems)}, {by}", words=True) for field, name in METRICS]
+    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", words=True) for field, name in METRICS]
     if any(system.coverage_corrected is not None for system in systems):
         tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}") for field, name in CORRECTED]
     if n := sum(system.labels.n for system in systems if system.labels is not None):

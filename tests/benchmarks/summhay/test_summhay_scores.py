@@ -92,7 +92,7 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
     frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
 
     def scored(parts: list[pl.DataFrame]) -> list[SystemScore]:
-        return system_scores(insight_sums(parts[0]), parts[1], parts[2], grid.spec.seed)
+        return system_scores(insight_sums(parts[0]), parts[1], parts[2])
 
     each = {}
     for source in grid.grid.haystacks.metadata:
@@ -125,12 +125,12 @@ def test_scores_in_parts_are_the_scores_of_all_rows(tmp_path: Path, at_a_time: i
         assert found.failures == failures
 
 
-def test_a_run_without_an_answer_expects_all_of_them(tmp_path: Path) -> None:
+def test_a_run_that_asked_nothing_yet_misses_nothing(tmp_path: Path) -> None:
     grid, _ = grid_of_files(tmp_path, 2, SIZE)
     found = score_run(open_run(grid, Store(str(tmp_path / "store"))))
-    # Two haystacks of three queries of three insights each.
-    assert [(one.n_expected, one.n_scored, one.coverage) for one in found.systems] == [(18, 0, None)]
-    assert [one.n_expected for systems in found.haystacks.values() for one in systems] == [9, 9]
+    assert (found.systems, found.by_query, list(found.haystacks.values())) == ([], [], [[], []])
+    # Two haystacks of three queries.
+    assert found.so_far == "0 of 6 cells so far: the figures are of these"
 
 
 def test_haystacks_of_one_name_are_told_apart(tmp_path: Path) -> None:

@@ -407,9 +407,11 @@ def _expected(
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
     ]
-    queries = pl.DataFrame(asked, schema=["haystack_id", "subtopic_id", "n_insights"], orient="row")
-    answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=[*SYSTEM, "repeats"], orient="row")
-    every = answering.join(pl.DataFrame({"judge": systems[1]}), how="cross").join(queries, how="cross")
+    places = {"haystack_id": pl.String, "subtopic_id": pl.String, "n_insights": pl.Int64}
+    queries = pl.DataFrame(asked, schema=places, orient="row")
+    named: dict[str, Any] = {**dict.fromkeys(SYSTEM, pl.String), "repeats": pl.Int64}
+    answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=named, orient="row")
+    every = answering.join(pl.DataFrame({"judge": systems[1]}, schema={"judge": pl.String}), how="cross").join(queries, how="cross")
     every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
     due = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
     return _typed(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
