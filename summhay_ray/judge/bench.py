@@ -2,8 +2,9 @@
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
-all 200, has 0.716 and 88.9 %. Intervals: 95 %, of 10,000 resamples of the subtopics, each with all of its summaries, which are
-about the same insights; a resample without a figure is left out. None with fewer subtopics than `FEWEST_UNITS`.
+all 200, has 0.716 and 88.9 %. Intervals are 95 % ones for further subtopics, each with all of its summaries, which are about the same
+insights: of the correlation from 10,000 resamples (one without a correlation is left out), of linking accuracy as of all means.
+None with fewer subtopics than `FEWEST_UNITS`.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def agreement(summaries: Sequence[AnnotatedSummary], verdicts: Verdicts, summari
     )
     our_links = [bullet for judged, _ in kept for bullet in judged.our_links]
     linking, linking_n = linking_accuracy(our_links, [bullet for judged, _ in kept for bullet in judged.their_links])
-    correlated, linked = _resampled([judged for judged, _ in kept])
+    correlated, linked = _intervals([judged for judged, _ in kept])
     bias = _by_summarizer(kept)
     return Agreement(
         correlation=pearson(ours, theirs),
@@ -286,24 +287,26 @@ def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[f
     return np.array([np.sum(rows, axis=0) for rows in found.values()], dtype=float)
 
 
-def _resampled(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | None]:
-    """Intervals of correlation and linking accuracy, from the resamples where they are defined; None for too few subtopics."""
+def _intervals(scored: Sequence[_Scored]) -> tuple[Interval | None, Interval | None]:
+    """The intervals of correlation (of the resamples where it is defined) and of linking accuracy; None for too few subtopics."""
     import numpy as np
 
     rows = _by_subtopic(scored, _sums)
     if (n_rows := len(rows)) < FEWEST_UNITS:
         return None, None
     drawn = np.random.default_rng(0).multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=SAMPLES)
-    sums = drawn.astype(float) @ rows
-    n, x, y, xx, yy, xy, both, same = sums.T
+    n, x, y, xx, yy, xy, *_ = (drawn.astype(float) @ rows).T
     with np.errstate(divide="ignore", invalid="ignore"):
         variances = (n * xx - x * x) * (n * yy - y * y)
-        correlations = (n * xy - x * y) / np.sqrt(variances)
-        shares = same / both
-    return _interval(correlations[variances > _LEAST_VARIANCE]), _interval(shares[both > 0])
+        correlations = ((n * xy - x * y) / np.sqrt(variances))[variances > _LEAST_VARIANCE]
+    # Resamples that are all alike tell nothing of how far others may be.
+    varied = len(correlations) > 1 and np.ptp(correlations) > _LEAST_VARIANCE
+    low, high = np.quantile(correlations, QUANTILES_95) if varied else (0.0, 0.0)
+    return (float(low), float(high)) if varied else None, unit_means(rows[:, 7:], rows[:, 6:7]).interval()
 
 
 def _sums(judged: _Scored) -> list[float]:
+    """n, x, y, xx, yy, xy of the values; the insights that both link to a bullet, and those that both link to the same."""
     linked = [our == their for our, their in zip(judged.our_links, judged.their_links, strict=True) if our and their]
     products = [our * their for our, their in zip(judged.ours, judged.theirs, strict=True)]
     squares = [sum(value * value for value in values) for values in (judged.ours, judged.theirs)]
@@ -315,12 +318,3 @@ def _mean_bias(scored: Sequence[_Scored]) -> tuple[float, float]:
     rows = _by_subtopic(scored, lambda judged: [sum(judged.labels) - sum(judged.theirs), len(judged.labels)])
     means = unit_means(rows[:, :1], rows[:, 1:], bounds=(-1.0, 1.0))
     return float(means.mean[0]), float(means.se[0]) if len(rows) > 1 else 0.0
-
-
-def _interval(values: NDArray[np.float64]) -> Interval | None:
-    import numpy as np
-
-    if len(values) < 2:
-        return None
-    low, high = np.quantile(values, QUANTILES_95)
-    return float(low), float(high)

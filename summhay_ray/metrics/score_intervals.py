@@ -72,7 +72,9 @@ class Means:
         return f"{TOO_FEW} {unit}: {n}, an interval needs {FEWEST_UNITS}" if n < FEWEST_UNITS else "all values are equal"
 
 
-def unit_means(sums: Floats, weights: Floats, strata: Sequence[Any] | NDArray[Any] | None = None, bounds: Bounds | None = FRACTION) -> Means:
+def unit_means(
+    sums: Floats, weights: Floats, strata: Sequence[Any] | NDArray[Any] | None = None, bounds: Bounds | None = FRACTION
+) -> Means:
     """The means of columns, `sums` over `weights`, and their 95 % intervals for further units.
 
     `sums`, `weights`: (units, columns), the sum of a unit's values and their number; a unit with a weight of 0 has no value in that

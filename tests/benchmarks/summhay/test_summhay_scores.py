@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from summhay_grids import grid_of_files
 
 from summhay_ray import api
 from summhay_ray.benchmarks.summhay import SummHay, score_run
+from summhay_ray.benchmarks.summhay.grid.cells import Cell
 from summhay_ray.benchmarks.summhay.haystacks.tables import rows_of
 from summhay_ray.benchmarks.summhay.results import judges as judges_module
 from summhay_ray.benchmarks.summhay.results.paper_tables import correlation_text
@@ -80,13 +81,14 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
                 failures.append(row)
             else:
                 insights.append({**named, "judge": row.judge, **{name: getattr(row, name) for name in VALUES}})
+    # A cell that was not asked yet is not expected.
+    cells = [Cell.of(item) for item in grid.items() if item.id in run.finished(ITEM)]
+    asked = Counter((cell.system, cell.unit, cell.summarizer) for cell in cells)
     expected = [
-        {"system": system, "retriever": retriever, "ordering": ordering, "model": grid.spec.summarizers[index].label}
-        | {"judge": judge.label, "haystack_id": haystack_id, "subtopic_id": one.subtopic_id}
-        | {"n_expected": grid.spec.repeats * len(grid.grid.haystacks[haystack_id].insights_of(one.subtopic_id))}
-        for haystack_id in grid.grid.haystacks
-        for one in grid.grid.haystacks[haystack_id].subtopics
-        for (retriever, ordering, index), system in grid.grid.systems.items()
+        {"system": system, "retriever": unit.retriever, "ordering": unit.ordering, "model": grid.spec.summarizers[index].label}
+        | {"judge": judge.label, "haystack_id": unit.haystack_id, "subtopic_id": unit.subtopic_id}
+        | {"n_expected": n * len(grid.grid.haystacks[unit.haystack_id].insights_of(unit.subtopic_id))}
+        for (system, unit, index), n in asked.items()
         for judge in grid.spec.judges
     ]
     frames = [pl.DataFrame(rows, infer_schema_length=None) for rows in (insights, expected, words)]
@@ -104,7 +106,8 @@ def at_once(grid: SummHay, run: RunStore, compat: Compat) -> Found:
 def raw(score: SystemScore) -> dict[str, Any]:
     """The score without what is corrected for the judge's bias."""
     ci = {name: interval for name, interval in score.ci.items() if not name.endswith("_corrected")}
-    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, bias=None))
+    reasons = {name: reason for name, reason in score.ci_reasons.items() if not name.endswith("_corrected")}
+    return asdict(replace(score, coverage_corrected=None, joint_corrected=None, ci=ci, ci_reasons=reasons, bias=None))
 
 
 @pytest.mark.parametrize("at_a_time", [pytest.param(1, marks=pytest.mark.soak), 7])

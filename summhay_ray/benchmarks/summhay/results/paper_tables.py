@@ -155,7 +155,9 @@ def _release(result: ScoreResult, judge: str) -> Section:
         f"{WEIGHTINGS['insights'].capitalize()}, as in the paper's Table 2 and the release's script. Nothing is ranked by these."
     )
     frame = _frame(rows).with_columns(pl.col(*FIGURES).cast(pl.Float64))
-    return Section("As the release computes it", text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES)
+    return Section(
+        "As the release computes it", text, frame, dict.fromkeys(FIGURES, "%"), name="release", higher_is_better=FIGURES
+    )
 
 
 def _people(result: ScoreResult, judge: str) -> Section:

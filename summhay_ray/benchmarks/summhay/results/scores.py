@@ -411,7 +411,9 @@ def _expected(
     queries = pl.DataFrame(asked, schema=places, orient="row")
     named: dict[str, Any] = {**dict.fromkeys(SYSTEM, pl.String), "repeats": pl.Int64}
     answering = pl.DataFrame([(*system, n) for system, n in systems[0].items()], schema=named, orient="row")
-    every = answering.join(pl.DataFrame({"judge": systems[1]}, schema={"judge": pl.String}), how="cross").join(queries, how="cross")
+    every = answering.join(pl.DataFrame({"judge": systems[1]}, schema={"judge": pl.String}), how="cross").join(
+        queries, how="cross"
+    )
     every = every.join(unasked, on=["system", "haystack_id", "subtopic_id", "judge"], how="left")
     due = every.with_columns(repeats=pl.col("repeats") - pl.col("unasked").fill_null(0)).filter(pl.col("repeats") > 0)
     return _typed(due.with_columns(n_expected=pl.col("repeats") * pl.col("n_insights")), kinds, (*_TEXT, "n_expected"))
