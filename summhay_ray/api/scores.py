@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray import engine, plugins
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, Results
 from summhay_ray.errors import UserError
@@ -32,6 +33,7 @@ def _reading(*runs: RunStore) -> Iterator[None]:
         yield
 
 
+@checked
 def score(
     run_id: str,
     store: str | None = None,
@@ -58,6 +60,7 @@ def score(
         return haystacks.score_run(stored, compat, biases=biases, rejudged=True, judge=judge, labels=given)
 
 
+@checked
 def label(
     run_id: str, n: int = 30, sheet: str | Path = "labels.csv", store: str | None = None, *, judge: str = "", seed: int = 0
 ) -> dict[str, Any]:
@@ -81,6 +84,7 @@ def _labels(labels: str | Path | None, *runs: RunStore) -> Any:
     return haystacks.read_labels(Path(labels))
 
 
+@checked
 def results(run_id: str, store: str | None = None, compat: Compat = "default") -> Results:
     """The current results of a run of any kind, from the store: scores, sections, warnings. Makes no call."""
     stored = opened_run(run_id, store)
@@ -88,6 +92,7 @@ def results(run_id: str, store: str | None = None, compat: Compat = "default") -
         return engine.workload_of(stored).reader.results(stored, compat)
 
 
+@checked
 def compare(
     run_id: str, judges: Sequence[str] = (), store: str | None = None, rows: int = 20
 ) -> rejudging.CompareResult | extracts.RaterComparison:
@@ -109,6 +114,7 @@ def compare(
     return rejudging.compare_judges(run, judges, rows)
 
 
+@checked
 def compare_systems(
     run_id: str,
     other: str | None = None,
@@ -184,6 +190,7 @@ def _check_judged(run: RunStore, judge: str) -> None:
         )
 
 
+@checked
 def make_report(
     runs: str | Sequence[str],
     store: str | None = None,

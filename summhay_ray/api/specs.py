@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from summhay_ray import engine
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import Spec, Watch, check_budget, load, run_options, store_of, store_uri, uri_of
 from summhay_ray.api.scores import make_report
 from summhay_ray.engine import Check, Compat, PlanResult, RayJob, RunResult, SpecError, Workload
@@ -25,6 +26,7 @@ class ReportableResult(RunResult):
         return make_report(self.run, self.store).figure(name)
 
 
+@checked
 def run(
     spec: Spec,
     store: str | None = None,
@@ -52,6 +54,7 @@ def run(
     return ReportableResult(**{field.name: getattr(result, field.name) for field in fields(result)}, store=opened.uri)
 
 
+@checked
 def retrieve(
     spec: Spec,
     store: str | None = None,
@@ -85,6 +88,7 @@ def retrieve(
     return result
 
 
+@checked
 def coverage(
     spec: str | Path,
     evaluators: str | Sequence[str] = (),
@@ -119,6 +123,7 @@ def coverage(
     return engine.run_workload(loaded, opened, options)
 
 
+@checked
 def submit(
     spec: Spec,
     address: str,
@@ -138,6 +143,7 @@ def submit(
     return engine.submit(loaded, engine.JobOrder(uri_of(loaded.spec, store), budget, compat, untrusted), address)
 
 
+@checked
 def plan(
     spec: Spec,
     store: str | None = None,
@@ -159,6 +165,7 @@ def plan(
     return replace(made, going=going, warnings=(*made.warnings, *(engine.missing_keys(loaded) if asked else ())))
 
 
+@checked
 def doctor(spec: Spec | None = None, store: str | None = None, *, untrusted: bool = False) -> list[Check]:
     """Check whether this machine is ready (for the spec). `store`: also read this store whole and check its files."""
     from summhay_ray import local_models

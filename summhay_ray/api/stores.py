@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray import engine, plugins
+from summhay_ray.api.checked import checked
 from summhay_ray.api.opened import opened_run, store_uri, stored_run
 from summhay_ray.engine import Compat, ReleaseResult, RunEntry, StatusResult
 from summhay_ray.errors import UserError
 from summhay_ray.store import ATTRIBUTION, RETENTION_S, Store, StoreError, TableFormat, open_files, unneeded, write_tables
-from summhay_ray.store import migrate as migrate_store
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,23 +22,27 @@ ExportFormat = Literal["released", "trec-rag"]
 """What `export` writes."""
 
 
+@checked
 def runs(store: str | None = None) -> list[RunEntry]:
     """All runs of the store, latest first."""
     with plugins.own_code_allowed(False):
         return engine.entries(Store(store_uri(store)))
 
 
+@checked
 def full_id(run_id: str, store: str | None = None) -> str:
     """The full id of the run whose id begins with `run_id`. Raises StoreError if none or several match."""
     return opened_run(run_id, store).run_id
 
 
+@checked
 def status(run_id: str, store: str | None = None) -> StatusResult:
     """The state of a run: progress, cost, failures, damage. Imports no code of the user's."""
     with plugins.own_code_allowed(False):
         return engine.status(opened_run(run_id, store))
 
 
+@checked
 def stop(run_id: str, store: str | None = None) -> str:
     """Stop the run's driver, on any machine, and wait until its calls in flight are stored. Returns `on HOST, pid N`.
 
@@ -47,11 +51,13 @@ def stop(run_id: str, store: str | None = None) -> str:
     return engine.stop(opened_run(run_id, store))
 
 
+@checked
 def release(run_id: str, store: str | None = None) -> ReleaseResult:
     """Free the run's uncertain money, so that the run may spend it. Raises UserError while the run's driver is at work."""
     return engine.release(opened_run(run_id, store))
 
 
+@checked
 def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     """All failures of a run, each with its place (such as the cell or haystack) if the benchmark knows it."""
     stored = opened_run(run_id, store)
@@ -65,6 +71,7 @@ def failures(run_id: str, store: str | None = None) -> list[dict[str, Any]]:
     return [{**row, **places.get(row[frame.columns[0]], {})} for row in frame.to_dicts()]
 
 
+@checked
 def explain(run_id: str, key: str, store: str | None = None, compat: Compat = "default") -> dict[str, Any]:
     """Everything that an item or an answer is based on. `key`: an id or key; in a synth run also NAME (haystack) or NAME/ID."""
     workload, stored = stored_run(run_id, store)
@@ -75,6 +82,7 @@ WHOSE = ("system", "label", "retriever", "ordering", "model", "haystack_id", "su
 """The columns of `summaries` that say which system made a summary, and for which input."""
 
 
+@checked
 def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     """A table of a run as a polars frame, sorted by its primary key. `name`: see schemas/*.json. Raises UserError if unknown.
 
@@ -95,6 +103,7 @@ def table(run_id: str, name: str, store: str | None = None) -> pl.DataFrame:
     return joined.select(pl.col("cell_id"), *map(pl.col, whose), pl.exclude("cell_id", *whose))
 
 
+@checked
 def export(
     run_id: str, out: str | Path, store: str | None = None, judge: str = "", kind: ExportFormat = "released"
 ) -> list[Path]:
@@ -111,6 +120,7 @@ def export(
     return workload.reader.export(stored, Path(out), judge)
 
 
+@checked
 def export_tables(run_id: str, target: str | Path, store: str | None = None, kind: TableFormat = "parquet") -> dict[str, str]:
     """Write the committed rows of each table of the run into a folder or `s3://...`; return table -> path or URI.
 
@@ -158,6 +168,7 @@ class CleanResult:
         return asdict(self)
 
 
+@checked
 def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool = False) -> CleanResult:
     """Delete files that no reader of the store needs and that are older than `older_s` seconds. Answers are never deleted.
 
@@ -178,35 +189,3 @@ def clean(store: str | None = None, older_s: float = RETENTION_S, dry_run: bool 
         kind["bytes"] += file.size
     total = {name: sum(kind[name] for kind in kinds.values()) for name in ("files", "bytes")}
     return CleanResult(**total, kinds=kinds, dry_run=dry_run, warnings=damaged)
-
-
-@dataclass(frozen=True)
-class MigrateResult:
-    """What was brought over from an old store's log."""
-
-    store: str
-    migrated: bool
-    """False if there was nothing to migrate."""
-    answers: int = 0
-    """Answers that were brought over."""
-    known: int = 0
-    """Answers that were there already, because an earlier migration was interrupted or the old log held them twice."""
-    damaged: int = 0
-    """Records of the old log that cannot be read; a run that needs their answers asks again."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document of `summhay migrate`."""
-        return asdict(self)
-
-
-def migrate(store: str | None = None) -> MigrateResult:
-    """Bring the answers of a store of an earlier version into the present format. Interrupted, it can be called again.
-
-    A run again makes its tables from the answers, without a call. Raises StoreError if there is no store, if it is of a newer
-    version, or while a run is at work in it.
-    """
-    uri = store_uri(store)
-    done = migrate_store(uri)
-    if done is None:
-        return MigrateResult(uri, False)
-    return MigrateResult(uri, True, done["written"], done["known"], done["damaged"])

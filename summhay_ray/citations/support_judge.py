@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, root, sentences, sentences_of, words_of
+from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, read_prose, root, words_of
 
 Floats = npt.NDArray[np.float64]
 
 SUPPORT_JUDGE = "offline/support-judge"
-SUPPORT_REVISION = "1"
+SUPPORT_REVISION = "2"
 """Changes whenever the judge's values do: it is part of the identity of what it judged."""
 SUPPORTED, PARTLY = 0.5, 0.25
 """Least value of a document that supports a bullet, and of one that supports a part of it."""
@@ -49,6 +49,10 @@ _BELIEVED, _AT_LEAST = 2.0, 0.1
 """An average is believed up to this multiple of the window's own likeness, and a little more."""
 _NUMBERS = 0.2
 """What a document's likeness loses if it has none of the numbers of a bullet."""
+_CONTRADICTED = 0.45
+"""What is left of the value of a document that says otherwise: never as much as a document that supports a bullet has."""
+_AROUND = 1
+"""Sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
 _AT_ONCE = 256
@@ -107,7 +111,7 @@ class SupportIndex:
         facts: list[list[str]] = []
         for number, document in enumerate(documents):
             latin = is_latin(document)
-            for sentence in (sentences(document) if latin else sentences_of(document)) or [document]:
+            for sentence in [statement.text for statement in read_prose(document).statements] or [document]:
                 self._sentences.append(" ".join(_MARKS.sub("", sentence).split()))
                 owners.append(number)
                 facts.append(_facts(sentence, latin))
@@ -142,10 +146,11 @@ class SupportIndex:
         asked = sparse.csr_array(sparse.diags_array(self._known(facts, asked)) @ asked)
         values = np.zeros((len(read), self.n_documents))
         evidence: list[list[str]] = []
+        windows = np.zeros(values.shape, dtype=np.int64)
         for begin in range(0, len(read), _AT_ONCE):
             part = slice(begin, begin + _AT_ONCE)
-            values[part], best = self._likeness(asked[part])
-            evidence += self._evidence(asked[part], best)
+            values[part], windows[part] = self._likeness(asked[part])
+            evidence += self._evidence(asked[part], windows[part])
         values *= 1 - _NUMBERS * self._lacking(facts)
         top = np.maximum(values.max(axis=1, keepdims=True, initial=0.0), _LEAST_BEST)
         likeness = values * top**-_RELATIVE
@@ -155,6 +160,7 @@ class SupportIndex:
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
+        self._hold_against(read, windows, sure, worth)
         return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
 
     def passages(self, bullet: str, document: int, most: int) -> list[str]:
@@ -166,6 +172,15 @@ class SupportIndex:
         near = (asked @ self._windows[begin:end].T).toarray()[0]
         order = np.argsort(-near, kind="stable")[: most if near.any() else None]
         return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
+
+    def _hold_against(self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]) -> None:
+        """Cap the value of each document that says otherwise than a bullet, and never cite it."""
+        for place, document in np.argwhere((sure >= PARTLY) | worth).tolist():
+            begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
+            near = self._sentences[max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)]
+            if find_contradictions(bullets[place], "\n".join(near)):
+                sure[place, document] *= _CONTRADICTED
+                worth[place, document] = False
 
     def _likeness(self, asked: sparse.csr_array) -> tuple[Floats, npt.NDArray[np.int64]]:
         """The likeness of each document, and its best window."""

@@ -125,6 +125,8 @@ def ended(result: RunResult, head: tuple[str, str], unit: str, store: str, go_on
         when = "in an earlier start; not tried again yet: " if most.get("earlier") else ""
         pairs.append(("failed most", f"{when}{most['count']:,} times {where}{most['error']}{why}"))
     pairs += [("note", line) for line in result.notes]
+    if result.took_over:
+        pairs.append(("took over", f"from the process that ran it before ({result.took_over}); that one has stopped"))
     if cells["done"] or cells["failed"]:
         pairs.append(("tables", f"{store.rstrip('/')}/runs/{result.run}/tables (Parquet)"))
     if cells["failed"]:
@@ -189,6 +191,15 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         sys.stdout.write(f"{one_line(name).ljust(width)}  {one_line(str(value))}\n")
+
+
+def read_lines(read: Mapping[str, Any]) -> None:
+    """Print what is read of a document: its title and date, then a line for each statement and for what is left out."""
+    facts([(name, read[name]) for name in ("title", "date") if read[name]])
+    lines = [(one["line"], "" if one["kind"] == "sentence" else one["kind"], one["text"]) for one in read["kept"]]
+    lines += [(one["line"], f"left out: {one['reason']}", one["text"]) for one in read["left_out"]]
+    for line, mark, text in sorted(lines, key=lambda one: one[0]):
+        sys.stdout.write(f"{line:>5}  {mark.ljust(26)}  {one_line(text)}\n")
 
 
 def answer(row: Mapping[str, Any]) -> None:

@@ -30,14 +30,14 @@ from summhay_ray.engine.items import (
     Tables,
     all_tables,
 )
-from summhay_ray.engine.plan.stage_plan import StagePlan
-from summhay_ray.engine.read.samples import Samples
-from summhay_ray.engine.read.sections import Section
+from summhay_ray.engine.samples import Samples
+from summhay_ray.engine.sections import Section
 from summhay_ray.engine.spec.inputs import CODE, FOLDER, Inputs
 from summhay_ray.engine.spec.inputs import KIND as INPUT
 from summhay_ray.engine.spec.models import RunModels
 from summhay_ray.engine.spec.own_code import BadBenchmark, reading
 from summhay_ray.engine.spec.spec import Spec, model_settings
+from summhay_ray.engine.stage_plan import StagePlan
 from summhay_ray.errors import UserError
 from summhay_ray.llm import LocalModel, ModelSettings, is_local
 from summhay_ray.plugins import code_identity

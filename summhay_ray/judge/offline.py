@@ -2,7 +2,8 @@
 
 It reads the same prompt as any model, and answers in the same form. `features.py` compares insight and bullets, `calibrate.py`
 turns features into probabilities of coverage, and `fit.py` fits the few parameters to people's judgments (`offline_judge.json`,
-which also holds the held-out agreement). It does not understand meaning: a denial in the insight's own words fools it.
+which also holds the held-out agreement). A summary that says another number, date or name, or that denies the insight, does not
+cover it (`text.find_contradictions`); other than that the judge does not understand meaning.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
+from summhay_ray.judge.absence import free_answer
 from summhay_ray.judge.base import Verdict
 from summhay_ray.judge.calibrate import Coefficients
 from summhay_ray.judge.features import ALONE, TOGETHER, Features, features
@@ -23,6 +25,8 @@ from summhay_ray.records import Coverage
 
 SHIPPED = "offline_judge.json"
 _DIGITS = 4
+_CONTRADICTED = 0.1
+"""The greatest expected coverage of an insight that the summary contradicts: the words of some denials deceive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def rating(coefficients: Coefficients, feature: Features | None, bullets: bool =
     chances = coefficients.chances(feature.values)
     # Rounded to hide platform differences in the last digits.
     value, uncertainty = round(chances.value, _DIGITS), round(chances.uncertainty, _DIGITS)
+    if feature.contradicted:
+        return Rated("NO_COVERAGE", None, min(value, _CONTRADICTED), uncertainty)
     coverage = coefficients.coverage(value)
     return Rated(coverage, None if coverage == "NO_COVERAGE" else feature.bullet, value, uncertainty)
 
@@ -104,14 +110,17 @@ class OfflineJudge:
     """The local model `offline/judge` (llm.LocalModel)."""
 
     name: ClassVar[str] = "offline/judge"
-    revision: ClassVar[str] = "2"
+    revision: ClassVar[str] = "3"
 
     def answer(self, request: Request) -> str:
         """The verdict as JSON, with `value` and `uncertainty`, on the insight and bullets in the request's prompt.
 
         For a prompt with several insights (`Reference Insights:`): `{"judgments": [...]}`, each with its `insight_id`.
-        Raises LookupError where the prompt lacks insights or bullets.
+        Also whether an answer invents, for a question that no document answers (`absence.py`). Raises LookupError where the
+        prompt lacks insights or bullets.
         """
+        if (absence := free_answer(request.prompt)) is not None:
+            return absence
         question = read(request.prompt)
         rated = self._rate(question.insights, question.bullets, question.together)
         verdicts = [_verdict(one, question.bullet_ids) for one in rated]

@@ -40,6 +40,7 @@ from summhay_ray.metrics.correlation import (
 )
 from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
+from summhay_ray.metrics.nugget_scores import NUGGET_SCORES, nugget_scores_by_query, nugget_sums, with_nuggets
 from summhay_ray.metrics.paired_differences import LEVEL, Over, Paired
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
@@ -71,6 +72,7 @@ __all__ = [
     "FIGURES",
     "LEVEL",
     "MAY_BE_UNREAD",
+    "NUGGET_SCORES",
     "QUANTILES_95",
     "ROUGE_TYPES",
     "TOO_FEW",
@@ -124,6 +126,8 @@ __all__ = [
     "kappa",
     "mean_interval",
     "mean_within",
+    "nugget_scores_by_query",
+    "nugget_sums",
     "of_column",
     "over_haystacks",
     "pearson",
@@ -142,5 +146,6 @@ __all__ = [
     "system_scores",
     "unit_means",
     "with_labels",
+    "with_nuggets",
     "words_per_bullet",
 ]

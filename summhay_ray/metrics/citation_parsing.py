@@ -137,11 +137,14 @@ def extract_citations(bullet: str, compat: Compat = "default") -> tuple[int, ...
 
 
 def ids_of(document_ids: Sequence[str]) -> dict[str, int]:
-    """Id -> number of the document, from 1; a file's name without its ending is an id, too, if it is no other document's."""
+    """Id -> number of the document, from 1. A file's name without its ending, and the id of a line without its file (`FILE#ID`)
+    unless it is a number, are ids, too, if they are no other document's."""
     ids = {document_id: number for number, document_id in enumerate(document_ids, start=1)}
     short = [(document_id.rpartition(".")[0], number) for document_id, number in ids.items() if "." in document_id]
-    uses = Counter(stem for stem, _ in short)
-    return {**{stem: number for stem, number in short if stem and uses[stem] == 1}, **ids}
+    lines = [(document_id.rpartition("#")[2], number) for document_id, number in ids.items() if "#" in document_id]
+    short += [(line, number) for line, number in lines if not line.isdecimal()]
+    uses = Counter(form for form, _ in short)
+    return {**{form: number for form, number in short if form and uses[form] == 1}, **ids}
 
 
 def by_number(text: str, ids: Mapping[str, int]) -> str:

@@ -102,9 +102,9 @@ class SystemScore:
     """The scores of one system by one judge, as fractions; None where nothing was scored or, for citations, nothing covered.
     Citations and joint are of insights with gold documents; None where none has any.
 
-    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered. `ci` maps a figure's name to its 95 %
-    interval; `ci_reasons` says of a figure without one why. The corrected figures are None where the judge's bias against people
-    is unknown (`metrics.bias`).
+    `n_scored` of `n_expected` insights were scored, and `n_covered` of those are covered and have gold documents. `ci` maps a
+    figure's name to its 95 % interval; `ci_reasons` says of a figure without one why. The corrected figures are None where the
+    judge's bias against people is unknown (`metrics.bias`).
     """
 
     system: str
@@ -136,6 +136,17 @@ class SystemScore:
     """Figure without an interval -> why."""
     floors: Mapping[str, float | None] = field(default_factory=dict)
     """What `floor` returns, where that depends on the queries."""
+    nuggets: Mapping[str, float | None] | None = None
+    """NUGGET_SCORES, NAME_floor, n_queries and n_queries_expected (`metrics.nugget_scores`); None without nuggets."""
+    invented: float | None = None
+    """Of the answers to queries about what no document says, the share that claims anything; `n_absent` of `n_absent_expected`
+    such answers are judged. They enter no other figure."""
+    n_absent: int = 0
+    n_absent_expected: int = 0
+    unsupported_bullets: float | None = None
+    """Share of the `n_bullets` bullets that a support run has judged that no document says and that cover no insight; None if no
+    support run has judged any."""
+    n_bullets: int = 0
 
     @property
     def label(self) -> str:
@@ -176,6 +187,7 @@ class SystemScore:
             **fields,
             "ci": {**dict.fromkeys(self.ci_reasons), **self.ci},
             "ci_reasons": dict(self.ci_reasons),
+            "nuggets": None if self.nuggets is None else dict(self.nuggets),
             **said,
             **floors,
             "missing": self.missing,
@@ -268,26 +280,37 @@ def _scores(
             top, bottom = np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0), (bottom > 0).astype(np.float64)
         floors = _floors(n_expected, totals, top) if weighting == "queries" else {}
         above, below = top.sum(axis=0), bottom.sum(axis=0)
-        strata: NDArray[np.intp] | None = haystack
-        if is_over_haystacks:
-            firsts, strata = np.flatnonzero(np.diff(haystack, prepend=-1)), None
-            top, bottom = (np.add.reduceat(part, firsts) for part in (top, bottom))
-        means, total = unit_means(top, bottom, strata), totals.sum(axis=0)
-        unit = "haystacks" if is_over_haystacks else "queries"
+        ends, reasons = query_intervals(top, bottom, haystack, [*FIGURES], is_over_haystacks)
         fields: dict[str, Any] = {key: row[key] for key in KEYS}
-        ends, reasons = {}, {}
         for place, name in enumerate(FIGURES):
             fields[name] = float(above[place] / below[place]) if below[place] else None
-            if (interval := means.interval(place)) is not None:
-                ends[name] = interval
-            elif why := means.reason(place, unit):
-                reasons[name] = why
+        total = totals.sum(axis=0)
         fields |= {"n_expected": int(n_expected.sum()), "n_scored": int(total[0]), "n_covered": int(total[1])}
         # The mean over a system's summaries with bullets (appendix A.3), independent of their order.
         lengths = row["words_per_bullet"]
         fields["words_per_bullet"] = math.fsum(lengths) / len(lengths) if lengths else None
         fields |= {"n_queries": int((totals[:, 0] > 0).sum()), "weighting": weighting, "floors": floors}
         yield tuple(row[name] for name in within), SystemScore(**fields, ci=ends, ci_reasons=reasons)
+
+
+def query_intervals(
+    sums: Floats, counts: Floats, haystacks: NDArray[Any], names: Sequence[str], is_over_haystacks: bool
+) -> tuple[dict[str, tuple[float, float]], dict[str, str]]:
+    """(Figure -> its 95 % interval, figure without one -> why), over queries within haystacks or over haystacks.
+
+    `sums`, `counts`: (queries, figures), as in `unit_means`. `haystacks`: that of each query, those of one haystack together.
+    """
+    import numpy as np
+
+    strata: NDArray[Any] | None = haystacks
+    if is_over_haystacks and len(haystacks):
+        firsts, strata = np.flatnonzero(np.append(True, haystacks[1:] != haystacks[:-1])), None
+        sums, counts = (np.add.reduceat(part, firsts) for part in (sums, counts))
+    means, unit = unit_means(sums, counts, strata), "haystacks" if is_over_haystacks else "queries"
+    intervals = {name: means.interval(place) for place, name in enumerate(names)}
+    reasons = {name: means.reason(place, unit) for place, name in enumerate(names)}
+    known = {name: ends for name, ends in intervals.items() if ends is not None}
+    return known, {name: reason for name, reason in reasons.items() if reason}
 
 
 def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, float | None]:

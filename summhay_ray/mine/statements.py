@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from summhay_ray.synth import read_words
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, sentences, sentences_of, words_of
+from summhay_ray.text import FUNCTION_WORDS, boilerplate, is_latin, plain_words, read_prose, words_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -38,7 +39,7 @@ _DENIES = re.compile(
     r"(?<!\bor )\bnot\b(?! (?:only|just|merely|one|least)\b)|\b(?:never|cannot|no longer)\b|n[’']t\b", re.IGNORECASE
 )
 _MARKS = re.compile(r"^(?:[#>*\-+•|\s]|\*\*[^*]{1,30}\*\*)+|\*\*|__|`")
-"""Markdown around a sentence, and a label in bold before it."""
+"""Emphasis in a text without other Markdown, and a label in bold before a sentence."""
 _ENGLISH = 0.2
 """Least share of function words in an English text; it is mostly above 0.4."""
 
@@ -53,28 +54,37 @@ class DocumentClaim:
 
 @dataclass(frozen=True, slots=True)
 class SentenceFacts:
-    """The facts of the sentences of some documents."""
+    """The sentences of some documents and their facts."""
 
     facts: Sequence[str]
-    sentences: Sequence[Sequence[int]]
-    """For each sentence the places of its facts in `facts`, sorted by the fact."""
+    documents: Sequence[Sequence[tuple[str, bool, Sequence[int]]]]
+    """For each document its sentences: the text, whether it may state an insight, and the places of its facts in `facts`, sorted
+    by the fact."""
+    left_out: Mapping[str, int]
+    """Lines that are no prose, by the reason."""
 
     @classmethod
     def read(cls, documents: Iterable[str]) -> SentenceFacts:
-        """Read the sentences: what takes longest of all that is done once for each document."""
+        """Read the documents: what takes longest of all that is done once for each document."""
         places: dict[str, int] = {}
-        found = []
+        read: list[list[tuple[str, bool, Sequence[int]]]] = []
+        left_out: Counter[str] = Counter()
         for document in documents:
             latin = is_latin(document)
-            for text in _sentences(document, latin):
-                found.append([places.setdefault(fact, len(places)) for fact in _facts(text, latin)])
-        return cls(list(places), found)
+            prose = read_prose(document)
+            left_out.update(left.reason for left in prose.left_out)
+            of_document: list[tuple[str, bool, Sequence[int]]] = []
+            for statement in prose.statements:
+                text = _MARKS.sub("", statement.text).strip()
+                found = [places.setdefault(fact, len(places)) for fact in _facts(text, latin)]
+                of_document.append((text, statement.kind == "sentence", found))
+            read.append(of_document)
+        return cls(list(places), read, left_out)
 
     def to_bytes(self) -> bytes:
         """As JSON."""
-        return json.dumps([self.facts, self.sentences], ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "surrogatepass"
-        )
+        content = [self.facts, self.documents, self.left_out]
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
     @classmethod
     def from_bytes(cls, content: bytes) -> SentenceFacts:
@@ -99,6 +109,8 @@ class Statements:
         self.texts: list[str] = []
         self.evidence: list[str] = []
         """The document's own words for each sentence: the sentence itself, or those of a claim (n)."""
+        self.left_out: Counter[str] = Counter()
+        """Lines of the documents that are no prose, by the reason."""
         owners: list[int] = []
         passages: list[int] = []
         given = claims or {}
@@ -106,20 +118,23 @@ class Statements:
         sizes: list[int] = []
         columns = array("i")
         places: dict[str, int] = {}
-        read = _numbered(facts or [SentenceFacts.read(documents)], places)
-        for number, document in enumerate(documents):
-            latin = is_latin(document)
-            of_document = [(text, text, next(read), False) for text in _sentences(document, latin)]
+        blocks = list(facts or [SentenceFacts.read(documents)])
+        self.boilerplate = boilerplate([text for text, _, _ in one] for block in blocks for one in block.documents)
+        """Statements that most documents make in the same words, which are left out."""
+        for block in blocks:
+            self.left_out.update(block.left_out)
+        for number, (document, read) in enumerate(zip(documents, _numbered(blocks, places), strict=True)):
+            of_document = [(text, text, states, found, 0) for text, states, found in read if text not in self.boilerplate]
             for claim in given.get(number, ()):
-                found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, latin)]
-                of_document.append((claim.text, claim.words, found, True))
-            for text, words, found, is_claim in of_document:
+                found = [places.setdefault(fact, len(places)) for fact in _facts(claim.text, is_latin(document))]
+                of_document.append((claim.text, claim.words, True, found, 1))
+            for text, words, states, found, is_claim in of_document:
                 if found:
                     self.texts.append(text)
                     self.evidence.append(words)
                     owners.append(number)
                     passages.append(2 * number + is_claim)
-                    may.append(is_claim or number not in given)
+                    may.append(states and (is_claim == 1 or number not in given))
                     sizes.append(len(found))
                     columns.extend(found)
         self.documents: Ints = np.array(owners, dtype=np.int64)
@@ -182,15 +197,12 @@ class Statements:
         return found
 
 
-def _numbered(blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[int]]:
-    """The numbers of each sentence's facts; new facts are added to `places`."""
+def _numbered(blocks: Iterable[SentenceFacts], places: dict[str, int]) -> Iterator[list[tuple[str, bool, list[int]]]]:
+    """The sentences of each document, with the numbers of their facts; new facts are added to `places`."""
     for block in blocks:
         numbers = [places.setdefault(fact, len(places)) for fact in block.facts]
-        yield from ([numbers[one] for one in sentence] for sentence in block.sentences)
-
-
-def _sentences(document: str, latin: bool) -> list[str]:
-    return [_MARKS.sub("", sentence).strip() for sentence in (sentences(document) if latin else sentences_of(document))]
+        for document in block.documents:
+            yield [(text, states, [numbers[one] for one in found]) for text, states, found in document]
 
 
 def _facts(text: str, latin: bool) -> list[str]:

@@ -61,8 +61,9 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
     in which the judges appear among the systems.
 
     If the judge's bias against people is known (`bias_lines`), two more tables give corrected joint and coverage; with people's
-    labels, again two. Without `more`, only joint is shown. `*` marks a figure with fewer insights scored than expected, `-` one
-    without any scored insight. `n` is scored/expected insights of the row.
+    labels, again two. Without gold documents there are only the tables of coverage. Without `more`, only the first table is
+    returned. `*` marks a figure with fewer insights scored than expected, `-` one without any scored insight. `n` is
+    scored/expected insights of the row.
     """
     judges = dict.fromkeys(system.judge for system in systems)
     found = [_of_judge([one for one in systems if one.judge == judge], judge) for judge in judges]
@@ -71,12 +72,15 @@ def score_tables(systems: Sequence[SystemScore], more: bool = True) -> list[Text
 
 def _of_judge(systems: Sequence[SystemScore], judge: str) -> list[TextTable]:
     by = f"judged by {judge}"
-    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", words=True) for field, name in METRICS]
+    # Without gold documents, coverage alone is known.
+    ungraded = any(system.n_scored for system in systems) and all(system.joint is None for system in systems)
+    metrics, of_bias, of_labels = (some[1:2] if ungraded else some for some in (METRICS, CORRECTED, LABELLED))
+    tables = [_grid(systems, field, f"{name} (%), raw, {by}{_bias_of(systems)}", words=True) for field, name in metrics]
     if any(system.coverage_corrected is not None for system in systems):
-        tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}") for field, name in CORRECTED]
+        tables += [_grid(systems, field, f"{name} (%), corrected for bias, {by}") for field, name in of_bias]
     if n := sum(system.labels.n for system in systems if system.labels is not None):
         how = f"corrected by {n} labels, each system by its own {FEWEST} or more"
-        tables += [_grid(systems, field, f"{name} (%), {how}, judged by {judge}") for field, name in LABELLED]
+        tables += [_grid(systems, field, f"{name} (%), {how}, {by}") for field, name in of_labels]
     return tables
 
 

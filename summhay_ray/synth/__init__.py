@@ -1,5 +1,6 @@
 """The synth room: synthesizes haystacks, from a topic to verified documents. For the rooms above it."""
 
+from summhay_ray.synth.absent import absent_subjects, absent_subtopics
 from summhay_ray.synth.audits.audit import audit_sample, checked_tables, read_audit, write_audit
 from summhay_ray.synth.audits.audit_tables import Labels, audit_tables, by_haystack, haystack_tables
 from summhay_ray.synth.base import Asker
@@ -53,6 +54,8 @@ __all__ = [
     "Topic",
     "TopicRecipe",
     "Unverified",
+    "absent_subjects",
+    "absent_subtopics",
     "audit_sample",
     "audit_tables",
     "bounds",

@@ -119,7 +119,9 @@ def test_score_report_and_compare_show_what_labels_say(run: RunStore, tmp_path: 
     for pair in cli("compare", run.run_id, "--labels", str(few), *store, "--json").document["pairs"]:
         assert (pair["labelled"] or {}).get("difference") is None
     cli("report", run.run_id, "--labels", str(full), "--format", "md", "--out", str(tmp_path / "report"), *store)
-    assert "Corrected by 24 labels of people, each system by its own" in "".join(one.read_text("utf-8") for one in (tmp_path / "report").glob("*.md"))
+    assert "Corrected by 24 labels of people, each system by its own" in "".join(
+        one.read_text("utf-8") for one in (tmp_path / "report").glob("*.md")
+    )
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ class MineModels(Strict):
 class MineSpec(Spec):
     """A haystack from a folder of documents."""
 
+    LATER: ClassVar[frozenset[str]] = Spec.LATER | {"absent"}
     NOT_SEMANTIC: ClassVar[frozenset[str]] = frozenset({*Spec.NOT_SEMANTIC, "folder"})
 
     kind: str = Field(default="mine", description="the benchmark: its name, or module:Class for one of your own")
@@ -62,4 +63,5 @@ class MineSpec(Spec):
     part_tokens: int | None = Field(
         default=None, ge=50, description="longest part of a document, in tokens; null: nothing is cut"
     )
+    absent: int = Field(default=0, ge=0, le=50, description="queries about subjects of which no document says anything")
     models: MineModels = Field(default=MineModels(), description="models that are asked; none by default")

@@ -46,7 +46,7 @@ from summhay_ray.benchmarks.summhay.grid.replay import Replay
 from summhay_ray.benchmarks.summhay.haystacks.metadata import fields_of_haystacks
 from summhay_ray.benchmarks.summhay.haystacks.sources import Haystacks, stored_haystacks
 from summhay_ray.benchmarks.summhay.results.explain import explain, places
-from summhay_ray.benchmarks.summhay.results.judges import join_rejudges
+from summhay_ray.benchmarks.summhay.results.judges import join_run
 from summhay_ray.benchmarks.summhay.spec import JudgeSpec, JudgingSpec
 from summhay_ray.records import Summary
 
@@ -132,7 +132,7 @@ class RejudgeStorage(SummariesStorage):
 
     def opened(self, run: RunStore) -> None:
         """See `Storage`. Adds the rejudge to the list beside the judged run."""
-        join_rejudges(self.workload.judged.run, run.run_id)
+        join_run(self.workload.judged.run, "rejudges", run.run_id)
 
     @classmethod
     def total(cls, run: RunStore) -> int:

@@ -42,8 +42,9 @@ class RetrievalSpec(RetrievalFields):
 
     kind: str = Field(default="retrieval", description="the benchmark: its name")
     haystacks: list[str] = Field(
-        default=[], description="released JSON files from the spec's folder, sample/NAME, or store/SHA256/NAME"
+        default=[], description="released JSON files from the spec's folder, files of nuggets, sample/NAME, or store/SHA256/NAME"
     )
+    documents: str = Field(default="", description="the folder of the documents that files of nuggets refer to")
     corpora: list[Text] = Field(
         default=[], description="BEIR folders from the spec's folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv"
     )
@@ -131,13 +132,17 @@ class HaystackRetrievalReader(RetrievingReader["HaystackRetrieval"]):
 
 class HaystackCorpora(Corpora["HaystackRetrieval"]):
     def queries(self) -> Mapping[str, Sequence[str]]:
-        """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels."""
+        """See `Corpora`. Only the queries that the qrels judge, if the spec has qrels; else those that some document answers."""
         judged = None if self.qrels is None else self.qrels.grades.keys()
         own = {
             one.haystack_id: [
                 subtopic.subtopic_id
                 for subtopic in one.subtopics
-                if judged is None or not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
+                if (
+                    not subtopic.absent
+                    if judged is None
+                    else not judged.isdisjoint(query_names(one.name, one.haystack_id, subtopic.subtopic_id))
+                )
             ]
             for one in self.workload.haystacks.metadata
         }
@@ -151,8 +156,12 @@ class HaystackCorpora(Corpora["HaystackRetrieval"]):
         def read(corpus_id: str) -> tuple[Corpus, list[str]]:
             if corpus_id in self.folders:
                 return self._judged(self.folders[corpus_id].folder)
-            corpus = corpus_of(self.workload.haystacks[corpus_id])
-            return (corpus, []) if self.qrels is None else with_qrels(corpus, self.qrels)
+            haystack = self.workload.haystacks[corpus_id]
+            corpus = corpus_of(haystack)
+            if self.qrels is not None:
+                return with_qrels(corpus, self.qrels)
+            absent = {subtopic.subtopic_id for subtopic in haystack.subtopics if subtopic.absent}
+            return replace(corpus, queries=tuple(query for query in corpus.queries if query.query_id not in absent)), []
 
         return functools.lru_cache(maxsize=2)(read)
 
@@ -250,7 +259,7 @@ class HaystackRetrieval(Retrieving[RetrievalSpec]):
 
     def __init__(self, spec: RetrievalSpec, inputs: Inputs) -> None:
         super().__init__(with_made(spec, inputs), inputs)
-        self.haystacks = haystacks_of(self.spec.haystacks, inputs)
+        self.haystacks = haystacks_of(self.spec.haystacks, inputs, self.spec.documents)
         if inputs.record is None:
             check_retrievers_of(self.retrievers, self.haystacks.metadata)
             self._check_qrels()

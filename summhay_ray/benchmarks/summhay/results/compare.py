@@ -9,6 +9,7 @@ from typing import Literal
 import polars as pl
 
 from summhay_ray.benchmark import ByQuery, RunStore
+from summhay_ray.benchmarks.summhay.results.health import health_of
 from summhay_ray.benchmarks.summhay.results.judges import check_judged, judge_of_record, judges_of
 from summhay_ray.benchmarks.summhay.results.labels import Labels
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, score_run
@@ -52,7 +53,9 @@ def compare_systems(
     if by is not None:
         scores = [by_factor(one, _factors(result, by)) for one, result in zip(scores, results, strict=True)]
     compared = compare_runs(scores, systems, seed, over)
-    return replace(compared, warnings=[*compared.warnings, *warnings])
+    # The gravest first: they limit whatever the scores say.
+    limits = dict.fromkeys(line for result in results for line in health_of(result).lines())
+    return replace(compared, warnings=[*limits, *compared.warnings, *warnings])
 
 
 def _factors(result: ScoreResult, by: Factor) -> dict[str, tuple[str, str]]:

@@ -17,10 +17,11 @@ from summhay_ray.benchmark import Chart, Pivot, RunStore, Section
 from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
+from summhay_ray.benchmarks.summhay.results.claims import claims_section
 from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
 from summhay_ray.benchmarks.summhay.results.samples import Prices
-from summhay_ray.benchmarks.summhay.results.scores import ScoreResult
+from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
 from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
@@ -46,19 +47,22 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         return []
     best = judge_of_record(run, judge)
     listed = [best, *(name for name in scored if name != best)]
-    results = [_results(result, name, more=name != best) for name in listed]
+    metadata = stored_metadata(run.store, run.record)
+    # The paper's figures are no reference for other documents and queries.
+    of_paper = all(haystack.of_paper for haystack in metadata)
+    results = [_results(result, name, more=name != best, of_paper=of_paper) for name in listed]
     bias, *agreement = _judges(run, result)
     if best not in scored:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
-    metadata = stored_metadata(run.store, run.record)
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
     compared = every_pair(judged_scores(result, best), (figure,))
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
     compared_sections = [] if compared is None else comparison_sections(compared)
     made = [
         (raw, _release(result, best)),
-        (raw, _people(result, best)),
+        (by, nuggets_section(result.by_query, best)),
+        *([(raw, _people(result, best))] if of_paper else []),
         (by, _labelled(result, best)),
         *((by, section) for section in compared_sections),
         *((raw, section) for section in _cost(run, result, best)),
@@ -74,7 +78,8 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         for head, section in made
         if section is not None
     ]
-    return [bias, *results, *named, *agreement]
+    claims = claims_section(result.by_query, best)
+    return [bias, *results, *([claims] if claims else []), *named, *agreement]
 
 
 def _of(result: ScoreResult, judge: str) -> list[SystemScore]:
@@ -103,8 +108,9 @@ def _frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _results(result: ScoreResult, judge: str, more: bool) -> Section:
-    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record."""
+def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Section:
+    """Coverage, citation and joint by one judge (paper, Table 2). `more`: whether it is not the judge of record. `of_paper`:
+    whether the haystacks are the paper's, for which its people's figures are shown."""
     silent = any(system.missing for system in _of(result, judge))
     rows: list[dict[str, Any]] = [
         {
@@ -118,15 +124,19 @@ def _results(result: ScoreResult, judge: str, more: bool) -> Section:
         }
         for system in _of(result, judge)
     ]
-    rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
+    if of_paper:
+        rows.append({**dict.fromkeys(rows[0]), "model": PEOPLE, **PEOPLE_ROW})
     rows.sort(key=lambda row: (row["model"] == PEOPLE, row["model"], column_place(row["retriever"])))
     over = "further haystacks" if over_haystacks(len(result.haystacks)) else "further queries of these haystacks only"
     text = (
         f"{WEIGHTINGS['queries'].capitalize()} in this table and in all that rank or compare. Coverage, citation and joint by "
-        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet. The last row is what "
-        "people reached in the paper (insights weigh the same there), with an oracle's documents and up to two hours a summary "
-        "(Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+        f"summarizer and retriever, in per cent, with 95 % intervals for {over}; words are those a bullet."
     )
+    if of_paper:
+        text += (
+            " The last row is what people reached in the paper (insights weigh the same there), with an oracle's documents and up "
+            "to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+        )
     reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
     frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64), *reasons)
     rest = ("words", "missing") if silent else ("words",)

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from summhay_ray.benchmark import ITEM, RunStore, workload_of
+from summhay_ray.benchmark import ITEM, RunStore, Section, workload_of
 from summhay_ray.benchmarks.retrieval import retrieval_details
 from summhay_ray.benchmarks.summhay.grid.grid import Grid
-from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight
+from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, nuggets_of
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.haystacks.tables import BY_NAME
 from summhay_ray.benchmarks.summhay.results.biases import known_biases
+from summhay_ray.benchmarks.summhay.results.claims import PLACE, Claims, absent_queries
 from summhay_ray.benchmarks.summhay.results.judges import (
     JudgedBy,
     check_judged,
@@ -32,6 +33,7 @@ from summhay_ray.benchmarks.summhay.results.rankings import retrieval_of
 from summhay_ray.haystack import RELEASED_JUDGE
 from summhay_ray.metrics import (
     FIGURES,
+    NUGGET_SCORES,
     VALUES,
     WEIGHTINGS,
     Compat,
@@ -44,17 +46,21 @@ from summhay_ray.metrics import (
     corrected,
     haystack_scores,
     insight_sums,
+    nugget_scores_by_query,
+    nugget_sums,
     position_sensitivity,
     query_means,
     score_columns,
     score_summary,
     system_scores,
+    with_nuggets,
     words_per_bullet,
 )
-from summhay_ray.records import Failure, Score
+from summhay_ray.records import Failure, Score, column_of
 
 SYSTEM = ("system", "retriever", "ordering", "model")
-_TEXT = (*SYSTEM, "judge", "haystack_id", "subtopic_id")
+CLUSTER = ("haystack_id", "subtopic_id")
+_TEXT = (*SYSTEM, "judge", *CLUSTER)
 _WORDS = (*SYSTEM, "haystack_id", "subtopic_id")
 Part = TypeVar("Part")
 
@@ -136,11 +142,14 @@ class ScoreResult:
             row = system.to_json()
             bias, labels = row.pop("bias") or {}, row.pop("labels") or {}
             del row["ci"], row["ci_reasons"]
+            nuggets = {f"nuggets_{name}": value for name, value in (row.pop("nuggets") or {}).items()}
+            figures = (*CI_OF, *(f"nuggets_{name}" for name in NUGGET_SCORES if nuggets))
             ends = {
-                f"{name}_{end}": value for name in CI_OF for end, value in zip(ENDS, system.ci.get(name, NEITHER), strict=True)
+                f"{name}_{end}": value for name in figures for end, value in zip(ENDS, system.ci.get(name, NEITHER), strict=True)
             }
             ends |= {f"release_{name}": getattr(release, name) for name in ("coverage", "citation", "joint")}
-            rows.append({**row, **ends, "bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")})
+            told = {"bias_mean": bias.get("mean"), "bias_se": bias.get("se"), "labels": labels.get("n")}
+            rows.append({**row, **ends, **nuggets, **told})
         numbers = (
             {f"{name}_{end}": pl.Float64 for name in CI_OF for end in ENDS}
             | dict.fromkeys(("bias_mean", "bias_se", "coverage_labelled", "joint_labelled"), pl.Float64)
@@ -159,21 +168,35 @@ class _Frames:
     """`metrics.insight_sums` of the scored insights."""
     expected: pl.DataFrame
     words: pl.DataFrame
+    nuggets: pl.DataFrame
+    """`metrics.nugget_scores_by_query`; empty for haystacks without nuggets."""
+
+    def pooled(self, weighting: Weighting) -> list[SystemScore]:
+        return with_nuggets(system_scores(self.sums, self.expected, self.words, weighting), self.nuggets)
+
+    def of_haystacks(self, weighting: Weighting) -> dict[str, list[SystemScore]]:
+        found = haystack_scores(self.sums, self.expected, self.words, weighting)
+        return {name: with_nuggets(own, self.nuggets.filter(haystack_id=name)) for name, own in found.items()}
 
 
 class _ByHaystack(Mapping[str, list[SystemScore]]):
     """Name of a haystack -> the scores of every system in it. All are computed when one is first asked for."""
 
     def __init__(
-        self, ids: Mapping[str, str], frames: _Frames, biases: Mapping[str, JudgeBias | None], weighting: Weighting
+        self,
+        ids: Mapping[str, str],
+        frames: _Frames,
+        biases: Mapping[str, JudgeBias | None],
+        claims: Claims,
+        weighting: Weighting,
     ) -> None:
         """`biases`: the judges in the order in which each haystack's scores are listed, with the bias of each."""
-        self._ids, self._frames, self._biases, self._weighting = ids, frames, biases, weighting
+        self._ids, self._frames, self._biases, self._claims, self._weighting = ids, frames, biases, claims, weighting
 
     @functools.cached_property
     def _found(self) -> dict[str, list[SystemScore]]:
-        found = haystack_scores(self._frames.sums, self._frames.expected, self._frames.words, self._weighting)
-        return {haystack_id: _corrected(scores, self._biases) for haystack_id, scores in found.items()}
+        found = self._frames.of_haystacks(self._weighting)
+        return {name: self._claims.added_to(_corrected(scores, self._biases), name) for name, scores in found.items()}
 
     def __getitem__(self, name: str) -> list[SystemScore]:
         haystack_id = self._ids[name]
@@ -210,11 +233,12 @@ def score_run(
     metadata = stored_metadata(run.store, record)
     gold = gold_by_insight(metadata)
     left, over_systems = _unasked(run, judges), dict[str, Corrected]()
-    frames, failures = _frames(run, metadata, gold, judges, compat, left)
-    raw = {weighting: system_scores(frames.sums, frames.expected, frames.words, weighting) for weighting in WEIGHTINGS}
+    frames, failures, repeats = _frames(run, metadata, gold, judges, compat, left)
+    raw = {weighting: frames.pooled(weighting) for weighting in WEIGHTINGS}
     scorers = sorted({system.judge for system in raw["insights"]}, key=lambda name: (name != of_record, name))
     found = {name: known(name) for name in scorers}
-    pooled, by_query = (_corrected(raw[weighting], found) for weighting in WEIGHTINGS)
+    claims = Claims(run.at(), metadata, repeats)
+    pooled, by_query = (claims.added_to(_corrected(raw[weighting], found)) for weighting in WEIGHTINGS)
     if labels is not None:
         by_id = {haystack.haystack_id: haystack for haystack in metadata}
         gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
@@ -226,14 +250,15 @@ def score_run(
         haystack.name if shared[haystack.name] == 1 else f"{haystack.name} ({haystack.haystack_id})": haystack.haystack_id
         for haystack in metadata
     }
+    several = len(ids) > 1
     return ScoreResult(
         run=run.run_id,
         compat=compat,
         judge=of_record,
         systems=pooled,
         by_query=by_query,
-        haystacks=_ByHaystack(ids, frames, found, "insights") if len(ids) > 1 else dict.fromkeys(ids, pooled),
-        haystacks_by_query=_ByHaystack(ids, frames, found, "queries") if len(ids) > 1 else dict.fromkeys(ids, by_query),
+        haystacks=_ByHaystack(ids, frames, found, claims, "insights") if several else dict.fromkeys(ids, pooled),
+        haystacks_by_query=_ByHaystack(ids, frames, found, claims, "queries") if several else dict.fromkeys(ids, by_query),
         position=position_sensitivity(by_query),
         failures=failures,
         stored=run,
@@ -244,6 +269,39 @@ def score_run(
         so_far=left.so_far,
         n_labels=0 if labels is None else len(labels.rows),
         labelled_mean=over_systems,
+    )
+
+
+def nuggets_section(systems: Sequence[SystemScore], judge: str) -> Section | None:
+    """The nugget scores of the systems by one judge, as TREC RAG has them; None without nuggets."""
+    rows = [
+        {
+            "model": system.model,
+            "retriever": column_of(system.retriever, system.ordering),
+            **{name: system.nuggets[name] for name in NUGGET_SCORES},
+            **{f"{name}_floor": system.nuggets[f"{name}_floor"] for name in NUGGET_SCORES},
+            **{
+                f"{name}{end}": system.ci.get(f"nuggets_{name}", NEITHER)[place]
+                for name in NUGGET_SCORES
+                for place, end in enumerate(("_low", "_high"))
+            },
+            **{f"{name}_reason": system.ci_reasons.get(f"nuggets_{name}") for name in NUGGET_SCORES},
+            "n": system.nuggets["n_queries"],
+            "n_expected": system.nuggets["n_queries_expected"],
+        }
+        for system in systems
+        if system.judge == judge and system.nuggets is not None
+    ]
+    if not rows:
+        return None
+    text = (
+        "Scores of the TREC RAG track (AutoNuggetizer), in per cent: a nugget counts 1 where it is covered and 0.5 where it is "
+        "partially covered, which strict scores do not count. A query's score is the mean over its nuggets: all of them, the "
+        "vital ones, or weighted (vital 1, okay 0.5); these are means over queries (n), with 95 % intervals."
+    )
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(NUGGET_SCORES).cast(pl.Float64))
+    return Section(
+        "Nugget scores", text, frame, dict.fromkeys(NUGGET_SCORES, "%"), name="nuggets", higher_is_better=NUGGET_SCORES
     )
 
 
@@ -265,8 +323,8 @@ def _frames(
     judges: Sequence[JudgedBy] | None,
     compat: Compat,
     left: _Unasked,
-) -> tuple[_Frames, list[Failure]]:
-    """What scores are computed from, and the judgments that cannot be used.
+) -> tuple[_Frames, list[Failure], dict[str, int]]:
+    """What scores are computed from, the judgments that cannot be used, and how often each system answers a query.
 
     `gold`: `gold_by_insight` of the haystacks. `judges`: None for the run's own.
     """
@@ -278,12 +336,14 @@ def _frames(
     by_id = {haystack.haystack_id: haystack for haystack in metadata}
     # Few haystacks have judgments that are scored one by one.
     gold_of = functools.cache(lambda haystack_id: by_id[haystack_id].gold())
-    names = (*_TEXT, *VALUES)
+    names = (*_TEXT, "insight_id", *VALUES)
+    nuggets = nuggets_of(metadata).with_columns(pl.col(name).cast(kinds[name]) for name in CLUSTER)
 
-    def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, list[Failure]]:
+    def scored(mine: pl.DataFrame, judged: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Failure]]:
         scores, odd = score_columns(mine, judged, gold, compat)
         said = _typed(mine, kinds, _WORDS)
         judge = _typed(judged, kinds, ("judge",))
+        judge = judge.with_columns(judged["insight_id"])
         columns = [said[scores["summary"]], judge[scores["judgment"]], scores.select(VALUES)]
         one_by_one: list[tuple[Any, ...]] = []
         failures: list[Failure] = []
@@ -293,20 +353,30 @@ def _frames(
             for row in score_summary(rows, summary.bullets, gold_of(summary.haystack_id), compat):
                 if isinstance(row, Score):
                     system = (getattr(summary, name) for name in SYSTEM)
-                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in VALUES)))
+                    one_by_one.append((*system, row.judge, *place, *(getattr(row, name) for name in ("insight_id", *VALUES))))
                 else:
                     failures.append(row)
         together = pl.concat(columns, how="horizontal").select(names)
         insights = pl.concat([together, _rows(one_by_one, kinds, names)])
-        return insight_sums(insights), said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"])), failures
+        words = said.with_columns(words_per_bullet=words_per_bullet(mine["bullets"]))
+        return insight_sums(insights), words, nugget_sums(insights.join(nuggets, on=[*CLUSTER, "insight_id"])), failures
 
     found = list(_side_by_side(scored, judged_pieces(run, "judgments", judges)))
+    sums, words, judged, failures = zip(*found, strict=True) if found else ((), (), (), ())
+    expected = _expected(metadata, systems, kinds, left.cells)
+    none = _rows((), kinds, names)
     frames = _Frames(
-        sums=added([insight_sums(_rows((), kinds, names)), *(part for part, _, _ in found)]),
-        expected=_expected(metadata, systems, kinds, left.cells),
-        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *(words for _, words, _ in found)]),
+        sums=added([insight_sums(none), *sums]),
+        expected=expected,
+        words=pl.concat([_rows((), kinds, (*_WORDS, "words_per_bullet")), *words]).join(
+            _typed(absent_queries(metadata), kinds, PLACE), on=PLACE, how="anti"
+        ),
+        nuggets=nugget_scores_by_query(
+            [nugget_sums(none.join(nuggets, on=[*CLUSTER, "insight_id"])), *judged], expected, nuggets
+        ),
     )
-    return frames, [failure for _, _, odd in found for failure in odd]
+    repeats = {system[0]: times for system, times in named.items()}
+    return frames, [failure for odd in failures for failure in odd], repeats
 
 
 def _last_repeats(summaries: pl.DataFrame) -> pl.DataFrame:
@@ -364,7 +434,8 @@ def _kinds(metadata: Sequence[HaystackMetadata], systems: tuple[Systems, list[st
     texts["haystack_id"] = {haystack.haystack_id for haystack in metadata}
     texts["subtopic_id"] = {subtopic.subtopic_id for haystack in metadata for subtopic in haystack.subtopics}
     numbers = dict.fromkeys((*VALUES, "words_per_bullet"), pl.Float64)
-    return {**{name: pl.Enum(sorted(values)) for name, values in texts.items()}, **numbers, "n_expected": pl.Int64}
+    enums = {name: pl.Enum(sorted(values)) for name, values in texts.items()}
+    return {**enums, **numbers, "insight_id": pl.String, "n_expected": pl.Int64}
 
 
 @dataclass(frozen=True)
@@ -406,6 +477,7 @@ def _expected(
         (haystack.haystack_id, subtopic.subtopic_id, n_insights)
         for haystack in metadata
         for subtopic, n_insights in zip(haystack.subtopics, haystack.n_insights, strict=True)
+        if not subtopic.absent
     ]
     places = {"haystack_id": pl.String, "subtopic_id": pl.String, "n_insights": pl.Int64}
     queries = pl.DataFrame(asked, schema=places, orient="row")

@@ -16,41 +16,43 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from summhay_ray.engine.contract import Results, Workload, open_run
 from summhay_ray.engine.items import Compat
 from summhay_ray.engine.plan.plan import PlanResult, plan, rehearse
 from summhay_ray.engine.read.doctor import missing_keys
-from summhay_ray.engine.read.missing import short_log
-from summhay_ray.engine.read.money import Dollars, dollars_of, money_of
-from summhay_ray.engine.read.notebook_html import html_of
-from summhay_ray.engine.read.sections import Section
 from summhay_ray.engine.run.execution import Execution, Stopped, Work, before_ray, choose, hearing_sigterm
 from summhay_ray.engine.run.heartbeat import Heartbeat
-from summhay_ray.engine.run.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
 from summhay_ray.engine.run.inline import InlineExecution
-from summhay_ray.engine.run.items_left import (
+from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
+from summhay_ray.engine.sections import Section
+from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
+from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.state.history import RecordedReach, has_plan, keep_plan, keep_reach, keep_start, keep_stop
+from summhay_ray.engine.state.items_left import (
     ANSWERS,
     ITEM,
     RunSnapshot,
     RunState,
     answers_used,
     commonest_failure,
-    failure_counts,
     item_counts,
     state_of,
 )
-from summhay_ray.engine.run.origins import origins_in, other_origins
-from summhay_ray.engine.run.progress import Extent, Progress, Snapshot, Timeline, Watch
-from summhay_ray.engine.run.zero_vectors import zero_vectors_in
-from summhay_ray.engine.spec.own_code import BadBenchmark, Unplannable
-from summhay_ray.engine.spec.spec import SpecError
+from summhay_ray.engine.state.missing import short_log
+from summhay_ray.engine.state.money import Dollars, dollars_of, money_of
+from summhay_ray.engine.state.notebook_html import html_of
+from summhay_ray.engine.state.origins import origins_in, other_origins
+from summhay_ray.engine.state.zero_vectors import zero_vectors_in
 from summhay_ray.errors import UserError
 from summhay_ray.llm import FREE, USAGE_NOT_CREDIBLE, Budgets, excess_totals, margins_of
 from summhay_ray.logs import quiet_unless_asked
 from summhay_ray.outcome import MICROS
 from summhay_ray.store import DriverSession, RunStore, Store, begin_session, clean_daily
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PLANNED_AFTER_S = 20.0
 """Longest time that a finished run waits for its own plan, which is stored with it."""
@@ -80,15 +82,12 @@ class RunResult:
     cells: Mapping[str, int]
     """Numbers of items: `total`, `done` (without a failure) and `failed`."""
     calls: Mapping[str, int]
-    """Calls of this start: `made`, `reused`, and `failed`, those that brought no answer at all."""
     usd: Mapping[str, float | None]
     seconds: float
     results: Results = field(repr=False)
     """The benchmark's scores, sections and fields of the JSON document."""
     unit: str = "items"
     """The word for items in messages."""
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """Error -> the number of answers that are missing or unusable because of it, as `status` and the report count them."""
     stopped_models: Mapping[str, str] = field(default_factory=dict)
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Model -> why its usage is not credible, stopped or not."""
@@ -107,6 +106,18 @@ class RunResult:
     """The id of a finished item, for `explain`."""
     computing: Mapping[str, float] = field(default_factory=dict)
     """What the pool of actors for local models did (`engine.pools.Pools.took`); empty without one."""
+    took_over: str = ""
+    """The process that this start took the running run over from, as `on HOST, pid N`; empty if there was none."""
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """The result's main table, such as one row per system. Raises AttributeError if there is none."""
+        found = getattr(self.results.scores, "table", None)
+        frames = [found, *(section.table for section in self.sections)]
+        for frame in frames:
+            if frame is not None:
+                return frame
+        raise AttributeError("table")
 
     @property
     def scores(self) -> Any:
@@ -133,9 +144,11 @@ class RunResult:
             ("calls", f"{self.calls['made']} made, {self.calls['reused']} reused"),
             ("dollars spent", f"{usd:.6f}"),
         ]
-        table = getattr(self.results.scores, "table", None)
-        frames = [table] if table is not None else [section.table for section in self.sections if section.table is not None]
-        return html_of(pairs, frames[:1])
+        return html_of(pairs, [self.table] if hasattr(self, "table") else [])
+
+    def __dir__(self) -> Iterable[str]:
+        """Its own attributes, and those of the benchmark's result object."""
+        return [*super().__dir__(), *(name for name in dir(self.results.scores) if not name.startswith("_"))]
 
     def __getattr__(self, name: str) -> Any:
         # Attributes of the benchmark's own result object, such as its tables.
@@ -151,7 +164,6 @@ class RunResult:
             "kind",
             "status",
             "cells",
-            "failures",
             "calls",
             "usd",
             "left",
@@ -165,6 +177,7 @@ class RunResult:
             "stopped_models": dict(self.stopped_models),
             "warnings": list(self.warnings),
             **({"computing": dict(self.computing)} if self.computing else {}),
+            **({"took_over": self.took_over} if self.took_over else {}),
             **self.results.details,
         }
 
@@ -352,7 +365,6 @@ class Start:
             seconds=round(time.monotonic() - self.began, 3),
             results=results,
             unit=self.workload.counted.items,
-            failures=failure_counts(run),
             stopped_models=stopped,
             doubted={excess.model: stopped.get(excess.model, str(excess)) for excess in excesses},
             left=left,
@@ -366,6 +378,7 @@ class Start:
                 *others,
             ),
             executor=snapshot.get("executor", ""),
+            took_over=snapshot.get("took_over", ""),
             computing=snapshot.get("computing", {}),
             commonest_failure=_with_earlier(commonest_failure(run), bool(snapshot.get("left")) and not snapshot.get("failures")),
             example=next((item for item, again in run.finished(ITEM).items() if not again), ""),
@@ -421,7 +434,7 @@ class Start:
         def planned_now(made: PlanResult) -> None:
             self._tell_warnings(made.warnings)
             if keep:
-                keep_plan(self.run, made)
+                keep_plan(self.run, made.to_json())
 
         def make(at: RunSnapshot) -> MakePlan:
             return lambda unwanted: plan(self.workload, at.store, self.options.budget_usd, at, unwanted)
@@ -447,6 +460,7 @@ class Start:
                 left, why = self._stopped(make, heartbeat.session.number, snapshot)
                 unplanned = dict.fromkeys(line for line in (planned, why) if isinstance(line, str) and line)
                 snapshot = {**snapshot, "left": left, "warnings": [*snapshot.get("warnings", ()), *unplanned]}
+                snapshot["took_over"] = session.took_over
                 heartbeat.how = "done"
         return snapshot
 
