@@ -2,7 +2,7 @@
 
 Table 1 of the paper (correlation, linking accuracy, dollars) and Table 6 (bias by summarizer, length against score and delta),
 with the release's definitions: on its 144 summaries they give the stored GPT-4o predictions 0.730 and 88.5 %, where Table 1, on
-all 200, has 0.716 and 88.9 %. Intervals are 95 % ones for further subtopics, each with all of its summaries, which are about the same
+all 200, has 0.716 and 88.9 %. 95 % intervals are for further subtopics, each with all of its summaries, which are about the same
 insights: of the correlation from 10,000 resamples (one without a correlation is left out), of linking accuracy as of all means.
 None with fewer subtopics than `FEWEST_UNITS`.
 """
@@ -154,7 +154,8 @@ def measured_bias(
     """The judge's mean bias over insights, for correcting scores; None where it has no verdict.
 
     The squared standard error is that of a mean over subtopics (`unit_means`), plus the variance between topics that it does not
-    explain, since scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and counts as 0.
+    explain, since scores are corrected on new topics. With two topics that variance is a rough guess; with one it is unknown and
+    counts as 0.
     """
     scored = [_scored(summary, row) for summary, row in zip(summaries, verdicts, strict=True)]
     kept = [(judged, name) for judged, name in zip(scored, summarizers, strict=True) if judged.theirs]
@@ -276,7 +277,7 @@ def _with_length(kept: Sequence[tuple[_Scored, str]], figure: Callable[[_Scored]
 
 
 def _by_subtopic(scored: Sequence[_Scored], sums: Callable[[_Scored], Sequence[float]]) -> NDArray[np.float64]:
-    """The sums of the summaries of each subtopic, one row per subtopic. Without ids, summaries of the same insights are of one."""
+    """The sums of the summaries of each subtopic, a row each. Without ids, summaries of the same insights are of one."""
     import numpy as np
 
     found: dict[tuple[Any, ...], list[Sequence[float]]] = defaultdict(list)

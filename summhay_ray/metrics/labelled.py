@@ -30,9 +30,9 @@ def corrected_mean(mean: float, pairs: Sequence[LabelledScore], n_items: int) ->
     """The mean that people would give, from the judge's `mean` over all `n_items` and the labelled `pairs`; None with fewer than
     FEWEST pairs.
 
-    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1, and
-    0 (the labels alone) where all labels but one are at the same end of the scale, since the spread of the rest is then unknown.
-    The interval is that of `unit_means` with labels as units, one degree of freedom less for the weight, within 0..1.
+    weight * mean + the weighted mean of (people - weight * judge); the weight is the one with the least variance, within 0..1,
+    and 0 (the labels alone) where all labels but one are at the same end of the scale, which tells little of the rest. The
+    interval is that of `unit_means` with labels as units, one degree of freedom less for the weight, within 0..1.
     """
     if len(pairs) < FEWEST:
         return None

@@ -77,9 +77,9 @@ def unit_means(
 ) -> Means:
     """The means of columns, `sums` over `weights`, and their 95 % intervals for further units.
 
-    `sums`, `weights`: (units, columns), the sum of a unit's values and their number; a unit with a weight of 0 has no value in that
-    column. Units are independent: queries, documents, or haystacks. `strata`: the haystack of each query, if the means are for
-    these haystacks; units vary within them.
+    `sums`, `weights`: (units, columns), the sum of a unit's values and their number; a unit with a weight of 0 has no value in
+    that column. Units are independent: queries, documents, or haystacks. `strata`: the haystack of each query, if the means are
+    for these haystacks; units vary within them.
 
     The standard error is a cluster t's: within strata of the residuals of a ratio of sums, with as many degrees of freedom as
     units less strata; without strata of Bell and McCaffrey (2002), who correct for units of unequal weight. The unit farthest
@@ -187,9 +187,9 @@ def mean_interval(
 ) -> pl.DataFrame:
     """The mean of a column for each group, and the 95 % interval of that mean.
 
-    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no interval;
-    else null), and `n`, the rows that have a value. `expected` (rows with the columns of `by`) adds `n_expected`, VALUE_floor (the
-    mean with every missing row as 0), and groups without any value.
+    Columns of the result, sorted by group: those of `by`, VALUE, VALUE_low, VALUE_high, VALUE_reason (why there is no
+    interval; else null), and `n`, the rows that have a value. `expected` (rows with the columns of `by`) adds `n_expected`,
+    VALUE_floor (the mean with every missing row as 0), and groups without any value.
 
     For booleans of independent rows the interval is Wilson's (1927), else that of `unit_means`. `bounds`: the least and the
     greatest value that is possible; if None, 0 and 1 where all values of the column lie within these, else unknown.

@@ -314,7 +314,8 @@ def query_intervals(
 
 
 def _floors(n_expected: Floats, totals: Floats, means: Floats) -> dict[str, float | None]:
-    """Figure -> the mean over queries with every missing insight as 0. `totals`: counts and sums of each query; `means`: its figures."""
+    """Figure -> the mean over queries with every missing insight as 0. `totals`: counts and sums of each query; `means`: its
+    figures."""
     import numpy as np
 
     scored, covered, graded = totals[:, : len(_COUNTS)].T

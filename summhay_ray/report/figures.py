@@ -28,7 +28,8 @@ FigureFormat = Literal["svg", "pdf"]
 COLUMN_INCHES, PAGE_INCHES = 3.35, 7.2
 """Widths of a figure: one column of a paper, and the page of a report."""
 MOST_ROWS, MOST_SERIES, LONGEST, MOST_TITLE = 40, 16, 34, 200
-"""Most names along an axis, most series with a colour, and most characters of a name and of a title. A figure says if names are left out."""
+"""Most names along an axis, most series with a colour, and most characters of a name and of a title. A figure says if
+names are left out."""
 MOST_ZEROS, LEAST = 15, 0.0005
 """With more bars than MOST_ZEROS, bars shorter than LEAST are left out."""
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A7A00", "#7F7F7F")

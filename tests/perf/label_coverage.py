@@ -80,9 +80,8 @@ def measured(judge: str, systems: int, n: int, level: str, times: int) -> list[n
 def main() -> None:
     """Print the table of docs/judges.md."""
     times = int(sys.argv[1]) if len(sys.argv) > 1 else TIMES
-    print(
-        "| judge | level | systems | labels | holds | half-width | labels alone: holds | half-width | pooled: holds | half-width |"
-    )
+    heads = ("judge", "level", "systems", "labels", "holds", "half-width", "labels alone: holds", "half-width")
+    print(f"| {' | '.join((*heads, 'pooled: holds', 'half-width'))} |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for judge, level in (
         ("good", "any"),

@@ -134,8 +134,8 @@ def _results(result: ScoreResult, judge: str, more: bool, of_paper: bool) -> Sec
     )
     if of_paper:
         text += (
-            " The last row is what people reached in the paper (insights weigh the same there), with an oracle's documents and up "
-            "to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
+            " The last row is what people reached in the paper (insights weigh the same there), with an oracle's documents and "
+            "up to two hours a summary (Figure 3); their citations: precision 78.8, recall 82.4 (Table 7)."
         )
     reasons = [pl.col(f"{figure}_reason").cast(pl.String) for figure in FIGURES]
     frame = _frame(rows).with_columns(pl.col(*FIGURES, "words").cast(pl.Float64), *reasons)

@@ -265,7 +265,7 @@ def score_run(
         biases=found,
         queries=_queries(frames.sums),
         expected=frames.expected.with_columns(pl.col(name).cast(pl.String) for name in _TEXT),
-        retrieval=retrieval_of(run, metadata, gold),
+        retrieval=retrieval_of(run, metadata, gold, frames.expected),
         so_far=left.so_far,
         n_labels=0 if labels is None else len(labels.rows),
         labelled_mean=over_systems,
