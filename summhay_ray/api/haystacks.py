@@ -104,7 +104,7 @@ def mine(
 
 
 @checked
-def read_text(
+def show_text(
     folder: str | Path | Mapping[str, Any],
     document_id: str,
     store: str | None = None,

@@ -5,6 +5,9 @@
 2. What several documents say is said in several wordings: a window's likeness is averaged with that of the windows of other
    documents that are like it. The windows found first then widen the bullet by their words, and the likeness is taken again.
 3. A document's likeness is that of its best window. It counts more where no document of the haystack comes near the bullet.
+4. A document that contradicts the bullet (another number, date or name, a denial) supports it in no case.
+
+Where there are too few documents for that, `lexical_model.py` judges each alone.
 
 The figures below were chosen on the two released news haystacks, with and without a part of the words of each document replaced.
 """
@@ -15,12 +18,14 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from summhay_ray.text import FUNCTION_WORDS, is_latin, plain_words, read_prose, root, words_of
+from summhay_ray.citations.lexical_model import lexical_features, lexical_value
+from summhay_ray.text import FUNCTION_WORDS, find_contradictions, is_latin, plain_words, read_prose, root, words_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,6 +60,8 @@ _AROUND = 1
 """Sentences before and after a window that are read with it."""
 _MOST_POSTED = 2000
 """For the likeness of windows, facts that more of them have tell nothing: time stays linear."""
+_HAYSTACK = 10
+"""Fewer documents tell neither which words are rare nor what is said in several wordings: each is judged by `lexical_model`."""
 _AT_ONCE = 256
 _FEWEST_WORDS, _FOREIGN, _ENGLISH = 6, 0.08, 0.2
 """A bullet of so many words has at least the first share of English function words if it is English; a document the second."""
@@ -123,6 +130,7 @@ class SupportIndex:
             for fact in found:
                 self._places.setdefault(fact, len(self._places))
         self._owners = np.array(owners, dtype=np.int64)
+        self._facts = facts if self.n_documents < _HAYSTACK else []
         holders: dict[str, set[int]] = {}
         for owner, found in zip(owners, facts, strict=True):
             for fact in found:
@@ -159,6 +167,9 @@ class SupportIndex:
         sure[likeness <= 0] = 0.0
         nearest = likeness.max(axis=1, keepdims=True, initial=0.0)
         worth = likeness >= np.clip(_OF_BEST * nearest, _LEAST, _MOST)
+        if self._facts:
+            sure = np.array([[lexical_value(one) for one in self.features_of_few(bullet)] for bullet in read]).reshape(sure.shape)
+            worth = sure >= SUPPORTED
         foreign = [self._is_foreign(bullet, one) for bullet, one in zip(read, latin, strict=True)]
         self._hold_against(read, windows, sure, worth)
         return Supports(sure, worth, evidence, foreign, [not re.search(r"\w", bullet) for bullet in read])
@@ -173,12 +184,22 @@ class SupportIndex:
         order = np.argsort(-near, kind="stable")[: most if near.any() else None]
         return [" ".join(self._sentences[begin + place : min(begin + place + 2, end)]) for place in order.tolist()]
 
-    def _hold_against(self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]) -> None:
+    def features_of_few(self, bullet: str) -> list[tuple[float, ...]]:
+        """The features of a bullet and each document (`lexical_model.FEATURES`), where there are fewer than ten."""
+        words = _facts(_CITES.sub(" ", bullet), is_latin(bullet))
+        bounds = np.searchsorted(self._owners, np.arange(self.n_documents + 1)).tolist()
+        return [lexical_features(words, self._facts[begin:end]) for begin, end in pairwise(bounds)]
+
+    def _hold_against(
+        self, bullets: Sequence[str], windows: npt.NDArray[np.int64], sure: Floats, worth: npt.NDArray[np.bool_]
+    ) -> None:
         """Cap the value of each document that says otherwise than a bullet, and never cite it."""
-        for place, document in np.argwhere((sure >= PARTLY) | worth).tolist():
+        for place, document in np.argwhere((sure >= SUPPORTED) | worth).tolist():
             begin, end = np.searchsorted(self._owners, (document, document + 1)).tolist()
-            near = self._sentences[max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)]
-            if find_contradictions(bullets[place], "\n".join(near)):
+            near = self._sentences[
+                max(begin, windows[place, document] - _AROUND) : min(end, windows[place, document] + 2 + _AROUND)
+            ]
+            if find_contradictions(bullets[place], near):
                 sure[place, document] *= _CONTRADICTED
                 worth[place, document] = False
 

@@ -400,7 +400,7 @@ def mine(
         return
 
     if show_text is not None:
-        read = api.read_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
+        read = api.show_text(folder, show_text, store, overrides=overrides or (), untrusted=untrusted)
         document(read) if as_json else read_lines(read)
         return
 
@@ -431,9 +431,8 @@ def _check(haystack: str, n: int, sheet: str | None, store: str | None) -> dict[
     from summhay_ray import api
     from summhay_ray.cli.show import note
 
-    waits = sys.stdin.isatty()
-    first = "" if waits else sys.stdin.readline()
-    if sheet is None and not waits and not first:
+    first = "" if sheet is not None or sys.stdin.isatty() else sys.stdin.readline()
+    if sheet is None and not first and not sys.stdin.isatty():
         sheet = f"{haystack[: -len('.json')]}-pairs.csv"
     if sheet is not None:
         found = api.check_pairs(haystack, n, store, sheet=sheet)
@@ -520,7 +519,7 @@ def _show(result: RunResult, store: str, command: str, everything: bool) -> None
 def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
     """Print the scores of a SummHay run. `everything`: all tables, not only joint."""
     from summhay_ray.benchmarks.retrieval import retrieval_section
-    from summhay_ray.benchmarks.summhay import claims_section, nuggets_section
+    from summhay_ray.benchmarks.summhay import claims_section, decision_of, nuggets_section
     from summhay_ray.cli.show import say, sections, starred, store_option
     from summhay_ray.report import label_lines, names_line, position_table, release_table, score_lines, score_tables
 
@@ -531,6 +530,8 @@ def show_scores(scores: ScoreResult, store: str, everything: bool) -> None:
         return
     for line in (*score_lines(scores, everything), *label_lines(scores)):
         say(line)
+    if (decision := decision_of(scores)) is not None:
+        say(decision.text)
     sensitivity = position_table(scores.position) if everything else None
     grids = [*score_tables(scores.by_query, everything), *([sensitivity] if sensitivity else [])]
     starred([*grids, *([release_table(scores.systems)] if everything else [])])

@@ -22,7 +22,7 @@ LEAST_ORACLE = 0.1
 MOST_METADATA, SOME_METADATA = 1 / 3, 0.1
 """Share of insights that look like metadata from which no winner is named; from which it is said."""
 LEAST_AGREEMENT = 0.8
-"""A free judge that agrees with people on a smaller share of the checked pairs is named as a doubt."""
+"""Where a free judge agrees with people on a smaller share of the checked pairs, another one is advised."""
 FREE_JUDGE = "offline/judge"
 
 _MARKS = re.compile(
@@ -155,9 +155,10 @@ def health(
         else:
             mend = f"summhay mine {name}.json --check 20 takes a minute"
             doubts.append(f"{name}: nobody has looked at this haystack, whose gold is by words alone or by a model; {mend}")
-        if judge == FREE_JUDGE and facts.judged >= FEWEST_PAIRS and facts.agreed < LEAST_AGREEMENT * facts.judged:
+        if judge == FREE_JUDGE and facts.judged >= FEWEST_PAIRS:
             agreed = f"{name}: {judge} agrees with the person on {facts.agreed} of {facts.judged} checked pairs"
-            doubts.append(f"{agreed}; a model as judge, or labels (summhay label), would tell more")
+            few = facts.agreed < LEAST_AGREEMENT * facts.judged
+            doubts.append(f"{agreed}{'; a model as judge, or labels (summhay label), would tell more' if few else ''}")
     return Health(tuple(doubts), tuple(limits))
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.metrics.coverage_citation_joint import CITATION_VALUES, VALUES
+from summhay_ray.metrics.paired_differences import INCOMPLETE
 from summhay_ray.metrics.score_intervals import FEWEST_UNITS, unit_means
 from summhay_ray.records import system_label
 
@@ -158,6 +159,11 @@ class SystemScore:
         """Share of the expected insights that were not scored."""
         return 1 - self.n_scored / self.n_expected if self.n_expected else 0.0
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether it lacks so much that it is not ranked, and the best of nothing."""
+        return self.missing > INCOMPLETE
+
     def floor(self, figure: str) -> float | None:
         """A figure with every missing insight as 0 (of citations: as covered, without a right citation); None if none is due.
 
@@ -215,11 +221,12 @@ def added(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def query_means(sums: pl.DataFrame) -> pl.DataFrame:
-    """KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), and their number `n`."""
+    """KEYS and CLUSTER, the means of VALUES over the scored insights (citation: over the covered ones), their number `n`, and of
+    these the `covered` ones and those that are `graded`, with known gold documents."""
     import polars as pl
 
     means = [(_total(name) / pl.col(_COUNT_OF[name]).replace(0, None)).alias(name) for name in VALUES]
-    return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"))
+    return sums.select(*KEYS, *CLUSTER, *means, pl.col("scored").alias("n"), "covered", "graded")
 
 
 def system_scores(

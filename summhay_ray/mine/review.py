@@ -58,6 +58,11 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
+def homes_of(raw: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Id of an insight -> its subtopic and query."""
+    return {one["insight_id"]: (part["subtopic"], part["query"]) for part in raw["subtopics"] for one in part["insights"]}
+
+
 def decisions_of(raw: Mapping[str, Any]) -> list[Decision]:
     """The decisions that a haystack's JSON holds."""
     held = raw["topic_metadata"]["mine"].get(REVIEW) or {}
@@ -188,7 +193,8 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
         return {name: hashes[name] for name in now}
 
     found = {one["insight_id"]: one for one in kept_insights(raw)}
-    homes = {one["insight_id"]: (part["subtopic"], part["query"]) for part in raw["subtopics"] for one in part["insights"]}
+    homes = homes_of(raw)
+    sentences = _Sentences(found.values(), hashes)
     taken: dict[str, Decision] = {}
     ids: dict[str, str] = {}
     for old in decisions:
@@ -196,7 +202,7 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
             continue
         documents = {name: digest for name, (digest, _) in old.evidence.items()}
         added, removed = there(old.added), there(old.removed)
-        if key := _same(old, documents, found, hashes):
+        if key := sentences.same(old):
             evidence = {one["document_id"]: (hashes[one["document_id"]], one["text"]) for one in found[key]["evidence"]}
             changes = {"insight_id": key, "found": found[key]["insight"], "home": homes[key], "evidence": evidence}
             changes["added"] = {name: added[name] for name in added if name not in evidence}
@@ -214,17 +220,32 @@ def carried(decisions: Iterable[Decision], raw: Mapping[str, Any]) -> list[Decis
     return _followed(joined, raw)
 
 
-def _same(old: Decision, documents: Mapping[str, str], found: Mapping[str, Mapping[str, Any]], hashes: Mapping[str, str]) -> str:
-    """The id of the insight that rests on the sentences of a decision, in the same texts; empty if there is none."""
-    words = {digest: " ".join(old.evidence[name][1].split()) for name, digest in documents.items()}
-    here = words.keys() & set(hashes.values())
-    shares = {}
-    for key, one in found.items() if here else ():
-        own = {hashes[held["document_id"]]: " ".join(held["text"].split()) for held in one["evidence"]}
-        both = [digest for digest in here & own.keys() if words[digest] in own[digest] or own[digest] in words[digest]]
-        shares[key] = len(both) / len(here) + (one["insight"] == old.found and bool(both))
-    best = max(shares, key=lambda key: (shares[key], -found[key]["rank"]), default="")
-    return best if best and shares[best] >= SAME else ""
+class _Sentences:
+    """The sentences of insights, by the texts that they are in. `hashes`: document -> hash of its text."""
+
+    def __init__(self, insights: Iterable[Mapping[str, Any]], hashes: Mapping[str, str]) -> None:
+        self._texts = set(hashes.values())
+        self._held: dict[str, dict[str, tuple[Mapping[str, Any], str]]] = {}
+        for one in insights:
+            for held in one["evidence"]:
+                words = " ".join(held["text"].split())
+                self._held.setdefault(hashes[held["document_id"]], {})[one["insight_id"]] = one, words
+
+    def same(self, decision: Decision) -> str:
+        """The id of the insight that rests on the sentences of a decision, in the same texts; empty if there is none."""
+        words = {digest: " ".join(text.split()) for digest, text in decision.evidence.values() if digest in self._texts}
+        shared: dict[str, list[Mapping[str, Any]]] = {}
+        for digest, old in words.items():
+            for key, (one, new) in self._held.get(digest, {}).items():
+                if old in new or new in old:
+                    shared.setdefault(key, []).append(one)
+
+        def likeness(key: str) -> tuple[float, int]:
+            one = shared[key][0]
+            return len(shared[key]) / len(words) + (one["insight"] == decision.found), -int(one["rank"])
+
+        best = max(shared, key=likeness, default="")
+        return best if best and likeness(best)[0] >= SAME else ""
 
 
 def _followed(decisions: list[Decision], raw: Mapping[str, Any]) -> list[Decision]:

@@ -13,8 +13,8 @@ from typing import Any
 from summhay_ray.errors import UserError
 from summhay_ray.mine.haystack import kept_insights, short_id
 from summhay_ray.mine.insights import UNSURE, WORDS
-from summhay_ray.mine.review import Decision, text_hash
-from summhay_ray.mine.sheets import LONGEST, Row, cell_text, check_columns
+from summhay_ray.mine.review import Decision, homes_of, text_hash
+from summhay_ray.mine.sheets import LONGEST, Row, cell_text
 
 EDITED = ("keep", "insight", "subtopic", "query", "documents", "merge_into", "note")
 """Columns that a person edits."""
@@ -37,7 +37,7 @@ State = Mapping[str, dict[str, str]]
 def review_rows(raw: Mapping[str, Any], decisions: Sequence[Decision], state: str) -> list[dict[str, str]]:
     """The rows of the sheet: all insights as found in `raw`, then those that were added. `state`: names what is shown."""
     by_id = {one.insight_id: one for one in decisions}
-    homes = _homes(raw)
+    homes = homes_of(raw)
     rows = []
     for one in [*kept_insights(raw), *({"insight_id": one.insight_id} for one in decisions if one.insight_id not in homes)]:
         decision = by_id.get(one["insight_id"], Decision(insight_id=one["insight_id"]))
@@ -63,11 +63,6 @@ def review_rows(raw: Mapping[str, Any], decisions: Sequence[Decision], state: st
     return rows
 
 
-def _homes(raw: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Id of an insight -> the subtopic and the query under which it was found."""
-    return {one["insight_id"]: (part["subtopic"], part["query"]) for part in raw["subtopics"] for one in part["insights"]}
-
-
 def _documents(insight: Mapping[str, Any] | None) -> list[str]:
     return [evidence["document_id"] for evidence in (insight or {}).get("evidence", ())]
 
@@ -86,14 +81,11 @@ def _listed(documents: Sequence[str]) -> str:
     return text if len(text) < LONGEST else f"(all {len(documents)} documents)"
 
 
-def decided(
-    columns: Sequence[str], rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str
-) -> list[Decision]:
+def decided(rows: Sequence[Row], raw: Mapping[str, Any], shown: Sequence[Decision], state: str, file: str) -> list[Decision]:
     """The decisions after the edits of a sheet. `raw`: the haystack as found; `shown`: the decisions in the sheet's `state`.
 
     Raises UserError, which names the row and the column, for the first edit that cannot be taken.
     """
-    check_columns(file, COLUMNS, columns, rows)
     return _Sheet(rows, raw, shown, state, file).decisions()
 
 
@@ -189,9 +181,7 @@ class _Sheet:
         self._check_texts()
         places = self._places()
         targets = {into for name in self._rows if (into := self._value(name, "merge_into"))}
-        homes = {
-            one["insight_id"]: (part["subtopic"], part["query"]) for part in self._raw["subtopics"] for one in part["insights"]
-        }
+        homes = homes_of(self._raw)
         made = []
         for insight_id in [*self._before, *(name for name in self._rows if name not in self._before)]:
             one = self._found.get(insight_id)

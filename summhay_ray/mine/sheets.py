@@ -153,7 +153,9 @@ def read_cells(path: Path) -> tuple[list[str], list[Row]]:
 def check_columns(file: str, columns: Sequence[str], head: Sequence[str], rows: Sequence[Row]) -> None:
     """Raises UserError for a column that is missing, or is none of the sheet's."""
     if lacking := [name for name in columns if name not in head]:
-        raise UserError(f"{file} row 1: has no column {lacking[0]}; give the sheet with its columns' names as written")
+        raise UserError(
+            f"{file} row 1: has no column {lacking[0]}; give a sheet of summhay mine, with its columns' names as written"
+        )
     for name in head:
         if name not in columns:
             number = next((row.number for row in rows if row.cells[name].strip()), 1)

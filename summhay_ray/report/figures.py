@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from summhay_ray.engine import Chart, Section
 from summhay_ray.errors import UserError
-from summhay_ray.report.sections import SHARES
+from summhay_ray.report.sections import SHARES, lacks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -285,7 +285,8 @@ def _scatter(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) ->
     points = []
     for place, (label, own) in enumerate(_series(chart, rows).items()):
         xs, ys = ([_scaled(section, row, name) for row in own] for name in (chart.x, chart.y))
-        points += list(zip(xs, ys, strict=True))
+        # What is missing may be the hardest.
+        points += [point for row, *point in zip(own, xs, ys, strict=True) if not lacks(row)]
         axes.plot(xs, ys, linestyle="none", label=label, alpha=0.85, **_look(place))
     if chart.front:
         best, line = -math.inf, []
@@ -315,8 +316,7 @@ def _forest(axes: Axes, section: Section, chart: Chart, rows: Sequence[Row]) -> 
         below, above = _ends(section, row, chart.x)
         middle = _scaled(section, row, chart.x)
         low, high = row.get(f"{chart.x}_low"), row.get(f"{chart.x}_high")
-        # Hsu's intervals may end at 0, and then exclude it.
-        clear = low is not None and high is not None and (low >= 0 or high <= 0)
+        clear = low is not None and high is not None and (low > 0 or high < 0)
         look: dict[str, Any] = {"color": _COLOURS[1] if clear else _COLOURS[0], "marker": "D" if clear else "o"}
         axes.errorbar([middle], [place], xerr=[[below], [above]], markersize=4, elinewidth=1.0, **look)
     axes.axvline(0, color=axes.xaxis.label.get_color(), linewidth=0.8)

@@ -7,6 +7,8 @@ and what the evidence leaves out does not either.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,14 +47,15 @@ class Contradiction:
     """The evidence's words."""
 
 
-def find_contradictions(statement: str, evidence: str) -> list[Contradiction]:
+def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[Contradiction]:
     """What a statement says otherwise than its evidence, in the order of the statement; each fact at most once.
 
-    `evidence`: a passage of any length. The three neighbouring sentences that share most words with a sentence of the statement
+    `evidence`: a passage of any length, or its sentences. The three neighbouring sentences that share most words with a sentence of the statement
     are held against it. A statement never contradicts itself.
     """
-    said = [read_statement(sentence) for sentence in sentences(statement)]
-    shown = [read_statement(sentence) for sentence in sentences(evidence)]
+    said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else [read_statement(one) for one in evidence]
+    if not any(one.facts or one.negations for one in said) and not any(one.negations for one in shown):
+        return []
     said_facts = [fact for one in said for fact in one.facts]
     shown_facts = [fact for one in shown for fact in one.facts]
     found: list[Contradiction] = []
@@ -62,16 +65,24 @@ def find_contradictions(statement: str, evidence: str) -> list[Contradiction]:
         if not common or len(common) < _SHARED * len(one.roots):
             continue
         for fact in one.facts:
-            if any(_agree(fact, other) for other in shown_facts):
+            if any(_agree(fact, other) for other in shown_facts) or any(_adds_up(fact, near.facts) for near in shown):
                 continue
             rivals = [other for near in window for other in near.facts if _same_role(fact, one, other, near, common)]
             # What the statement says elsewhere is no rival.
-            rival = next((other for other in rivals if not any(_agree(mine, other) for mine in said_facts)), None)
+            mine = [
+                other for other in rivals if not any(_agree(own, other) for own in said_facts) and not _adds_up(other, one.facts)
+            ]
+            rival = mine[0] if mine else None
             if rival is not None:
                 found.append(Contradiction(fact.kind, fact.words, rival.words))
         if len(common) >= _SHARED_BY_DENIALS * len(one.roots):
             found += _denied(one, said, window, shown)
     return found
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _read(text: str) -> Sequence[Statement]:
+    return tuple(read_statement(sentence) for sentence in sentences(text))
 
 
 def _best_window(statement: Statement, shown: Sequence[Statement]) -> Sequence[Statement]:
@@ -90,6 +101,14 @@ def _agree(one: Fact, other: Fact) -> bool:
         nouns, others = one.quantity.nouns, other.quantity.nouns
         return one.quantity.agrees(other.quantity) and not (nouns and others and not nouns & others)
     return bool(one.name and other.name and _same_name(one.name, other.name))
+
+
+def _adds_up(fact: Fact, parts: Sequence[Fact]) -> bool:
+    """Whether a number is the sum of two others of its unit: 3,300 units are 3,000 here and 300 there."""
+    if fact.quantity is None:
+        return False
+    alike = [other.quantity.low for other in parts if other.quantity and other.quantity.unit == fact.quantity.unit]
+    return any(one + two == fact.quantity.low for one, two in itertools.combinations(alike, 2))
 
 
 def _same_day(one: Day, other: Day) -> bool:
@@ -126,14 +145,16 @@ def _same_role(fact: Fact, statement: Statement, other: Fact, near: Statement, c
             return False
         if nouns and others:
             return bool(nouns & others)
-    return bool(_around(fact, statement) & _around(other, near))
+    (before, after), (other_before, other_after) = _around(fact, statement), _around(other, near)
+    nearest = before[:1] == other_before[:1] != [] or after[:1] == other_after[:1] != []
+    return nearest or len({*before, *after} & {*other_before, *other_after}) > 1
 
 
-def _around(fact: Fact, statement: Statement) -> set[str]:
-    """Roots of the content words near a fact."""
-    before = [token for token in statement.tokens[: fact.place] if token in statement.roots][-_NEAR:]
-    after = [token for token in statement.tokens[fact.end :] if token in statement.roots][:_NEAR]
-    return {*before, *after}
+def _around(fact: Fact, statement: Statement) -> tuple[list[str], list[str]]:
+    """Roots of the content words near a fact, before it and behind it, the nearest first."""
+    before = [token for token in statement.tokens[: fact.place] if token in statement.roots]
+    after = [token for token in statement.tokens[fact.end :] if token in statement.roots]
+    return before[: -_NEAR - 1 : -1], after[:_NEAR]
 
 
 def _same_place(fact: Fact, statement: Statement, other: Fact, near: Statement) -> bool:
@@ -171,7 +192,7 @@ def _denied(
 def _says(statement: Statement, negation: Negation) -> bool:
     """Whether a statement says what is negated elsewhere, of the same thing."""
     if negation.whole:
-        return len(negation.what & statement.roots) * 2 >= len(negation.what)
+        return len(negation.what & statement.roots) * 2 >= len(negation.what) and not _SOFT.intersection(statement.tokens)
     content = [token for token in statement.tokens if token in statement.roots]
     for place, token in enumerate(content):
         before, after = content[max(0, place - _NEAR) : place], content[place + 1 : place + 1 + _NEAR]

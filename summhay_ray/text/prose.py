@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
 from summhay_ray.text.pages import page_text
@@ -46,7 +47,7 @@ LEAST_DOCUMENTS = 8
 """Boilerplate is recognized among so many documents or more."""
 _MARKUP = re.compile(
     r"""^[ ]{0,3}(?:\#{1,6}[ \t]|[-+*][ \t]+\S|\d{1,3}[.)][ \t]+\S|>|```|~~~|\|.*\|)
-    |^[ ]{0,3}(?:</?[a-zA-Z][a-zA-Z0-9]*[ >/][^@]*$|<!--|\[[^\]]+\]:[ ])
+    |^[ ]{0,3}(?:</?[a-zA-Z][a-zA-Z0-9]*[ >/][^@\n]*$|<!--|\[[^\]]+\]:[ ])
     |\]\(|^(?:---|\+\+\+)[ \t]*$|^[ ]{0,3}\S.*\n[ ]{0,3}(?:=+|-+)[ \t]*$""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -63,7 +64,7 @@ _TAGS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _BREAK = re.compile(r"<br\b[^<>]*>", re.IGNORECASE)
-_DEFINITION = re.compile(r"\[[^\]]+\]:\s*\S+\s*(?:[\"'(].*)?\Z")
+_DEFINITION = re.compile(r"[ ]{0,3}\[([^\[\]]+)\]:\s*<?([^\s<>]*[/#.][^\s<>]*)>?\s*(?:[\"'(].*)?\Z")
 _URL = re.compile(r"(?:https?://|www\.|mailto:)[^\s<>\]]+", re.IGNORECASE)
 _END = re.compile(r"[.!?…。！？।؟։۔።;][\"'”’»)\]*_]*\s*(?:\[\d[\d, ]*\]|\(#\d+\))?\Z")
 _TURN = re.compile(
@@ -101,6 +102,7 @@ _KEY_WORDS = """
 """
 _KEYS = frozenset(_KEY_WORDS.split())
 _KEY_VALUE = re.compile(r"([^\W\d_][\w /#-]{0,40}?)\s*[:：]\s*(.*)\Z", re.DOTALL)
+_TITLE = re.compile(r"(?:subject|title)\s*:\s", re.IGNORECASE)
 _DATE_KEYS = ("date", "published", "created", "start_time", "start", "time", "end_time", "updated", "datum", "fecha")
 _CLOSING = re.compile(
     r"(?:(?:(?:best|kind|kindest|warm|warmest|many)\s+)?(?:regards|wishes|thanks)|sincerely(?: yours)?|yours(?: \w+)?|cheers"
@@ -139,7 +141,11 @@ _MORE_WORDS = """
 """
 _BEFORE_MORE = frozenset(_MORE_WORDS.split())
 """Words with which no sentence ends."""
+_MOSTLY = 0.8
+"""Share of a line that is a link, from which the line only links."""
 _FEWEST_PAGES = 3
+_LONGEST_JOINED = 4000
+"""Characters from which no further line is joined to a paragraph."""
 _LONGEST_RECORD = 400
 
 
@@ -201,7 +207,8 @@ def boilerplate(documents: Iterable[Iterable[str]]) -> set[str]:
 
 @functools.cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    # `_definitions` reads the definitions of links: the parser takes time by their square.
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
     # Addresses are not shown.
     for name, do in (("normalizeLink", str), ("normalizeLinkText", str), ("validateLink", bool)):
         setattr(parser, name, do)
@@ -245,7 +252,9 @@ class _Reader:
         filled = [number for number, line in enumerate(lines) if line.strip()]
         begins = [place for place, number in enumerate(filled) if "\f" in lines[number] or place == 0]
         edges = {filled[one] for place in begins for one in range(place - 2, place + 2) if 0 <= one < len(filled)}
-        bare = {number: re.sub(r"\d+", "#", lines[number].strip()) for number in edges}
+        bare = {number: lines[number].strip() for number in edges}
+        # The number of the page changes; a sentence with another number is another sentence.
+        bare = {number: line if _END.search(line) else re.sub(r"\d+", "#", line) for number, line in bare.items()}
         counts = Counter(bare.values())
         for number in sorted(edges):
             if 2 * counts[bare[number]] >= pages:
@@ -279,7 +288,7 @@ class _Reader:
         lines = text.split("\n")
         tokens: list[Token] = []
         parser = _parser()
-        parser.block.parse(text.replace("\0", " "), parser, self._links, tokens)
+        parser.block.parse("\n".join(self._definitions(lines, first)).replace("\0", " "), parser, self._links, tokens)
         covered = 0
         opened: list[str] = []
         for place, token in enumerate(tokens):
@@ -289,7 +298,7 @@ class _Reader:
                     assert token.map is not None
                     self._unparsed(lines, covered, token.map[0], first)
                     covered = token.map[1]
-                    self._table(tokens[place:], first)
+                    self._table(tokens, place, first)
                 continue
             if token.type.endswith("_close"):
                 opened.pop()
@@ -313,13 +322,21 @@ class _Reader:
                 self._page(token.content, number)
         self._unparsed(lines, covered, len(lines), first)
 
+    def _definitions(self, lines: Sequence[str], first: int) -> Iterator[str]:
+        """The lines, with empty ones for definitions of links, which are noted."""
+        references = self._links.setdefault("references", {})
+        for number, line in enumerate(lines):
+            found = _DEFINITION.match(line)
+            if found:
+                references.setdefault(normalizeReference(found[1]), {"href": found[2], "title": ""})
+                self._leave(line.strip(), first + number + 1, "links")
+            yield "" if found else line
+
     def _unparsed(self, lines: Sequence[str], begin: int, end: int, first: int) -> None:
-        """Lines that the parser made no block of: definitions of links, or what is nested too deeply."""
+        """Read lines that the parser made no block of, since they are nested too deeply."""
         for number in range(begin, end):
             line = lines[number].strip(" \t>-*+")
-            if _DEFINITION.match(line):
-                self._leave(line, first + number + 1, "links")
-            elif re.search(r"\w", line):
+            if re.search(r"\w", line) and not _DEFINITION.match(lines[number]):
                 self._paragraph([line], first + number)
 
     def _heading(self, token: Token, opening: Token, number: int) -> None:
@@ -385,11 +402,12 @@ class _Reader:
         for left in inner.prose.left_out:
             self._leave(left.text, number + 1, left.reason)
 
-    def _table(self, tokens: Sequence[Token], first: int) -> None:
+    def _table(self, tokens: Sequence[Token], begin: int, first: int) -> None:
         header: list[str] = []
         cells: list[str] = []
         number, head = 0, False
-        for token in tokens:
+        for place in range(begin, len(tokens)):
+            token = tokens[place]
             if token.type == "table_close":
                 return
             if token.type in ("thead_open", "tbody_open"):
@@ -413,7 +431,7 @@ class _Reader:
             return
         if self._in_section("attendance") or not any(len(cell) > 1 for _, cell in pairs):
             self._leave(record, number + 1, "attendance" if self._in_section("attendance") else "no sentence")
-        elif _URL.sub("", record) == "" or len(pairs) == 1 and not self._states(record, item=1):
+        elif _URL.sub("", record) == "" or (len(pairs) == 1 and not self._states(pairs[0][1], item=1)):
             self._leave(record, number + 1, "no sentence")
         elif len(record) <= _LONGEST_RECORD:
             self._keep(record, number, "row", whole=True)
@@ -457,8 +475,8 @@ class _Reader:
         """
         text, begin, last = lines[0], 0, lines[0]
         for place, line in enumerate(lines[1:], start=1):
-            if self._wraps(text, last, line, source[place - 1 : place + 1], item):
-                if _HYPHENATED.search(text.rstrip()) and line.lstrip()[:1].islower():
+            if len(text) < _LONGEST_JOINED and self._wraps(text, last, line, source[place - 1 : place + 1], item):
+                if _HYPHENATED.search(last.rstrip()) and line.lstrip()[:1].islower():
                     text = self._unhyphenated(text.rstrip(), line.lstrip())
                 else:
                     blank = "" if _is_wide(text.rstrip()[-1:]) and _is_wide(line.lstrip()[:1]) else " "
@@ -539,15 +557,9 @@ class _Reader:
             return "agenda"
         if _URL.search(bare) or linked:
             rest = _WORD.findall(_URL.sub(" ", bare))
-            named = _is_title(bare) and bool(re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE))
-            if (
-                (len(rest) <= 3 or named)
-                and not sentence
-                or linked >= 0.8
-                and not sentence
-                and len(words) <= _MANY
-                and _is_title(bare)
-            ):
+            named = re.fullmatch(r"[^:]{1,60}:\s*" + _URL.pattern, bare, re.IGNORECASE) is not None
+            listed = linked >= _MOSTLY and len(words) <= _MANY
+            if not sentence and _is_title(bare) and (len(rest) <= 3 or named or listed):
                 return "links" if not self._in_section("agenda") else "agenda"
         if sentence or not self._latin:
             return None
@@ -561,7 +573,7 @@ class _Reader:
             return "attendance"
         # What is said of a title is deeper in the list.
         titled = linked or _ISSUE.search(bare) or (len(words) <= 6 and item == 1)
-        if self._in_section("agenda") and item and titled and _is_title(bare) and not _TURN.match(bare):
+        if self._in_section("agenda") and item and titled and _is_title(bare) and not (_TURN.match(bare) and bare[0].isupper()):
             return "agenda"
         pair = _KEY_VALUE.match(bare)
         if pair and re.fullmatch(r"[\w./-]*#\d+", pair[2]):
@@ -569,9 +581,6 @@ class _Reader:
         if pair and pair[1].lower().strip() in _KEYS and len(pair[2]) <= 200 and not self._states(pair[2], item=0):
             if pair[1].lower() in _DATE_KEYS and not self.prose.date:
                 self.prose.date = pair[2].strip()
-            return "metadata"
-        if pair and pair[1].lower() in ("subject", "title") and not self._states(pair[2], item=0):
-            self.prose.title = self.prose.title or pair[2].strip()
             return "metadata"
         return None
 
@@ -583,6 +592,9 @@ class _Reader:
         words = _WORD.findall(_URL.sub(" ", bare))
         if _END.search(bare):
             return len(words) >= 2
+        if _TITLE.match(bare):
+            self.prose.title = self.prose.title or bare.partition(":")[2].strip()
+            return False
         if _TURN.match(bare):
             return True
         lower = [word for word in words if word[0].islower()]

@@ -76,6 +76,21 @@ def test_mining_and_review(folder: Path, cli: Cli) -> None:
     assert "a person" in cli("explain", found["run"], f"{one['insight_id']}/ticket-00.txt", "--store", "st").out
 
 
+def test_what_was_read_of_a_document_is_shown_and_the_document_stays_as_it_was(folder: Path, cli: Cli) -> None:
+    notes = "| Hall | Pumps |\n|---|---|\n| 3 | two |\n\nIt stopped at noon."
+    note = f"---\ntitle: Pumps\n---\n## Present\n\n* Ann Example @ann\n\n## Notes\n\n{notes}\n"
+    (folder / "tickets" / "note.md").write_text(note, encoding="utf-8")
+    read = cli("mine", "tickets", "--show-text", "note.md", "--json").document
+    assert (read["title"], [one["text"] for one in read["kept"]]) == ("Pumps", ["Hall: 3; Pumps: two", "It stopped at noon."])
+    assert {one["reason"] for one in read["left_out"]} == {"front matter", "heading", "attendance"}
+    assert "left out: attendance" in cli("mine", "tickets", "--show-text", "note.md").out
+    wrong = cli("mine", "tickets", "--show-text", "note.txt")
+    assert wrong.code == 2 and "did you mean 'note.md'?" in wrong.err
+    found = cli("mine", "tickets", "--out", "mine.json", "--json").document
+    assert any("1 attendance" in one and "--show-text" in one for one in found["notes"])
+    assert note in [one["document_text"] for one in json.loads(Path("mine.json").read_text())["documents"]]
+
+
 def test_a_run_uses_a_mined_haystack_by_its_spec(folder: Path, cli: Cli) -> None:
     Path("mine.yaml").write_text(yaml.safe_dump({"kind": "mine", "folder": "tickets"}))
     spec = {"haystacks": ["mine.yaml"], "retrievers": ["bm25"], "summarizers": ["offline/support"], "judges": ["offline/judge"]}
@@ -398,3 +413,20 @@ def test_each_document_that_a_claim_model_does_not_answer_is_a_failure(
         found = cli("mine", spec, "--store", "st", "--json")
     told = cli("failures", found.document["run"], "--store", "st", "--json").document["failures"]
     assert found.code == 4 and len(told) == len(asked) == 30 and found.document["insights"] == 9
+
+
+def test_queries_about_what_no_document_says_stay_through_a_review(folder: Path, cli: Cli) -> None:
+    out, sheet, store = folder.parent / "m.json", folder.parent / "s.csv", folder.parent / "store"
+    plain = cli("mine", folder, "--out", folder.parent / "plain.json", "--store", store, "--json").document
+    said = cli("mine", folder, "--absent", "4", "--out", out, "--review", sheet, "--store", store, "--json").document
+    assert said["run"] != plain["run"] and said["insights"] == plain["insights"]
+    found = json.loads(out.read_text(encoding="utf-8"))
+    absent = [one for one in found["subtopics"] if one.get("absent")]
+    words = {word for document in found["documents"] for word in re.findall(r"\w+", document["document_text"].lower())}
+    assert len({one["subtopic"] for one in absent}) == 4 and all(one["insights"] == [] for one in absent)
+    assert not words & {word for one in absent for word in one["subtopic"].split()} - {"of", "in"}
+    rows = list(csv.DictReader(sheet.read_text(encoding="utf-8-sig").splitlines()))
+    sheet.write_text(",".join(rows[0]) + "\n" + ",".join([rows[0]["run"], rows[0]["insight_id"], *[""] * 6, "no,,,"]) + "\n")
+    assert cli("mine", "--accept", sheet, "--out", out, "--store", store).code == 0
+    after = json.loads(out.read_text(encoding="utf-8"))["subtopics"]
+    assert [one for one in after if one.get("absent")] == absent

@@ -180,6 +180,12 @@ def write_retrieval(given: dict[str, Any]) -> Path:
     return Path("r.yaml")
 
 
+def test_documents_that_no_haystack_needs_are_refused(folder: Path, cli: Cli) -> None:
+    Path("docs").mkdir()
+    refused = cli("plan", write_retrieval({"haystacks": ["sample/news"], "documents": "docs"}))
+    assert refused.code == 2 and "documents: no haystack is a file of nuggets" in refused.err
+
+
 def test_a_retriever_without_documents_is_refused(folder: Path, cli: Cli) -> None:
     Path("n.json").write_text(json.dumps(TREC))
     for path in (

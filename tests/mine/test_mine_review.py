@@ -21,6 +21,7 @@ from summhay_ray.mine import (
     COLUMNS,
     Decision,
     carried,
+    check_columns,
     decided,
     decisions_of,
     group_insights,
@@ -91,7 +92,8 @@ def sheet(folder: Path, rows: list[dict[str, str]], kind: str) -> Path:
 def after(path: Path, shown: list[Decision] | None = None, raw: Mapping[str, Any] | None = None) -> list[Decision]:
     """The decisions on a sheet."""
     columns, rows = read_cells(path)
-    return decided(columns, rows, raw or example(), shown or [], STATE, str(path))
+    check_columns(str(path), COLUMNS, columns, rows)
+    return decided(rows, raw or example(), shown or [], STATE, str(path))
 
 
 KINDS = st.sampled_from([".csv ,", ".csv ;", ".csv \t", ".xlsx"])

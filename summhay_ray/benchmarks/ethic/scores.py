@@ -17,7 +17,7 @@ from summhay_ray.benchmarks.ethic import lenient_metrics, release_metrics
 from summhay_ray.benchmarks.ethic.records import LOOKUP
 from summhay_ray.benchmarks.ethic.tables import ANSWERS, RATINGS, EthicAnswer, SectionRating
 from summhay_ray.benchmarks.rating import samples_told
-from summhay_ray.metrics import Paired
+from summhay_ray.metrics import Observed, Paired
 
 CELL = ("task", "domain", "model")
 BUCKETS = (
@@ -256,7 +256,7 @@ def low_high(samples: pl.DataFrame, seed: int) -> pl.DataFrame:
         if both.is_empty():
             continue
         values = both.select("score", "score_high").to_numpy()
-        [paired] = Paired(both["document"].to_list(), seed).differences(values, [(0, 1)]).to_dicts()
+        [paired] = Paired(both["document"].to_list()).differences(Observed.whole(values), [(0, 1)]).to_dicts()
         ends = {"difference_low": paired["low"], "difference_high": paired["high"]}
         given = {"low": paired["a"], "high": paired["b"], "difference": paired["difference"], "p": paired["p"]}
         rows.append({"model": model, **given, **ends, "n": paired["n_queries"]})

@@ -15,13 +15,14 @@ from summhay_ray.benchmarks.mine.workload import haystack_of, latest_digest
 from summhay_ray.benchmarks.summhay.haystacks.metadata import source_bytes
 from summhay_ray.benchmarks.summhay.haystacks.reviews import keep_review, reviews_of
 from summhay_ray.errors import UserError
-from summhay_ray.haystack import facts_of, health
+from summhay_ray.haystack import FREE_JUDGE, facts_of, health
 from summhay_ray.mine import (
     CHECK,
     COLUMNS,
     REVIEW,
     Decision,
     Row,
+    check_columns,
     decided,
     decisions_of,
     read_cells,
@@ -75,6 +76,7 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     columns, rows = read_cells(path)
     if PAIRS[-1] in columns:
         return _accept_pairs(path, columns, rows, out, held, run_of)
+    check_columns(str(path), COLUMNS, columns, rows)
     run, named = _run_named(path, rows, run_of)
     own = run.run_id
     if held and not replace and held["topic_metadata"]["mine"]["run"] != own:
@@ -83,7 +85,7 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
     raw, now = haystack_of(run, reviewed=False), haystack_of(run)
     number, _ = reviews_of(run).newest() or (0, None)
     shown = _shown(run, named, str(path))
-    decisions = decided(columns, rows, raw, shown, f"{own}@{named}", str(path))
+    decisions = decided(rows, raw, shown, f"{own}@{named}", str(path))
     made = reviewed(raw, decisions)
     for other in (now, *([held] if held else [])) if not replace else ():
         _check_kept(rows, raw, shown, decisions, decisions_of(other))
@@ -107,8 +109,8 @@ def accept_sheet(path: Path, run_of: Callable[[str], RunStore], out: Path | None
 
 def _run_named(path: Path, rows: Sequence[Row], run_of: Callable[[str], RunStore]) -> tuple[RunStore, str]:
     """The run in the column `run`, and the state of its review that the sheet shows."""
-    if not rows or "run" not in rows[0].cells:
-        raise UserError(f"{path}: is no sheet that --review or --check wrote; give that sheet, with its columns as written")
+    if not rows:
+        raise UserError(f"{path}: has no rows; give the sheet that --review or --check wrote")
     named = next((text for row in rows if (text := row.text("run"))), "")
     run_id, _, state = named.partition("@")
     if not run_id or not state:
@@ -162,5 +164,5 @@ def keep_answers(
             keep_review(run, now, number)
     write_haystack(made, out)
     check = {name: value for name, value in made["topic_metadata"]["mine"][CHECK].items() if name != "pairs"}
-    effect = health([(out.stem, facts_of(made))], len(made["subtopics"])).lines()
+    effect = health([(out.stem, facts_of(made))], len(made["subtopics"]), judge=FREE_JUDGE).lines()
     return {"run": run_id, "path": str(out), **check, "effect": effect}

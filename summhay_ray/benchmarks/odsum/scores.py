@@ -100,11 +100,12 @@ def by_query(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -
         return replace(ranked, scores=ranked.scores.drop("cluster"), expected=expected)
     shown = pl.concat_str("retriever", pl.concat_str(pl.lit("@"), "k").fill_null(""), pl.lit("_")).fill_null("")
     written = pl.when(pl.col("strategy") != GIVEN).then(pl.concat_str(pl.lit("+"), "strategy")).otherwise(pl.lit(""))
-    scored = _scored(tables).select("query_id", *METRICS, system=pl.concat_str(shown, "model", written))
+    scored = _scored(tables).select("query_id", "retriever", *METRICS, system=pl.concat_str(shown, "model", written))
     measured = {NAMES[name]: pl.col(name).cast(pl.Float64) for name in METRICS if scored[name].count()}
     units = {name: "" if name.startswith(NAMES[GEVAL]) else "%" for name in measured}
     asked = scored.select("system", query="query_id")
-    return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked)
+    ceilings = scored.filter(pl.col("retriever") == ORACLE)["system"].unique()
+    return ByQuery(scored.select("system", query="query_id", **measured), units, expected=asked, ceilings=[*ceilings])
 
 
 def _means(frame: pl.DataFrame, by: Sequence[str], values: Sequence[str]) -> pl.DataFrame:

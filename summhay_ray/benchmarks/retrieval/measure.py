@@ -125,7 +125,8 @@ def retrieval_by_query(
     asked = pl.DataFrame({"system": sorted({*named["system"], *retrievers})}, schema={"system": pl.String})
     # An unordered ranking has no figures at a k.
     at_k = [title for title, (_, k) in figures.items() if k is not None]
-    return ByQuery(named, dict.fromkeys(figures, "%"), expected=asked.join(places, how="cross"), may_lack=at_k)
+    expected = asked.join(places, how="cross")
+    return ByQuery(named, dict.fromkeys(figures, "%"), expected=expected, may_lack=at_k, ceilings=("oracle",))
 
 
 def retrieval_rows(table: pl.DataFrame) -> list[dict[str, Any]]:

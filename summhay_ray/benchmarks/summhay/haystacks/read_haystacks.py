@@ -44,6 +44,8 @@ def haystacks_of(named: Sequence[str], inputs: Inputs, documents: str = "") -> H
     recent = Recent()
     read = functools.partial(_content, inputs, documents)
     metadata = _metadata(named, read, recent)
+    if documents and not any(one.importance for one in metadata):
+        raise SpecError("spec: documents: no haystack is a file of nuggets, and others have their own documents; remove it")
     for index, (entry, one) in enumerate(zip(named, metadata, strict=True)):
         first = entries.setdefault(one.haystack_id, entry)
         if first != entry:

@@ -112,13 +112,13 @@ def claims_section(systems: Sequence[SystemScore], judge: str) -> Section | None
     if bullets:
         text.append("Unsupported bullets: the share that is linked to no insight and that no document says, by summhay support.")
     text.append("Coverage, citation and joint count neither. n: insights of joint.")
-    kinds: dict[str, type[pl.DataType]] = {name: pl.Float64 for name in ("joint", "invented", "unsupported bullets") if name in rows[0]}
-    frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides=kinds)
+    figures: list[str] = [name for name in ("joint", "invented", "unsupported bullets") if name in rows[0]]
+    frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={name: pl.Float64() for name in figures})
     return Section(
         f"Claims without ground, judged by {judge}",
         " ".join(text),
         frame,
-        dict.fromkeys(kinds, "%"),
+        dict.fromkeys(figures, "%"),
         name="claims",
         higher_is_better=("joint",),
     )

@@ -18,12 +18,11 @@ from summhay_ray.benchmarks.panels import panel_figures, panels_section
 from summhay_ray.benchmarks.summhay.haystacks.gold import gold_by_insight, gold_by_query
 from summhay_ray.benchmarks.summhay.haystacks.metadata import HaystackMetadata, stored_metadata
 from summhay_ray.benchmarks.summhay.results.claims import claims_section
-from summhay_ray.benchmarks.summhay.results.compare import against_ideal, judged_scores
+from summhay_ray.benchmarks.summhay.results.compare import ORACLES, against_ideal, judged_scores, spent
 from summhay_ray.benchmarks.summhay.results.judges import all_votes, judge_of_record, judged_pieces, judges_of
-from summhay_ray.benchmarks.summhay.results.samples import Prices
 from summhay_ray.benchmarks.summhay.results.scores import ScoreResult, nuggets_section
 from summhay_ray.comparison import ENDS, comparison_sections, every_pair
-from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, SystemScore, column_place, over_haystacks, pearson, rank_agreement
+from summhay_ray.metrics import FEWEST, WEIGHTINGS, Z_95, Over, SystemScore, column_place, over_haystacks, pearson, rank_agreement
 from summhay_ray.outcome import MICROS
 from summhay_ray.records import COVERAGE_VALUE, column_of
 
@@ -32,15 +31,15 @@ PEOPLE_ROW = {"retriever": "oracle", "coverage": 0.745, "citation": 0.739, "join
 """Human performance (paper, Table 2): two annotators, ten summaries, in the oracle setting."""
 FIGURES = ("coverage", "citation", "joint")
 ENDS_OF = ("_low", "_high", "_reason", "_floor")
-ORACLES = ("oracle", "released/oracle")
 _BINS = ((1, 2), (3, 5), (6, 10), (11, 20), (21, None))
 """Ranges of the number of documents that contain an insight."""
 _FLOORED = ("coverage", "coverage_floor", "joint", "joint_floor")
 _ORDERINGS = ("top", "middle", "random", "given", "bottom")
 
 
-def sections(result: ScoreResult, judge: str = "") -> list[Section]:
-    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own."""
+def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> list[Section]:
+    """All sections of a run, which may still be in progress. `judge`: the judge of record, if not the run's own. `over`: what
+    differences generalize to."""
     run = result.stored
     scored = [name for name in result.biases if any(system.n_scored for system in _of(result, name))]
     if not scored:
@@ -56,16 +55,17 @@ def sections(result: ScoreResult, judge: str = "") -> list[Section]:
         note = f"Nothing is scored by {best} yet. Another judge's figures are the report's with --judge NAME."
         return [bias, replace(results[0], notes=[note]), *results[1:], *agreement]
     figure = "joint" if any(system.joint is not None for system in _of(result, best)) else "coverage"
-    compared = every_pair(judged_scores(result, best), (figure,))
+    costs = {system: (usd, tokens) for system, usd, tokens in spent(run).iter_rows()}
+    dollars = {system: usd / MICROS for system, (usd, _) in costs.items()}
+    compared = every_pair(judged_scores(result, best, dollars), (figure,), over)
     raw, by = f", raw ({_bias(result, best)}), judged by {best}", f", judged by {best}"
-    compared_sections = [] if compared is None else comparison_sections(compared)
     made = [
         (raw, _release(result, best)),
         (by, nuggets_section(result.by_query, best)),
         *([(raw, _people(result, best))] if of_paper else []),
         (by, _labelled(result, best)),
-        *((by, section) for section in compared_sections),
-        *((raw, section) for section in _cost(run, result, best)),
+        *((by, section) for section in ([] if compared is None else comparison_sections(compared))),
+        *((raw, section) for section in _cost(costs, result, best)),
         (raw, _retrieval(run, result, best, metadata)),
         (by, _lost(result, best)),
         (raw, _position(result, best)),
@@ -172,7 +172,7 @@ def _release(result: ScoreResult, judge: str) -> Section:
 
 def _people(result: ScoreResult, judge: str) -> Section:
     """What the paper tells of Figure 3, beside the best systems of the run."""
-    scored = [system for system in _of(result, judge) if system.joint is not None]
+    scored = [system for system in _of(result, judge) if system.joint is not None and not system.incomplete]
     best = sorted(scored, key=lambda system: (-(system.floor("joint") or 0.0), system.system))[:5]
     reached = {figure: PEOPLE_ROW[figure] for figure in FIGURES}
     rows: list[dict[str, Any]] = [{"model": PEOPLE, "retriever": "oracle", "minutes": "80 to 120", **reached, "n": 10}]
@@ -194,19 +194,8 @@ def _people(result: ScoreResult, judge: str) -> Section:
     return Section("People over their reading time (Figure 3)", text, _frame(rows), dict.fromkeys(FIGURES, "%"), name="people")
 
 
-def _spent(run: RunStore) -> pl.DataFrame:
-    """One row per system: the mean cost of its answers, in micro-dollars and tokens. One piece is in memory at a time."""
-    prices, parts = Prices(run), []
-    for piece in run.pieces("summaries", ("system", "key")):
-        priced = piece.with_columns(prices.of(piece["key"])).drop_nulls("usd_micros")
-        parts.append(priced.group_by("system").agg(pl.col("usd_micros", "tokens").sum(), pl.len().alias("n")))
-    whole = pl.concat(parts).group_by("system").agg(pl.col("usd_micros", "tokens", "n").sum())
-    return whole.select("system", pl.col("usd_micros", "tokens") / pl.col("n"))
-
-
-def _cost(run: RunStore, result: ScoreResult, judge: str) -> Iterator[Section]:
-    """Cost against quality, in dollars and in tokens."""
-    spent = {row[0]: row[1:] for row in _spent(run).iter_rows()}
+def _cost(spent: Mapping[str, tuple[float, float]], result: ScoreResult, judge: str) -> Iterator[Section]:
+    """Cost against quality, in dollars and in tokens. `spent`: system -> micro-dollars and tokens of a summary."""
     rows = [
         {
             "system": system.label,
@@ -250,7 +239,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
         own = [
             score.joint
             for score in scores
-            if (score.retriever, score.ordering) == (retriever, ordering) and score.joint is not None
+            if (score.retriever, score.ordering) == (retriever, ordering) and score.joint is not None and not score.incomplete
         ]
         rows.append(
             {
@@ -265,7 +254,7 @@ def _retrieval(run: RunStore, result: ScoreResult, judge: str, metadata: Sequenc
         return None
     text = (
         "Of the documents that hold a query's insights, the share that the context shows (recall), and of those shown the share "
-        "that hold one (precision), over queries; joint is the mean of the systems with that retriever."
+        "that hold one (precision), over queries; joint is the mean of the complete systems with that retriever."
     )
     text += "".join(f" {correlation_text(name, rows)}" for name in ("recall", "precision"))
     units = dict.fromkeys(("recall", "precision", "joint"), "%")
@@ -397,7 +386,7 @@ def _breakdowns(run: RunStore, result: ScoreResult, judge: str, metadata: Sequen
 
 def _by_subtopic(result: ScoreResult, judge: str, metadata: Sequence[HaystackMetadata]) -> Section | None:
     """The mean coverage of each subtopic, beside that of the best system."""
-    best = max(_of(result, judge), key=lambda system: system.joint or 0.0)
+    best = max(_of(result, judge), key=lambda system: (not system.incomplete, system.floor("joint") or 0.0))
     names = {haystack.haystack_id: haystack.name for haystack in metadata}
     topics = {
         (haystack.haystack_id, topic.subtopic_id): topic.name or topic.text
@@ -478,6 +467,7 @@ def _citations(result: ScoreResult, judge: str) -> Section | None:
             "recall": system.citation_recall,
             "citation": system.citation,
             "n": system.n_covered,
+            "n_expected": system.n_covered + max(0, system.n_expected - system.n_scored),
         }
         for system in _of(result, judge)
         if system.citation is not None
