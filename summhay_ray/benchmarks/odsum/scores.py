@@ -45,8 +45,9 @@ def frames(tables: Tables, spec: OdsumSpec, unordered: Collection[str] = ()) -> 
     ranked, n_queries = retrieved_of(tables, max(spec.k)), tables["odsum_queries"].height
     # A retriever of no item that was asked has not ranked anything yet.
     asked = set(scored["retriever"]) if spec.summarizers and scored.height else set(retrievers)
+    ranking = [name for name in retrievers if name in asked]
     by_name = {
-        "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys([name for name in retrievers if name in asked], n_queries), unordered),
+        "retrieval": retrieval_table(ranked, spec.k, dict.fromkeys(ranking, n_queries), unordered),
         "summaries": _summaries(scored),
         "ratings": _ratings(tables, scored, spec),
         "robustness": robustness(scored),

@@ -64,7 +64,10 @@ def sections(result: ScoreResult, judge: str = "", over: Over | None = None) -> 
         (by, nuggets_section(result.by_query, best)),
         *([(raw, _people(result, best))] if of_paper else []),
         (by, _labelled(result, best)),
-        *((by, section) for section in ([] if compared is None else comparison_sections(compared))),
+        *(
+            ("" if by in section.title else by, section)
+            for section in ([] if compared is None else comparison_sections(compared))
+        ),
         *((raw, section) for section in _cost(costs, result, best)),
         (raw, _retrieval(run, result, best, metadata)),
         (by, _lost(result, best)),
