@@ -72,7 +72,6 @@ class Paired:
     FEWEST_UNITS or more."""
 
     def __init__(self, haystacks: Sequence[str], over: Over | None = None) -> None:
-
         n = len(set(haystacks))
         enough: Over = "haystacks" if n >= FEWEST_UNITS else "queries"
         self.over: Over = (over or enough) if n > 1 else "queries"
