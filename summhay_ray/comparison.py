@@ -173,7 +173,7 @@ class SystemComparison:
 
 
 def _verdict(found: Mapping[str, Any], labels: Sequence[str], unit: str, cluster: str, lacking: Sequence[str]) -> str:
-    """The result of a pair in one sentence. `labels`: of its systems. `lacking`: what they lack, if that is more than a little."""
+    """The result of a pair in one sentence. `labels`: of its systems. `lacking`: what they lack, if it is more than a little."""
     n, needed, missing = found["n_queries"], found["queries_needed"], " and ".join(lacking)
     if (p := found["p_adjusted"]) < LEVEL:
         higher, by = labels[found["difference"] < 0], _points(abs(found["difference"]), unit)
@@ -623,8 +623,8 @@ def _ranking(comparison: SystemComparison, figure: str, most: int | None = None)
     )
     if (standings["missing"] > 0).any():
         text += (
-            f" Systems are ranked with what is missing as 0 (floor). One that lacks more than a tenth of its {comparison.counted} "
-            "is incomplete: it has no rank, and changes nothing for the others."
+            f" Systems are ranked with what is missing as 0 (floor). One that lacks more than a tenth of {comparison.counted} is "
+            "incomplete: it has no rank, and changes nothing for the others."
         )
     may = (
         pl.when("may_be_best")
@@ -700,7 +700,7 @@ def _pairs_section(comparison: SystemComparison, figure: str, pairs: pl.DataFram
         f"{_titled(figure)} of the row's system minus that of the one that it is compared with{', in points' * points}, on the "
         "queries that both answered. p: Student's t of the pair alone; p (all pairs): with Holm's correction for all "
         f"{n_pairs:,} pairs. A pair differs where this is below 0.05 (a dot in the figure), exactly where its interval excludes "
-        "0. Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference seen so."
+        "0. Least detectable: what these queries show in 80 % of cases; queries needed: how many would show the difference so."
         f"{removed}",
         table,
         {name: "points" for name in in_points if name in table.columns},

@@ -13,7 +13,7 @@ import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, overload
+from typing import Any, ClassVar, Generic, TypeVar, get_args, overload
 
 import polars as pl
 
@@ -80,9 +80,9 @@ class ByQuery:
     expected: pl.DataFrame | None = None
     """What was to be answered: a row per system and query, with `cluster` where `scores` has it, and with `figure` where figures
     have queries of their own. By default, every system was to answer every query that some system answered. Columns `n` and
-    `n_expected`: how many judgments a query's scores are means of, and of how many they should be; by default, one answer."""
+    `n_expected`: how many values a query's scores are means of, and of how many they should be; by default, one answer."""
     counted: str = "answers"
-    """What `n` and `n_expected` count, such as insights."""
+    """What `n` and `n_expected` count, in the plural."""
     may_lack: Collection[str] = ()
     """Figures that an answer may lack, such as the correlation of constant values: this is no missing answer."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -230,8 +230,8 @@ class BaseReader(WorkloadPart[W]):
     """Whose figures the report shows, where a run has those of several; set by `summhay report --judge`. Empty: its own."""
     labels: str = ""
     """A sheet of people's labels that correct the report's figures; set by `summhay report --labels`. Empty: none."""
-    over: Literal["queries", "haystacks"] | None = None
-    """What the report's differences generalize to; set by `summhay report --over`. None: as many haystacks as there are allow."""
+    over: Any = None
+    """What the report's differences generalize to (`metrics.Over`); set by `summhay report --over`. None: as clusters allow."""
     whole: bool = False
     """Whether the report is wanted, with all that is known by now; else only what a run prints at its end."""
 
