@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from summhay_ray.metrics import FEWEST, FEWEST_CLUSTERS, LITTLE, Over
+from summhay_ray.metrics import FEWEST, FEWEST_UNITS, LITTLE, Over
 
 NAMED = 3
 """Systems named in a list."""
@@ -79,8 +79,8 @@ def decide(standings: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, 
     chosen = min(may_be_best, key=lambda one: one["usd"]) if by_cost else next(iter(may_be_best), None)
     first = next(iter(may_be_best), None)
     more = _more_queries(own, None if reasons else [one["name"] for one in may_be_best[:2]])
-    if evidence.n_queries < FEWEST_CLUSTERS:
-        more = max(more or 0, FEWEST_CLUSTERS - evidence.n_queries)
+    if evidence.n_queries < FEWEST_UNITS:
+        more = max(more or 0, FEWEST_UNITS - evidence.n_queries)
     labels = FEWEST * len(may_be_best) if evidence.judge and not evidence.labelled and may_be_best else None
     limits = _limits(evidence, standings, may_be_best, own)
     if reasons or chosen is None or first is None:
@@ -128,7 +128,7 @@ def _reasons(
         reasons.append(f"only {usable[0]['label']} could be compared: {lacking}")
     elif n_pairs < math.comb(len(usable), 2):
         reasons.append(f"only {n_pairs:,} of {math.comb(len(usable), 2):,} pairs of these systems are compared")
-    elif evidence.n_queries < FEWEST_CLUSTERS:
+    elif evidence.n_queries < FEWEST_UNITS:
         reasons.append(f"{evidence.n_queries} quer{'ies are' if evidence.n_queries != 1 else 'y is'} too few to name a system")
     elif len(may_be_best) == len(usable):
         reasons.append(f"none of the {len(usable)} systems is shown to be better than another")

@@ -41,7 +41,7 @@ from summhay_ray.metrics.correlation import (
 from summhay_ray.metrics.coverage_citation_joint import VALUES, figures, score_judgment, score_summary
 from summhay_ray.metrics.labelled import FEWEST, LabelledScore, by_labels, corrected_mean, standard_error
 from summhay_ray.metrics.nugget_scores import NUGGET_SCORES, nugget_scores_by_query, nugget_sums, with_nuggets
-from summhay_ray.metrics.paired_differences import FEWEST_CLUSTERS, INCOMPLETE, LEVEL, LITTLE, Observed, Over, Paired, holm
+from summhay_ray.metrics.paired_differences import INCOMPLETE, LEVEL, LITTLE, Observed, Over, Paired, holm
 from summhay_ray.metrics.position import PositionSensitivity, position_sensitivity
 from summhay_ray.metrics.retrieval import Ranking, RetrievalScore, retrieval_scores, scores_at_cuts
 from summhay_ray.metrics.rouge_scores import ROUGE_TYPES, rouge
@@ -68,7 +68,6 @@ from summhay_ray.metrics.scores_by_system import (
 __all__ = [
     "COEFFICIENTS",
     "FEWEST",
-    "FEWEST_CLUSTERS",
     "FEWEST_UNITS",
     "FIGURES",
     "INCOMPLETE",

@@ -1,6 +1,6 @@
 """95 % intervals of means: one function for every table, which holds with few queries and at the ends of the scale.
 
-Part of the metrics room. Differences between systems are in `paired_differences.py`.
+Part of the metrics room. `paired_differences.py` has the intervals of differences, with the same standard errors.
 """
 
 from __future__ import annotations
@@ -99,9 +99,10 @@ def unit_means(
         mean = sums.sum(axis=0) / np.where(total > 0, total, np.nan)
         off = np.where(used, sums - mean * weights, 0.0)
         if strata is None:
-            squares, freedom = _between(off, weights, total)
+            squares, freedom = between_clusters(off, weights, total)
         else:
-            squares, freedom = _within(off, used, strata)
+            order, starts, _ = strata_of(strata)
+            squares, freedom = within_strata(off[order], used[order], starts)
         se = np.sqrt((squares.sum(axis=0) + squares.max(axis=0, initial=0.0)) * freedom / (freedom + 1)) / total
         known = (n >= FEWEST_UNITS) & (freedom >= 1)
         reach = special.stdtrit(np.where(known, freedom, np.nan), 1 - LEVEL_95)
@@ -123,38 +124,45 @@ def bounded_interval(mean: float, se: float, n: int, freedom: float, bounds: Bou
     return float(low[0]), float(high[0])
 
 
-def _within(off: Floats, used: NDArray[np.bool_], strata: Sequence[Any] | NDArray[Any]) -> tuple[Floats, Floats]:
-    """Squared residuals within strata, whose sum is the variance of the total, and the degrees of freedom of each column.
+def strata_of(haystacks: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """(Order of the queries, where each stratum begins in that order, where each haystack does).
 
-    A unit alone in its stratum has no spread within it: such units are taken as of one stratum.
+    A stratum is a haystack. A query alone in its haystack has no spread within it: such queries are one stratum.
     """
     import numpy as np
 
-    _, stratum = np.unique(np.asarray(strata), return_inverse=True)
-    member = (stratum.ravel()[:, None] == np.arange(stratum.max(initial=-1) + 1)).astype(np.float64)
-    counts = member.T @ used
-    alone = (member @ counts == 1) & used
-    centres = np.divide(member.T @ off, counts, out=np.zeros_like(counts), where=counts > 0)
-    residuals = off - (member @ centres)
-    n_alone = alone.sum(axis=0)
-    middle = np.divide((off * alone).sum(axis=0), n_alone, out=np.zeros(off.shape[1]), where=n_alone > 0)
-    residuals = np.where(alone, off - middle, residuals) * used
-    n = used.sum(axis=0)
-    freedom = (n - (counts > 1).sum(axis=0) - (n_alone > 0)).astype(np.float64)
-    return residuals**2 * n / freedom, freedom
+    _, haystack, counts = np.unique(np.asarray(haystacks), return_inverse=True, return_counts=True)
+    stratum = np.where(counts[haystack] > 1, haystack, -1)
+    order = np.lexsort((haystack, stratum))
+    starts, firsts = (np.flatnonzero(np.diff(of[order], prepend=-2)) for of in (stratum, haystack))
+    return order, starts, firsts
 
 
-def _between(off: Floats, weights: Floats, total: Floats) -> tuple[Floats, Floats]:
-    """As `_within`, between units of unequal weight: the variance and the degrees of freedom of Bell and McCaffrey."""
+def within_strata(off: Floats, used: NDArray[np.bool_], starts: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Squared residuals within strata, whose sum is the variance of a column's total, and each column's degrees of freedom.
+
+    `off`: (units, columns) in the order of `strata_of`, what each is off the mean, 0 where it is not `used`.
+    """
     import numpy as np
 
-    rest = 1 - weights / total
-    # The squared trace of a matrix over the sum of its squared elements: `weights` on the diagonal, and beside it minus
-    # weight / sqrt(rest) of the row times that of the column, over `total`.
-    scaled = weights**2 / rest
-    others = (scaled.sum(axis=0) ** 2 - (scaled**2).sum(axis=0)) / total**2
-    freedom = total**2 / ((weights**2).sum(axis=0) + others)
-    return np.where(weights > 0, off**2 / rest, 0.0), freedom
+    counts, sums = np.add.reduceat(used, starts, axis=0, dtype=np.int64), np.add.reduceat(off, starts, axis=0)
+    own = np.repeat(sums / np.maximum(1, counts), np.diff(starts, append=len(off)), axis=0)
+    n, freedom = used.sum(axis=0), used.sum(axis=0) - (counts > 0).sum(axis=0).astype(np.float64)
+    return np.where(used, off - own, 0.0) ** 2 * n / np.where(freedom > 0, freedom, np.nan), freedom
+
+
+def between_clusters(off: Floats, weights: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """As `within_strata`, between units of unequal weight: the variance and degrees of freedom of Bell and McCaffrey (2002)."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rest = 1 - weights / total
+        # The squared trace of a matrix over the sum of its squared elements: `weights` on the diagonal, and beside it minus
+        # weight / sqrt(rest) of the row times that of the column, over `total`.
+        scaled = weights**2 / rest
+        others = (scaled.sum(axis=0) ** 2 - (scaled**2).sum(axis=0)) / total**2
+        freedom = total**2 / ((weights**2).sum(axis=0) + others)
+        return np.where(weights > 0, off**2 / rest, 0.0), freedom
 
 
 def _beta(mean: Floats, se: Floats, n: Floats, reach: Floats, bounds: Bounds) -> tuple[Floats, Floats]:
