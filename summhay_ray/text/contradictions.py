@@ -24,15 +24,11 @@ _SHARED_BY_DENIALS, _SHARED_BY_NAMES = 0.5, 0.6
 _NEAR = 3
 """Content words so far from a fact belong to it."""
 _ARTICLES = frozenset(("the", "a", "an"))
-_SOFT = frozenset(
-    map(
-        root,
-        """
-        prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely
-        barely hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
-        """.split(),
-    )
-)
+_SOFT_WORDS = """
+    prohibit ban prevent halt stop cease avoid cancel suspend lack absence missing failure refusal only few little rarely barely
+    hardly unlike instead rather except insufficient impossible unable forbid deny reject without unless require need
+"""
+_SOFT = frozenset(map(root, _SOFT_WORDS.split()))
 """Words that deny without a negation: near one, nothing is said to be so."""
 
 
@@ -50,8 +46,8 @@ class Contradiction:
 def find_contradictions(statement: str, evidence: str | Sequence[str]) -> list[Contradiction]:
     """What a statement says otherwise than its evidence, in the order of the statement; each fact at most once.
 
-    `evidence`: a passage of any length, or its sentences. The three neighbouring sentences that share most words with a sentence of the statement
-    are held against it. A statement never contradicts itself.
+    `evidence`: a passage of any length, or its sentences. Each sentence of the statement is held against the three neighbouring
+    ones of the evidence that share most words with it. A statement never contradicts itself.
     """
     said, shown = _read(statement), _read(evidence) if isinstance(evidence, str) else [read_statement(one) for one in evidence]
     if not any(one.facts or one.negations for one in said) and not any(one.negations for one in shown):
