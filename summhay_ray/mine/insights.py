@@ -160,12 +160,12 @@ class _Found:
         return " ".join(of.evidence[first : first + int(self.lengths[row])])
 
 
-def find_insights(comparing: Comparing, compared: Iterable[Compared]) -> list[Mined]:
-    """The insights among the candidates of all blocks, the best first."""
+def find_insights(comparing: Comparing, compared: Iterable[Compared], least: int) -> list[Mined]:
+    """The insights among the candidates of all blocks that `least` documents say, the best first."""
     of = comparing.of
     candidates = [found for found in _candidates(compared) if comparing.worth(found.sentence) >= LEAST]
     says = _least_score(of, candidates)
-    taken = list(_chosen(comparing, candidates, says))
+    taken = list(_chosen(comparing, candidates, says, least))
     most = max((value for _, value, _ in taken), default=1.0)
 
     def evidence(found: _Found, which: npt.NDArray[np.bool_]) -> tuple[Evidence, ...]:
@@ -215,7 +215,7 @@ def _least_score(of: Statements, candidates: Sequence[_Found]) -> float:
 
 
 def _chosen(
-    comparing: Comparing, candidates: Sequence[_Found], says: float
+    comparing: Comparing, candidates: Sequence[_Found], says: float, least: int
 ) -> Iterator[tuple[_Found, float, npt.NDArray[np.bool_]]]:
     """The candidates that repeat no better one, the best first; how good each is, and which of its windows say it."""
     of = comparing.of
@@ -227,7 +227,7 @@ def _chosen(
     waiting = []
     for place, found in enumerate(candidates):
         said = found.scores >= says
-        if said.sum() >= comparing.least:
+        if said.sum() >= least:
             waiting.append((-value(found, said), found.sentence, place, said, False))
     heapq.heapify(waiting)
     resting: dict[int, list[int]] = {}
@@ -240,7 +240,7 @@ def _chosen(
             continue
         if not read:
             said = said & _has_items(of, found, said)
-            if said.sum() >= comparing.least:
+            if said.sum() >= least:
                 heapq.heappush(waiting, (-value(found, said), sentence, place, said, True))
             continue
         firsts = found.firsts[said].tolist()
@@ -487,14 +487,23 @@ class Comparing:
         """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of that in
         one of the window's sentences, and of the pairs of words that follow one another in the sentence."""
         of = self.of
-        own = of.facts(sentence)
-        weights, pairs = of.weights[own] / of.weights[own].sum(), self._pairs(sentence)
-        scores = np.zeros(firsts.size)
-        for row, (first, length) in enumerate(zip(firsts.tolist(), lengths.tolist(), strict=True)):
-            held = np.array([np.isin(own, of.facts(place)) for place in range(first, first + length)])
-            followed = frozenset().union(*map(self._pairs, range(first, first + length)))
-            order = len(pairs & followed) / len(pairs) if pairs else 1.0
-            scores[row] = cores[row] + weights @ held.any(axis=0) + (held @ weights).max() + order
+        if not firsts.size:
+            return np.zeros(0)
+        own, pairs = of.facts(sentence), self._pairs(sentence)
+        weights = of.weights[own] / of.weights[own].sum()
+        begins = np.cumsum(lengths) - lengths
+        sentences = np.arange(lengths.sum()) + np.repeat(firsts - begins, lengths)
+        theirs, owners = of.facts_of(sentences)
+        places = self._places(own, theirs)
+        held = np.zeros((sentences.size, own.size), dtype=bool)
+        held[owners[places >= 0], places[places >= 0]] = True
+        whole = np.logical_or.reduceat(held, begins, axis=0) @ weights
+        single = np.maximum.reduceat(held @ weights, begins)
+        followed = [
+            len(pairs & frozenset().union(*map(self._pairs, range(first, first + length)))) / len(pairs) if pairs else 1.0
+            for first, length in zip(firsts.tolist(), lengths.tolist(), strict=True)
+        ]
+        scores = cores + whole + single + np.array(followed)
         # What little a short sentence states is found by chance.
         return np.round(scores / 4 * of.sizes[sentence] / (of.sizes[sentence] + math.log(1 + of.n_documents) / 2), 6)
 
