@@ -505,7 +505,9 @@ class Comparing:
         ]
         scores = cores + whole + single + np.array(followed)
         # What little a short sentence states is found by chance.
-        return np.round(scores / 4 * of.sizes[sentence] / (of.sizes[sentence] + math.log(1 + of.n_documents) / 2), 6)
+        size = float(of.sizes[sentence])
+        found: Floats = np.round(scores / 4 * size / (size + math.log(1 + of.n_documents) / 2), 6)
+        return found
 
     def _pairs(self, sentence: int) -> frozenset[tuple[str, str]]:
         """The pairs of words that follow one another in a sentence, function words aside."""

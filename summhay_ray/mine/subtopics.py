@@ -30,8 +30,7 @@ _DESCRIBES = re.compile(r"(?:ly|ous|ive|able|ible|ful|less|ish|ized|ised|ary|ica
 _ENDS_ONE = re.compile(
     r"(?:ment|event|agent|client|content|component|deployment|meeting|building|monitoring|processing|routing|training|testing)$"
 )
-_VAGUE = frozenset(
-    """
+_VAGUE = _words("""
     addition amount area aspect case change changes combination detail details document documents effort end example fact focus form
     future group impact instance issue issues item items kind level list lot need new number numbers one others part parts period
     place plan plans point problem problems process proposal question reason result results role section several side step steps
@@ -39,8 +38,7 @@ _VAGUE = frozenset(
     month months hour hours minute minutes percent people person person's today current previous next first second third last various
     itself themselves himself herself myself ourselves yourself everything something anything nothing everyone someone anyone
     different similar certain possible important significant major full further additional other same least
-    """.split()
-)
+    """)
 """Words that alone name no subject."""
 _KINDS: tuple[tuple[str, str], ...] = (
     (
@@ -63,7 +61,7 @@ _ASKED = ("What do the documents report about {}", "What else do the documents r
 _DID = {
     **{f"{verb}ed": verb for verb in ("fail", "crash", "return", "reject", "disappear", "restart", "overflow", "leak")},
     **{f"{verb}d": verb for verb in ("increase", "decrease", "decline", "resume", "degrade", "cease", "collapse")},
-    **{"stopped": "stop", "dropped": "drop", "fell": "fall", "rose": "rise", "broke": "break", "went down": "go down"},
+    "stopped": "stop", "dropped": "drop", "fell": "fall", "rose": "rise", "broke": "break", "went down": "go down",
 }
 """What a subject does, of which one asks why."""
 _EVENT = re.compile(
