@@ -49,13 +49,13 @@ _VERBS = """
     work worsen write yield
 """
 _PASTS = """
-    arose began became bought broke brought built came caught chose dealt drew drove fell felt found forgot gave got grew held hid
-    hung kept knew laid led left lent lost made meant met paid ran rose said sank sat saw sent shrank sold sought spent stood struck
-    swept taught threw thought told took underwent understood went withdrew won wrote
+    arose began became bought broke brought built came caught chose dealt drew drove fell felt found forgot gave got grew
+    held hid hung kept knew laid led left lent lost made meant met paid ran rose said sank sat saw sent shrank sold sought
+    spent stood struck swept taught threw thought told took underwent understood went withdrew won wrote
 """
 _AUXILIARIES = _words("""
-    is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't weren't
-    it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
+    is are was were am has have had do does did can could may might must shall should will would cannot isn't aren't wasn't
+    weren't it's that's there's hasn't haven't hadn't don't doesn't didn't can't couldn't mustn't shouldn't won't wouldn't
     """)
 
 
@@ -89,9 +89,9 @@ _PAST = re.compile(r"..ed$")
 _ASIDE = 4
 """Words after which a comma may end what is said of the subject aside: "The bank, founded in 1983, played a role"."""
 _NEVER_NOUNS = _words("""
-    adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves includes introduces
-    involves keeps makes means occurs prevents provides receives remains requires says sees takes allow become contain enable ensure
-    exist fail happen include introduce involve occur prevent provide receive remain require
+    adds allows applies becomes comes contains enables ensures exists fails gets gives goes happens improves includes
+    introduces involves keeps makes means occurs prevents provides receives remains requires says sees takes allow become
+    contain enable ensure exist fail happen include introduce involve occur prevent provide receive remain require
     """)
 _BEFORE_A_BASE = _SUBJECTS | _words("to not me us let can could may might must shall should will would cannot")
 _AFTER_A_NOUN = _words("of and or but")
@@ -104,7 +104,9 @@ _CODE = re.compile(
 )
 """Handles, addresses, links, markup, paths, flags and code, each mark of which counts as one."""
 _WRONG = re.compile(
-    r"^[)\]},.;:%&…–—-]|^[a-z][\w,/-]*: |^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]|^\d+[.)] |[?!]|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
+    r"^[)\]},.;:%&…–—-]|^\d+[.)] |^[a-z][\w,/-]*: |[?!]"
+    r"|^(?!According|Due|Prior|Owing|Similar|Subject|Contrary|Close|Next)[A-Z]\w+ to [a-z]"
+    r"|(?:[:,;(\[{–—-]|…|\.\.\.|\b(?:the|a|an|of|to|and|or|for|with|in|by|from|as|that|which|is|are|was))[\s)]*$"
 )
 """A sentence that begins or ends in the middle, a question, an exclamation."""
 _ENDS = re.compile(r"[.!。]['\"’”)\]]*$")
@@ -122,8 +124,9 @@ _PERSONAL = re.compile(
 )
 """What speaks of its author or to its reader."""
 _TODAY = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday|tuesday|"
-    r"wednesday|thursday|friday)|nothing (?:new|to report|to discuss|for)|no (?:news|updates?|objections?|announcements?))\b",
+    r"\b(?:yesterday|today|tonight|tomorrow|(?:this|next|last) (?:morning|afternoon|evening|week|month|meeting|time|monday"
+    r"|tuesday|wednesday|thursday|friday)|nothing (?:new|to report|to discuss|for)"
+    r"|no (?:news|updates?|objections?|announcements?))\b",
     re.I,
 )
 """What is understood on its day only, and what reports nothing."""

@@ -3,17 +3,17 @@
 1. Every sentence (or claim, where somebody gives a document's claims) is compared with those that share enough of its weight (see
    `statements`). One that has like sentences in enough documents is a candidate. What its like sentences agree on, each fact
    weighted by the share that has it, is its core.
-2. Its core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by what it
-   has of the candidate: of its core, of its own words, in one sentence, and in their order.
+2. Its core is looked for in windows of one to three sentences of EVERY document. The best window of a document is scored by what
+   it has of the candidate: of its core, of its own words, in one sentence, and in their order.
 3. How high a score must be depends on the collection: where few statements recur, most moderate scores are chance.
-4. Candidates are taken from the best on: those that state much, as a finding, in many documents. A document is evidence only where
-   its window has the numbers and names of the candidate and contradicts none. A candidate that rests on the same sentences as one
-   that was taken is a repetition.
+4. Candidates are taken from the best on: those that state much, as a finding, in many documents. A document is evidence only
+   where its window has the numbers and names of the candidate and contradicts none. A candidate that rests on the
+   same sentences as one that was taken is a repetition.
 
 The first two steps are done for one block of sentences at a time, wherever: `Comparing.block`. The other ones need all of them.
 
-Statements that are alike but have other numbers or names, or of which one denies, are opposites: neither is evidence for the other.
-A change of time or date alone makes another statement, and no opposite.
+Statements that are alike but have other numbers or names, or of which one denies, are opposites: neither is evidence for the
+other. A change of time or date alone makes another statement, and no opposite.
 """
 
 from __future__ import annotations
@@ -99,7 +99,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """An insight that recurs. `confidence`: 0 to 1, of the best one; a list of them is sorted by it. `opposites`: places in that list."""
+    """An insight that recurs. `confidence`: 0 to 1, relative to the best one; a list of them is sorted by it.
+
+    `opposites`: places in that list.
+    """
 
     text: str
     evidence: tuple[Evidence, ...]
@@ -259,12 +262,12 @@ def _chosen(
 
 
 def _value(size: float, scores: Floats) -> float:
-    """How much an insight of this weight states, and how surely how many documents repeat it: the score of the best window of each."""
+    """How much an insight of this weight states, and how surely documents repeat it, by the score of each one's window."""
     return round(math.log1p(size) * math.log1p(float((scores**2).sum())), 9)
 
 
 def _has_items(of: Statements, found: _Found, said: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Which of the windows that `said` marks have the numbers of the candidate, its names (maybe around them), and contradict none."""
+    """Which of the windows that `said` marks have the candidate's numbers and (maybe around them) names, and contradict none."""
     text = of.texts[found.sentence]
     own = read_words(text)
     kept = np.zeros(said.size, dtype=bool)
@@ -484,8 +487,8 @@ class Comparing:
         return _Found(sentence, near, likeness, firsts, lengths, self._scores(sentence, firsts, lengths, best[chosen]))
 
     def _scores(self, sentence: int, firsts: Ints, lengths: Ints, cores: Floats) -> Floats:
-        """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of that in
-        one of the window's sentences, and of the pairs of words that follow one another in the sentence."""
+        """How much each window has of a sentence: the mean of its share of the core (given), of the sentence's own weight, of
+        that weight in one sentence of the window, and of the pairs of words that follow one another in the sentence."""
         of = self.of
         if not firsts.size:
             return np.zeros(0)

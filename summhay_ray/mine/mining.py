@@ -51,9 +51,9 @@ def _made(step: Step, make: Callable[[], bytes]) -> bytes:
 class Mining:
     """Mines documents. Blocks can be read, and when all are read compared, one by one, in any process that has the documents.
 
-    `least`: documents that must say an insight; None: `USUAL`, or 2 where that gives few insights. Equal documents count once for it,
-    and all of them are documents of what they say. `claims`: index of a
-    document -> its claims, of which insights are made; where it is missing, insights are made of the document's sentences.
+    `least`: documents that must say an insight; None: `USUAL`, or 2 where that gives few insights. Equal documents count once for
+    it, and all of them are documents of what they say. `claims`: index of a document -> its claims, of which insights are made;
+    where it is missing, insights are made of the document's sentences.
     """
 
     def __init__(
