@@ -98,7 +98,7 @@ def test_the_report_is_by_the_runs_own_judge(cli: Cli, judged_again: tuple[str, 
         assert titles["results"] == f"Results, judged by {judge}"
         # Beside it the other's results, which say whose they are; everything else is by the one judge.
         assert [title for title in titles.values() if f"judged by {other}" in title] == [f"Results, judged by {other}"]
-        assert all(titles[name].endswith(f"judged by {judge}") for name in ("people", "forest", "subtopics", "citations"))
+        assert all(titles[name].endswith(f"judged by {judge}") for name in ("forest", "subtopics", "citations"))
     report = summhay_ray.make_report(run, store=str(store), judge=FREE)
     assert report.section("results").title == f"Results, judged by {FREE}"
 
