@@ -78,7 +78,7 @@ def retrieve(
     from summhay_ray.benchmarks import retrieval
 
     options = run_options(budget, executor, address, watch, note)
-    for folder in filter(None, (trec, beir)):
+    for folder in (one for one in (trec, beir) if one is not None):
         if Path(folder).exists() and not Path(folder).is_dir():
             raise UserError(f"{folder}: is a file; give a folder")
     place, change = (lambda parsed: Store(uri_of(parsed, store))), retrieval.retrieval_alone
